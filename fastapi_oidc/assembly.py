@@ -94,7 +94,6 @@ def assembled(
     revocations = parts.back_channel_logout_store
     require_option("back_channel_logout_store", revocations, RevocationStore, memory=True)
     require_option("refresh_lock", parts.refresh_lock, RefreshLock, RefreshRecords)
-    _require_transport(parts.transport)
     settings, keys = parts.settings, parts.settings.key_ring()
     party = _party(parts, keys)
     coordinator = RefreshCoordinator(party)
@@ -114,16 +113,6 @@ def assembled(
         load_request_data=load_request_data,
         create_public_session=create_public_session,
     )
-
-
-def _require_transport(transport: object) -> None:
-    """Refuse a transport of another library, such as httpx2: its errors are not httpx errors."""
-    if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
-        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
-            f"transport is a {kind}; give an async transport of httpx, as httpx.ASGITransport is",
-        )
 
 
 def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
@@ -186,6 +175,7 @@ def provider_of(
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Provider:
     """The client for the provider in the settings; raises ConfigurationError."""
+    _require_transport(transport)
     options = http or settings.http_options()
     if "tls_client_auth" in (settings.client_auth_method or "") and not options.shows_certificate:
         raise ConfigurationError(
@@ -209,6 +199,16 @@ def provider_of(
         http=options,
         tenants=settings.tenants(),
     )
+
+
+def _require_transport(transport: object) -> None:
+    """Refuse a transport of another library, such as httpx2: its errors are not httpx errors."""
+    if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
+        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"transport is a {kind}; give an async transport of httpx, as httpx.ASGITransport is",
+        )
 
 
 def _session_store(parts: Parts[Identity]) -> SessionStore[Identity] | None:

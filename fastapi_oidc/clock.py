@@ -5,8 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-DEFAULT_DRIFT = 30
+DEFAULT_DRIFT: Final = 30
+"""Seconds of tolerated drift between this clock and another one."""
+
+LONGEST_DURATION: Final = 10 * 366 * 24 * 3600
+"""Seconds: a longer `expires_in` or `max_age` is refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ class EventName(StrEnum):
     LOGIN_REFUSED = "login.refused"
     SESSION_REFRESHED = "session.refreshed"
     SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
-    SESSION_IDENTITY_KEPT = "session.identity_kept"
+    SESSION_IDENTITY_NOT_UPDATED = "session.identity_not_updated"
     SESSION_ENDED = "session.ended"
     SESSION_NOT_REMOVED = "session.not_removed"
     SESSION_REMOVED = "session.removed"
@@ -59,7 +59,7 @@ _WARNINGS = frozenset(
     {
         EventName.LOGIN_REFUSED,
         EventName.SESSION_REFRESH_POSTPONED,
-        EventName.SESSION_IDENTITY_KEPT,
+        EventName.SESSION_IDENTITY_NOT_UPDATED,
         EventName.SESSION_NOT_REMOVED,
         EventName.SESSION_REMOVAL_GIVEN_UP,
         EventName.SESSION_COOKIE_WITHHELD,

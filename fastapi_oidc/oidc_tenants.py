@@ -156,7 +156,7 @@ def _serving(role: Role) -> Callable[[Request], Awaitable[Response]]:
         )
         for row in rows:
             if row.role is role:
-                return await only(row.endpoint, row.methods)(request)
+                return await only(row.endpoint, row.methods, oidc.settings.name)(request)
         raise HTTPException(404, headers=NO_STORE)
 
     return serve

@@ -17,12 +17,8 @@ from fastapi_oidc.settings import OIDCSettings
 
 def abilities(document: Mapping[str, JSON], settings: OIDCSettings) -> Iterator[Finding]:
     """Whether the provider supports what the settings need; an absent list is not a fault."""
-    methods = _names(document, "code_challenge_methods_supported")
-    if methods is None:
-        yield warning("PKCE", "not mentioned; a code challenge is sent all the same")
-    else:
-        known = "S256" in methods
-        yield (ok if known else warning)("PKCE", f"supported are {shown(methods)}")
+    yield _pkce(document)
+    yield from _response_mode(document, settings)
     method = settings.client_auth_method or _default_method(settings)
     offered = _names(document, "token_endpoint_auth_methods_supported") or ["client_secret_basic"]
     if method not in offered and method != "none":
@@ -71,6 +67,23 @@ def clocks(date: str, clock: Clock) -> Finding:
 def _names(document: Mapping[str, JSON], member: str) -> list[str] | None:
     value = document.get(member)
     return [str(name) for name in value] if isinstance(value, list) else None
+
+
+def _pkce(document: Mapping[str, JSON]) -> Finding:
+    """Whether the provider knows S256; it must refuse an unknown method (RFC 7636 4.4.1)."""
+    methods = _names(document, "code_challenge_methods_supported")
+    if not methods:
+        return warning("PKCE", "not mentioned; a code challenge is sent all the same")
+    return (ok if "S256" in methods else fault)("PKCE", f"supported are {shown(methods)}")
+
+
+def _response_mode(document: Mapping[str, JSON], settings: OIDCSettings) -> Iterator[Finding]:
+    """Whether the provider sends responses in the mode of the settings (Discovery 1.0, 3)."""
+    mode, offered = settings.response_mode, _names(document, "response_modes_supported")
+    if offered and mode not in offered:
+        yield fault("response mode", f"{mode} is not among {shown(offered)}: response_mode")
+    elif not offered and mode == "form_post":
+        yield warning("response mode", f"{mode} is not mentioned")
 
 
 def _dpop(document: Mapping[str, JSON]) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator
+from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import parse_qsl, urljoin, urlsplit, urlunsplit
 
@@ -101,7 +102,9 @@ async def redirect_uri(
         state=secrets.token_urlsafe(16),
         nonce=secrets.token_urlsafe(16),
         code_challenge=code_challenge(secrets.token_urlsafe(32)),
+        response_mode=settings.response_mode,
         prompt="none",
+        max_age=settings.max_age,
         extra_params=settings.extra_params,
     )
     try:
@@ -127,7 +130,7 @@ async def _address(
 
 
 def _judged(answer: OPResponse, request: AuthorizationRequest) -> Finding:
-    where, query = _split(urljoin(answer.url, answer.location) if answer.location else "")
+    where, query = _authorization_response(answer, request)
     error = query.get("error", "")
     if where == _split(request.redirect_uri)[0] and (not error or error in _NOBODY_SIGNED_IN):
         return ok("redirect URI", f"{request.redirect_uri} is accepted with these settings")
@@ -144,6 +147,35 @@ def _judged(answer: OPResponse, request: AuthorizationRequest) -> Finding:
         f"compare {request.redirect_uri} with what is registered: the provider returned "
         f"prompt=none with {shown}",
     )
+
+
+class _Form(HTMLParser):
+    """The address and the fields of a page's form."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.action, self.fields = "", dict[str, str]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.action = values.get("action", "")
+        elif tag == "input":
+            self.fields[values.get("name", "")] = values.get("value", "")
+
+
+def _authorization_response(
+    answer: OPResponse, request: AuthorizationRequest
+) -> tuple[str, dict[str, str]]:
+    """Where the browser is sent, and the parameters; a form is that of `form_post` or no response.
+
+    Form Post Response Mode 1.0, 2.
+    """
+    if answer.location:
+        return _split(urljoin(answer.url, answer.location))
+    form = _Form(answer.body.decode(errors="replace"))
+    return (form.action, form.fields) if form.action == request.redirect_uri else ("", {})
 
 
 def _split(url: str) -> tuple[str, dict[str, str]]:

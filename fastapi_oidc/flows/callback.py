@@ -21,7 +21,7 @@ from fastapi_oidc.flows.resume import current, has_ended
 from fastapi_oidc.flows.revocation import end_current, end_previous
 from fastapi_oidc.flows.token_sessions import (
     TokenBundle,
-    fitted,
+    apply_callbacks,
     new_session,
     with_new_login,
     with_new_tokens,
@@ -57,8 +57,8 @@ class SignedIn(Generic[Identity]):
     """The browser is signed in; `return_to` is a path of this application.
 
     `replayed`: the callback of an earlier login was repeated (a reload, the back button). `silent`:
-    a check in a hidden iframe renewed the existing session. `stored` is the stored session, None if
-    the request already had it.
+    a check in a hidden iframe confirmed the existing session. `stored` is the stored session, None
+    if the request already had it.
     """
 
     session: OIDCSession[Identity]
@@ -144,7 +144,7 @@ class CodeExchanges(Generic[Identity]):
         """
         outcome = self._outcomes.get(name)
         if outcome is not None:
-            return self._told(name, _without_frames(outcome))
+            return self._delivered(name, _without_frames(outcome))
 
         async def run() -> LoginOutcome[Identity]:
             outcome = await exchange()
@@ -158,16 +158,16 @@ class CodeExchanges(Generic[Identity]):
         if not task.done():
             explanation = f"the sign-in took longer than {self._seconds:g} seconds"
             raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
-        return self._told(name, task.result())
+        return self._delivered(name, task.result())
 
-    def _told(self, name: str, outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
-        """`outcome`, marked as new for the first response and as replayed for later ones."""
-        known = self._outcomes.get(name)
-        if not isinstance(outcome, SignedIn) or not isinstance(known, SignedIn) or known.replayed:
-            return known if isinstance(known, SignedIn) else outcome
-        again = replace(known, replayed=True)
-        self._outcomes.set(name, again, expires_at=self._outcomes.expires_at(name))
-        return outcome
+    def _delivered(self, name: str, outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
+        """`outcome` for one response; later responses get it with `replayed=True`."""
+        stored = self._outcomes.get(name)  # another waiting request may be the first
+        if not isinstance(stored, SignedIn):
+            return outcome
+        replayed = replace(stored, replayed=True)
+        self._outcomes.set(name, replayed, expires_at=self._outcomes.expires_at(name))
+        return stored
 
     async def aclose(self) -> None:
         """Wait for the exchanges under way: their codes are used up."""
@@ -418,13 +418,13 @@ async def _confirm(
         # Later ID tokens are compared with the ID token that came with the refresh token.
         if bundle.response.refresh_token is not None:
             session = with_new_login(session, id_token)
-        return await fitted(party, now, session, bundle)
+        return await apply_callbacks(party, now, session, bundle)
 
     outcome = await coordinator.replace(stored, confirmed)
     if isinstance(outcome, Refreshed):
         return SignedIn(outcome.stored.session, "/", silent=True, stored=outcome.stored)
     if isinstance(outcome, Postponed):
-        explanation = "the session cannot be renewed right now"
+        explanation = "the session cannot be refreshed right now"
         raise SessionError(Code.SESSION_REFRESH_POSTPONED, explanation)
     raise SessionError(Code.SESSION_SIGNED_OUT, "the session ended while it was being confirmed")
 

@@ -44,6 +44,9 @@ the access token is valid. Otherwise it waits `provider_timeout`.
 FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
 """Seconds between two attempts while the provider is unavailable; doubled each time."""
 
+RETRY_SECONDS: Final = 1
+"""Seconds until a retry, if the refresh is still under way or a shutdown has begun."""
+
 REFUSALS_BEFORE_END: Final = 4
 """Consecutive refusals of a refresh token, for a reason that RFC 6749 5.2 does not name, after
 which a session without a valid access token ends; the first and last are 35 seconds apart.
@@ -82,6 +85,7 @@ class _NotMade(Exception):
 
 
 Make: TypeAlias = Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]]
+_Making: TypeAlias = Callable[["_Run[Identity]"], Awaitable[StoredSession[Identity]]]
 Serves: TypeAlias = Callable[[OIDCSession[Identity]], bool]
 
 
@@ -90,7 +94,7 @@ class _Run(Generic[Identity]):
     """One refresh of `stored`; with `make`, the session that `make` returns replaces it instead."""
 
     stored: StoredSession[Identity]
-    make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]] | None
+    make: _Making[Identity] | None
     hold: RecordHold
     require_running: Callable[[], None]
     started: asyncio.Event = field(default_factory=asyncio.Event)
@@ -153,7 +157,7 @@ class RefreshCoordinator(Generic[Identity]):
     async def _completed(
         self,
         stored: StoredSession[Identity],
-        make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]] | None,
+        make: _Making[Identity] | None,
         serves: Serves[Identity] = lambda session: False,
     ) -> RefreshOutcome[Identity]:
         """The outcome of a run with this `make`, after the runs under way, or one that `serves`."""
@@ -195,9 +199,7 @@ class RefreshCoordinator(Generic[Identity]):
         return None if is_due else postponed
 
     async def _outcome(
-        self,
-        stored: StoredSession[Identity],
-        make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]] | None,
+        self, stored: StoredSession[Identity], make: _Making[Identity] | None
     ) -> RefreshOutcome[Identity] | None:
         """The outcome of the run under way, or of a new one, with a limited wait.
 
@@ -219,8 +221,7 @@ class RefreshCoordinator(Generic[Identity]):
                 limit = party.policy.provider_timeout + party.policy.callback_timeout
                 await asyncio.wait([task], timeout=limit)
         if not task.done():
-            explanation = "it is still under way"
-            return Postponed(session.generation, 1, self._clock.now() + 1, explanation)
+            return self._not_now(session, "it is still under way")
         is_of_caller = run is None or run.make is make
         try:
             outcome = task.result()
@@ -237,7 +238,7 @@ class RefreshCoordinator(Generic[Identity]):
             await self._party.provider.prepare_refresh()
             return await self._excluding_others(run)
         except ShuttingDown:
-            return Postponed(session.generation, 1, self._clock.now() + 1, "a shutdown has begun")
+            return self._not_now(session, "a shutdown has begun")
         except OIDCError as error:
             if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
                 raise
@@ -488,6 +489,10 @@ class RefreshCoordinator(Generic[Identity]):
         self._party.sessions.keep(stored)
         return Refreshed(stored, is_new)
 
+    def _not_now(self, session: OIDCSession[Identity], explanation: str) -> Postponed:
+        retry_at = self._clock.now() + RETRY_SECONDS
+        return Postponed(session.generation, RETRY_SECONDS, retry_at, explanation)
+
     def _postponed(self, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
         """Announce a refresh without a result, and set the pause before the next attempt."""
         now, local = self._clock.now(), self._party.sessions.get(session.id)
@@ -506,9 +511,7 @@ class RefreshCoordinator(Generic[Identity]):
         return replace(postponed, is_announced=True)
 
 
-async def _made_by(
-    make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]], run: _Run[Identity]
-) -> StoredSession[Identity]:
+async def _made_by(make: _Making[Identity], run: _Run[Identity]) -> StoredSession[Identity]:
     """What `make` returns; raises _NotMade: its error says nothing about the session."""
     try:
         return await make(run)

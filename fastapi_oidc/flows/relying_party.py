@@ -150,24 +150,24 @@ class Policy:
     issuer: str
     client_id: str
     scope: tuple[str, ...]
-    extra_params: Mapping[str, str] = field(default_factory=dict)
-    trusted_audiences: frozenset[str] = frozenset()
-    tenants: Tenants | None = None
-    response_mode: Literal["query", "form_post"] = "query"
-    use_par: bool = False
-    dpop: bool = False
-    max_age: int | None = None
-    fetch_userinfo: bool = True
-    logout_token_without_exp: bool = False
-    default_return_path: str = "/"
-    session_lifetime: int = 8 * 3600
-    refresh_margin: int = 30
-    idle_timeout: int | None = None
-    default_access_token_lifetime: int = 3600
-    logout_without_session: bool = False
-    provider_timeout: float = 10.0
-    callback_timeout: float = 10.0
-    revoke_on_local_logout: bool = True
+    extra_params: Mapping[str, str]
+    trusted_audiences: frozenset[str]
+    tenants: Tenants | None
+    response_mode: Literal["query", "form_post"]
+    use_par: bool
+    dpop: bool
+    max_age: int | None
+    fetch_userinfo: bool
+    logout_token_without_exp: bool
+    default_return_path: str
+    session_lifetime: int
+    refresh_margin: int
+    idle_timeout: int | None
+    default_access_token_lifetime: int
+    logout_without_session: bool
+    provider_timeout: float
+    callback_timeout: float
+    revoke_on_local_logout: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,24 +194,24 @@ async def current(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> StoredSession[Identity] | None:
     """The session of this request, unless it has ended. It is not refreshed."""
-    return await _going_on(party, await party.backend.lookup(cookies))
+    return await _unless_ended(party, await party.backend.lookup(cookies))
 
 
 async def current_by_id(
     party: RelyingParty[Identity], session_id: str
 ) -> StoredSession[Identity] | None:
     """The session with this id, unless it has ended; raises ConfigurationError without a store."""
-    return await _going_on(party, await party.backend.lookup_by_id(session_id))
+    return await _unless_ended(party, await party.backend.lookup_by_id(session_id))
 
 
 async def still_current(
     party: RelyingParty[Identity], stored: StoredSession[Identity]
 ) -> StoredSession[Identity] | None:
     """The current state of `stored`, unless it has ended."""
-    return await _going_on(party, await party.backend.reread(stored))
+    return await _unless_ended(party, await party.backend.reread(stored))
 
 
-async def _going_on(
+async def _unless_ended(
     party: RelyingParty[Identity], lookup: Lookup[Identity] | None
 ) -> StoredSession[Identity] | None:
     """The session that was found, unless it has ended."""
@@ -395,8 +395,8 @@ async def _after(
     active: bool = True,
 ) -> Resumed[Identity]:
     match outcome:
-        case Refreshed(successor):
-            seen = await _used(party, successor, active=active)
+        case Refreshed(refreshed):
+            seen = await _used(party, refreshed, active=active)
             return Resumed(party.codec.copied(seen.session), news(party, seen, known))
         case Ended(code, because, reason):
             reason = reason or party.sessions.ended(stored.session) or "signed_out"

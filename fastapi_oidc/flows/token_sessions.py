@@ -132,7 +132,7 @@ async def _with_identity(
 async def _approved(
     party: RelyingParty[Identity], session: OIDCSession[Identity], before: OIDCSession[Identity]
 ) -> OIDCSession[Identity]:
-    """`session`, the successor of `before`, as `before_session_persist` returns it.
+    """The refreshed `session` of `before`, as `before_session_persist` returns it.
 
     If the callback fails, `session` without the tokens that it removed from `before`.
     """
@@ -196,7 +196,8 @@ async def apply_refresh(
     user_info = await _user_info(party, stored.session, answer.response)
     session_state = answer.response.session_state
     bundle = TokenBundle(answer.response, id_token, user_info, session_state, answer.received_at)
-    return await fitted(party, stored, with_new_tokens(party, stored.session, bundle), bundle)
+    session = with_new_tokens(party, stored.session, bundle)
+    return await apply_callbacks(party, stored, session, bundle)
 
 
 def with_new_refresh_token(
@@ -216,13 +217,13 @@ def with_new_refresh_token(
     return made
 
 
-async def fitted(
+async def apply_callbacks(
     party: RelyingParty[Identity],
     stored: StoredSession[Identity],
     session: OIDCSession[Identity],
     bundle: TokenBundle,
 ) -> StoredSession[Identity]:
-    """`session`, the successor of `stored`, after the application's callbacks.
+    """The refreshed `session` of `stored`, after the application's callbacks.
 
     If it does not fit into a cookie, or its identity has another type than configured, the result
     has the new tokens with the identity, claims and ID token of `stored`. Raises CookieTooLarge
@@ -233,7 +234,7 @@ async def fitted(
     error = _fault(party, whole)
     if error is None:
         return whole
-    party.announcer(refusal(EventName.SESSION_IDENTITY_KEPT, error, party.clock.now()))
+    party.announcer(refusal(EventName.SESSION_IDENTITY_NOT_UPDATED, error, party.clock.now()))
     before = stored.session
     tokens = session.tokens.model_copy(update={"id_token": before.tokens.id_token})
     small = resolved.model_copy(
@@ -305,5 +306,5 @@ async def _user_info(
     except OIDCError as error:
         if error.code is Code.USERINFO_SUBJECT:
             raise
-        party.announcer(refusal(EventName.SESSION_IDENTITY_KEPT, error, party.clock.now()))
+        party.announcer(refusal(EventName.SESSION_IDENTITY_NOT_UPDATED, error, party.clock.now()))
         return None

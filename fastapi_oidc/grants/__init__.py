@@ -2,6 +2,6 @@
 
 from fastapi_oidc.grants.auth import TokenAuth, auth_of
 from fastapi_oidc.grants.grants import Grant, Grants
-from fastapi_oidc.grants.holders import Detached, Holder, InStore, going_on
+from fastapi_oidc.grants.holders import Detached, Holder, InStore
 
-__all__ = ["Detached", "Grant", "Grants", "Holder", "InStore", "TokenAuth", "auth_of", "going_on"]
+__all__ = ["Detached", "Grant", "Grants", "Holder", "InStore", "TokenAuth", "auth_of"]

@@ -40,14 +40,14 @@ class AppTokens:
         if self._records.is_good(token, id, needed):
             return token
         try:
-            return await self._obtaining.run(id, partial(self._renewed, id, target, needed))
+            return await self._obtaining.run(id, partial(self._from_records, id, target, needed))
         except ProviderError as error:
             self._records.failed(id, error)
             if self._records.is_good(token, id, needed):
                 return token
             raise
 
-    async def _renewed(self, id: str, target: Target, needed: Needed) -> IssuedToken:
+    async def _from_records(self, id: str, target: Target, needed: Needed) -> IssuedToken:
         obtain = partial(self._obtained, target)
         try:
             token, generation = await self._records.look(id)

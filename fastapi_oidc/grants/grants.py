@@ -15,9 +15,9 @@ from fastapi_oidc.flows.resume import require_refresh_token
 from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, record_id, revoke_access_token
 from fastapi_oidc.grants.app_tokens import AppTokens
 from fastapi_oidc.grants.holders import Holder
+from fastapi_oidc.grants.own_token import own_token, refresh_if_needed, session_after
 from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.grants.records import TokenRecords
-from fastapi_oidc.grants.renewal import going_on_as, own_token, renewed
 from fastapi_oidc.protocol.downstream import (
     DownstreamAPI,
     Target,
@@ -26,7 +26,7 @@ from fastapi_oidc.protocol.downstream import (
     selected,
     token_exchange_grant,
 )
-from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity
@@ -50,7 +50,7 @@ class Grant:
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
 
-    async def access_token(self, min_validity: int = 60) -> IssuedToken:
+    async def access_token(self, min_validity: int = MIN_VALIDITY) -> IssuedToken:
         """A token that is valid for `min_validity` seconds, refreshed if necessary.
 
         A token with a shorter lifetime is used for half of its lifetime. While no new token is
@@ -116,7 +116,7 @@ class Grants(Generic[Identity]):
         stored = await holder.current()
         if needed.is_met_by(own_token(stored.session), self._party.clock.now()):
             return stored
-        change = partial(renewed, self._party, self._coordinator, needed=needed)
+        change = partial(refresh_if_needed, self._party, self._coordinator, needed=needed)
         return await holder.changed(change)
 
     async def _next(
@@ -141,7 +141,7 @@ class Grants(Generic[Identity]):
             if answer is not None:
                 tokens.append(self._issued(api, stored, answer.response, answer.received_at))
             try:
-                return going_on_as(self._party, stored, outcome)
+                return session_after(self._party, stored, outcome)
             except SessionError:
                 for token in tokens:
                     await self._discard(stored, token)

@@ -43,7 +43,7 @@ class InStore(Generic[Identity]):
             self._known = await current_by_id(self._party, self._session_id)
         else:
             self._known = await still_current(self._party, self._known)
-        return self._party.sessions.newest(going_on(self._known))
+        return self._party.sessions.newest(require_session(self._known))
 
     async def changed(self, change: Change[Identity]) -> StoredSession[Identity]:
         """See `Holder`."""
@@ -58,7 +58,7 @@ class Detached(Generic[Identity]):
 
     async def current(self) -> StoredSession[Identity]:
         """See `Holder`."""
-        stored = going_on(await still_current(self._party, self._stored))
+        stored = require_session(await still_current(self._party, self._stored))
         return self._party.sessions.newest(stored)
 
     async def changed(self, change: Change[Identity]) -> StoredSession[Identity]:
@@ -66,7 +66,7 @@ class Detached(Generic[Identity]):
         raise response_started()
 
 
-def going_on(stored: StoredSession[Identity] | None) -> StoredSession[Identity]:
+def require_session(stored: StoredSession[Identity] | None) -> StoredSession[Identity]:
     """`stored`; raises SessionError (session.required) when it is None."""
     if stored is None:
         raise SessionError(Code.SESSION_REQUIRED, "the session has ended, or there is none")

@@ -84,7 +84,7 @@ class TokenRecords:
         while True:
             record = await hold.take()
             if hold.owns(record):
-                return await self._kept(id, hold, obtain, discard)
+                return await self._obtain_and_store(id, hold, obtain, discard)
             _require_not_ended(record)
             token = token_in(record)
             if token is not None and record.generation > generation:
@@ -94,7 +94,7 @@ class TokenRecords:
                 raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
             await hold.pause()
 
-    async def _kept(
+    async def _obtain_and_store(
         self, id: str, hold: RecordHold, obtain: Obtain, discard: Discard
     ) -> IssuedToken:
         try:

@@ -1,13 +1,16 @@
-"""Access tokens that the provider issued to this client, and when to renew them."""
+"""Access tokens that the provider issued to this client, and when to replace them."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.protocol.token import TokenResponse
+
+MIN_VALIDITY: Final = 60
+"""Seconds for which a token for an API must still be valid, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,14 @@ class IssuedToken:
 class Needed:
     """A caller's need: a token that is valid for `seconds` more and is not `refused`."""
 
-    seconds: int = 60
+    seconds: int = MIN_VALIDITY
     refused: str = field(default="", repr=False)
 
     def is_met_by(self, token: IssuedToken, now: int) -> bool:
-        """Whether `token` need not be renewed.
+        """Whether `token` need not be replaced.
 
         A token with a shorter lifetime than `seconds` is used for half of its lifetime, so that it
-        is not renewed at every call.
+        is not replaced at every call.
         """
         if token.value == self.refused:
             return False

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
+from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
 
 TokenType: TypeAlias = Literal["Bearer", "DPoP"]
-
-MAX_LIFETIME = 10 * 366 * 24 * 3600
-"""The largest accepted `expires_in`, in seconds."""
 
 
 def authorization_code_grant(code: str, redirect_uri: str, code_verifier: str) -> dict[str, str]:
@@ -129,7 +127,7 @@ def _lifetime(value: object) -> int | None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise _malformed("expires_in is not a number of seconds")
-    if not 0 <= value <= MAX_LIFETIME:
+    if not 0 <= value <= LONGEST_DURATION:
         raise _malformed("expires_in is out of range")
     return int(value) or None
 

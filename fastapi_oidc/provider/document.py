@@ -44,7 +44,7 @@ class Document(Generic[T]):
         patience: float = STALE_PATIENCE,
     ) -> None:
         self._name, self._fetch, self._clock, self._patience = name, fetch, clock, patience
-        self._flights: SingleFlight[None, T] = SingleFlight()
+        self._fetches: SingleFlight[None, T] = SingleFlight()
         self._newest: T | None = None
         self._failure: ProviderError | None = None
         # Seconds since the epoch; the misses by asker.
@@ -76,7 +76,7 @@ class Document(Generic[T]):
             return self._newest
         missed_at = self._missed_at.get(asker)
         is_early = missed_at is not None and self._is_within(MISS_INTERVAL, missed_at)
-        if is_early and not self._flights.is_running(None):
+        if is_early and not self._fetches.is_running(None):
             return seen
         self._missed_at[asker] = self._clock.now()
         try:
@@ -103,7 +103,7 @@ class Document(Generic[T]):
                 f"not tried again within {FAILURE_LIFETIME} s of {failure}",
                 **failure.details,
             ) from failure
-        return await self._flights.run(None, self._fetch_and_keep)
+        return await self._fetches.run(None, self._fetch_and_keep)
 
     async def _fetch_and_keep(self) -> T:
         try:

@@ -18,6 +18,9 @@ from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.options import HTTPOptions
 from fastapi_oidc.provider.response import OPResponse
 
+PROVIDER_TIMEOUT: Final = 10.0
+"""Seconds for an exchange with the provider, unless the settings have another time."""
+
 
 def cause_of(error: BaseException) -> str:
     """The cause of `error` in one line: certificate, name, connection or time."""
@@ -87,7 +90,7 @@ class HTTPClient:
     def __init__(
         self,
         *,
-        timeout: float = 10.0,
+        timeout: float = PROVIDER_TIMEOUT,
         max_answer_bytes: int = 1_000_000,
         transport: httpx.AsyncBaseTransport | None = None,
         options: HTTPOptions | None = None,

@@ -27,7 +27,7 @@ from fastapi_oidc.protocol.userinfo import accept_signed_userinfo, accept_userin
 from fastapi_oidc.provider.client_endpoints import ClientEndpoints, Registration
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
-from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient
 from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
 from fastapi_oidc.provider.options import HTTPOptions
 from fastapi_oidc.provider.response import OPResponse
@@ -54,7 +54,7 @@ class Provider:
         *,
         clock: Clock,
         allow_insecure_http: bool = False,
-        timeout: float = 10.0,
+        timeout: float = PROVIDER_TIMEOUT,
         max_answer_bytes: int = 1_000_000,
         transport: httpx.AsyncBaseTransport | None = None,
         http: HTTPOptions | None = None,

@@ -31,13 +31,13 @@ class Introspections:
     def __init__(self, provider: Provider, clock: Clock, lifetime: int) -> None:
         self._provider, self._clock, self._lifetime = provider, clock, lifetime
         self._responses: TTLCache[bytes, Claims] = TTLCache(clock, max_entries=MAX_TOKENS)
-        self._flights: SingleFlight[bytes, Claims] = SingleFlight()
+        self._requests: SingleFlight[bytes, Claims] = SingleFlight()
 
     async def of(self, token: str) -> Claims:
         """The provider's response for `token`, unchecked; raises ProviderError."""
         key = hashlib.sha256(token.encode()).digest()
         known = self._responses.get(key)
-        return known or await self._flights.run(key, lambda: self._asked(key, token))
+        return known or await self._requests.run(key, lambda: self._asked(key, token))
 
     async def _asked(self, key: bytes, token: str) -> Claims:
         # The time before the request: the response may be older than its arrival.

@@ -49,7 +49,7 @@ class SessionBackend(ABC, Generic[Identity]):
     records_last_use: bool
     in_memory: tuple[str, ...] = ()
     """The names of the options whose stores are in this process's memory."""
-    finds_by_id: bool
+    finds_by_id: bool = False
     """Whether `lookup_by_id` may work; a store may still lack the method."""
 
     def __init__(

@@ -18,7 +18,6 @@ from fastapi_oidc.session.backend import (
 )
 from fastapi_oidc.session.codec import SessionCodec, SessionReader, pack_jwts, unpack_jwts
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
-from fastapi_oidc.session.memory import MemoryRevocationStore
 from fastapi_oidc.session.model import Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.revocations import RevocationStore
 from fastapi_oidc.session.sealing import DecryptionCache, Sealer, sealed_length
@@ -93,7 +92,6 @@ class CookieBackend(SessionBackend[Identity]):
     """Sessions in cookies; the server stores revocation records only."""
 
     records_last_use = True
-    finds_by_id = False
 
     def __init__(
         self,
@@ -105,7 +103,7 @@ class CookieBackend(SessionBackend[Identity]):
     ) -> None:
         super().__init__(names, clock, revocations, cookie.open)
         self._cookie = cookie
-        if isinstance(revocations, MemoryRevocationStore):
+        if revocations is not None and revocations.is_in_memory:
             self.in_memory = ("back_channel_logout_store",)
 
     async def lookup(self, cookies: Mapping[str, str]) -> Lookup[Identity] | None:

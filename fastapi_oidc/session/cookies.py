@@ -6,11 +6,14 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 from fastapi_oidc.errors import Code, ConfigurationError
 
 SameSite = Literal["lax", "none"]
+
+PENDING_SECONDS: Final = 600
+"""Seconds for which a pending login or logout, and its cookie, is valid."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _VALUE = re.compile(r"[A-Za-z0-9._~-]*")

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from pydantic import Field, ValidationError
 
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.cookies import PENDING_SECONDS, CookieChange, CookieNames
 from fastapi_oidc.session.model import Frozen
 from fastapi_oidc.session.sealing import Sealer
-
-LIFETIME = 600
 
 
 class PendingLogout(Frozen):
@@ -23,7 +21,7 @@ class PendingLogout(Frozen):
 
 
 class LogoutCookie:
-    """Writes and reads the cookie of one pending logout, which is valid for ten minutes."""
+    """Writes and reads the cookie of one pending logout for PENDING_SECONDS."""
 
     def __init__(self, sealer: Sealer, names: CookieNames) -> None:
         self._sealer, self._names = sealer, names
@@ -42,7 +40,7 @@ class LogoutCookie:
             pending = PendingLogout.model_validate_json(plaintext)
         except (SessionError, ValidationError):
             return None
-        return pending if now < pending.created_at + LIFETIME else None
+        return pending if now < pending.created_at + PENDING_SECONDS else None
 
     def ended(self) -> CookieChange:
         """Delete the cookie."""
@@ -50,5 +48,5 @@ class LogoutCookie:
 
     def _change(self, value: str | None) -> CookieChange:
         return CookieChange(
-            name=self._names.logout, value=value, max_age=LIFETIME, secure=self._names.secure
+            name=self._names.logout, value=value, max_age=PENDING_SECONDS, secure=self._names.secure
         )

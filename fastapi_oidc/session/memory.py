@@ -42,6 +42,8 @@ class MemoryRevocationStore(RevocationStore):
     A full store raises SessionError (session.revocation_unavailable), so no logout is lost.
     """
 
+    is_in_memory = True
+
     def __init__(self, *, clock: Clock | None = None, max_records: int = 100_000) -> None:
         self._clock = clock or Clock()
         self._found: TTLCache[Key, Revocation] = TTLCache(self._clock)
@@ -94,7 +96,7 @@ class MemorySessionStore(SessionStore[Identity]):
     an `identity_type`, and are deep copies before.
     """
 
-    records_last_use = returns_copies = True
+    records_last_use = returns_copies = is_in_memory = True
 
     def __init__(
         self,

@@ -2,8 +2,8 @@
 
     IDLE(n) --take--> SENT(n) --answered--> ANSWERED(n) --refreshed--> IDLE(n + 1)
 
-`take` gives the record to one owner for a while, and `advance` moves it on for that owner and that
-generation alone. `docs/decisions/017-one-record-for-each-session.md` has every transition.
+`take` makes one process the owner for some seconds, and only that owner can `advance` that
+generation. `docs/decisions/017-one-record-for-each-session.md` has every transition.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from fastapi_oidc.ttl_cache import TTLCache
 
 
 class Phase(StrEnum):
-    """Where the refresh of one generation stands."""
+    """The state of the refresh of one generation."""
 
     IDLE = "idle"
-    """Nothing is under way."""
+    """No refresh is under way."""
     SENT = "sent"
     """The owner presents the refresh token, or is about to."""
     ANSWERED = "answered"
     """The token endpoint has responded; `data` is its response."""
     ENDED = "ended"
-    """The session is over; `data` is the reason."""
+    """The session has ended; `data` is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshRecord:
     """What every process knows of one session's refresh.
 
-    `owner` may advance the record; others may take it when `held_until` has come, a moment by the
-    clock of whatever keeps the record. `session` is the session of this `generation`, for sessions
+    `owner` may advance the record; others may take it after `held_until`, a time by the clock of
+    the store. `session` is the session of this `generation`, for sessions
     in cookies (empty for the generation of the login), and `last_seen_at` is when it was last used,
     in seconds since the epoch. `session` and `data` are sealed.
     """
@@ -56,10 +56,10 @@ class RefreshRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Take:
-    """Ask for the record of `generation`, to own it for `hold` seconds.
+    """A request to own the record of `generation` for `hold` seconds.
 
-    A record with a response is owned for `answered_hold` seconds, `hold` at most: what is made of
-    the response can be made again.
+    A record with a response is owned for `answered_hold` seconds, at most `hold`: another process
+    can make the session from the same response.
     """
 
     generation: int
@@ -72,8 +72,8 @@ class Take:
 class Advance:
     """Move the record to `phase` and `to_generation`, if `owner` owns it at `generation`.
 
-    Without an `owner` the record moves whatever its state is. Without a `phase` only `last_seen_at`
-    changes, to a later moment alone.
+    Without an `owner` any record moves. Without a `phase` only `last_seen_at` changes, to a later
+    time.
     """
 
     phase: Phase | None = None
@@ -87,7 +87,7 @@ class Advance:
 
 
 def taken(record: RefreshRecord, take: Take, now: float) -> RefreshRecord:
-    """The record after `take`: held by its owner, or by the one who had it."""
+    """The record after `take`: held by its owner, or still by another one."""
     if record.phase is Phase.ENDED or record.generation > take.generation:
         return record
     if record.generation < take.generation:
@@ -103,7 +103,7 @@ def taken(record: RefreshRecord, take: Take, now: float) -> RefreshRecord:
 
 
 def advanced(record: RefreshRecord, change: Advance, now: float) -> RefreshRecord | None:
-    """The record after `change`; None when another owner or generation stands in the way."""
+    """The record after `change`; None if the owner does not own that generation."""
     last_seen_at = max(record.last_seen_at, change.last_seen_at)
     if change.phase is None:
         return replace(record, last_seen_at=last_seen_at)
@@ -122,7 +122,7 @@ def advanced(record: RefreshRecord, change: Advance, now: float) -> RefreshRecor
 
 
 def _is_owned(record: RefreshRecord, change: Advance) -> bool:
-    """Whether the owner may make this change, or has made it: a lost reply is asked for again."""
+    """Whether the owner may make this change, or has made it and repeats it after a lost reply."""
     if record.owner != change.owner or record.phase is Phase.ENDED:
         return False
     if record.phase is Phase.IDLE:
@@ -131,7 +131,7 @@ def _is_owned(record: RefreshRecord, change: Advance) -> bool:
 
 
 def end_reason_in(record: RefreshRecord) -> EndReason | None:
-    """Why the session of `record`, in the clear, is over; None when it is not."""
+    """Why the session of the decrypted `record` has ended; None if it has not."""
     if record.phase is not Phase.ENDED:
         return None
     written = record.data.decode(errors="replace")
@@ -139,10 +139,10 @@ def end_reason_in(record: RefreshRecord) -> EndReason | None:
 
 
 class RefreshRecords(ABC):
-    """Keeps the refresh records of an application; processes that share it refresh once.
+    """Stores the refresh records of an application; processes that share it refresh once.
 
-    Every method changes or reads one record in one step. `lifetime` is how many seconds the record
-    is kept from now on.
+    Every method changes or reads one record atomically. `lifetime` is the number of seconds for
+    which the record is stored from now on.
     """
 
     @abstractmethod
@@ -151,20 +151,20 @@ class RefreshRecords(ABC):
 
     @abstractmethod
     async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
-        """Whether the record `id` was moved on (`advanced`)."""
+        """Whether the record `id` was changed (`advanced`)."""
 
     @abstractmethod
     async def look(self, id: str) -> RefreshRecord:
-        """The record `id` as it is; of generation -1 when there is none."""
+        """The record `id`; of generation -1 if there is none."""
 
     async def aclose(self) -> None:  # noqa: B027 - a default
-        """Close the connections of its own; a later call may open new ones."""
+        """Close the store's own connections. A later call may open new ones."""
 
 
 class MemoryRefreshLock(RefreshRecords):
     """Refresh records in the memory of one process, `max_records` at most.
 
-    Beyond that the record of the session that ends first is forgotten.
+    Beyond that the record that expires first is dropped.
     """
 
     def __init__(self, *, clock: Clock | None = None, max_records: int = 100_000) -> None:
@@ -194,21 +194,21 @@ class MemoryRefreshLock(RefreshRecords):
 
 
 class SealedRecords:
-    """Refresh records whose data nobody can read or move to another session.
+    """Refresh records whose data is sealed and bound to its session.
 
-    Raises SessionError (session.lock_unavailable) when the records cannot be had, and for data that
-    another secret sealed.
+    Raises SessionError (session.lock_unavailable) when the records are unavailable, and for data
+    that another secret sealed.
     """
 
     def __init__(self, records: RefreshRecords, sealer: Sealer) -> None:
         self._records, self._sealer = records, sealer
 
     async def take(self, id: str, take: Take, *, lifetime: int) -> RefreshRecord:
-        """As `RefreshRecords.take`, with `data` and `session` in the clear."""
+        """As `RefreshRecords.take`, with decrypted `data` and `session`."""
         return await self._opened(id, lambda: self._records.take(id, take, lifetime=lifetime))
 
     async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
-        """As `RefreshRecords.advance`, with `data` and `session` in the clear."""
+        """As `RefreshRecords.advance`, with decrypted `data` and `session`."""
         data = self._seal(f"{id}:data", change.data)
         session = self._seal(f"{id}:session", change.session)
         change = replace(change, data=data, session=session)
@@ -216,7 +216,7 @@ class SealedRecords:
             return await self._records.advance(id, change, lifetime=lifetime)
 
     async def look(self, id: str) -> RefreshRecord:
-        """As `RefreshRecords.look`, with `data` and `session` in the clear."""
+        """As `RefreshRecords.look`, with decrypted `data` and `session`."""
         return await self._opened(id, lambda: self._records.look(id))
 
     async def aclose(self) -> None:

@@ -94,6 +94,9 @@ class RevocationStore(ABC):
     exception of a method leads to a 503 response.
     """
 
+    is_in_memory: bool = False
+    """Whether only this process has the records."""
+
     @abstractmethod
     async def revoke(self, record: RevocationRecord, /) -> None:
         """Store `record` until `record.expires_at`. The call may be repeated."""

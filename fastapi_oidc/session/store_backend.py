@@ -17,7 +17,6 @@ from fastapi_oidc.session.backend import (
 )
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
-from fastapi_oidc.session.memory import MemorySessionStore
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.outage import unavailable, unavailable_as
 from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
@@ -50,7 +49,7 @@ class StoreBackend(SessionBackend[Identity]):
         self._store, self._cookie, self._codec = store, cookie, codec
         self._has_own_revocations = revocations is None
         self.records_last_use = store.records_last_use
-        if isinstance(store, MemorySessionStore):
+        if store.is_in_memory:
             self.in_memory = ("session_store",)
 
     async def lookup(self, cookies: Mapping[str, str]) -> Lookup[Identity] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.codec import SessionCodec
@@ -13,6 +13,12 @@ from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.records import RefreshRecords
 from fastapi_oidc.session.revocations import RevocationStore
 from fastapi_oidc.session.sealing import Sealer
+
+DEFAULT_TIMEOUT: Final = 5.0
+"""Seconds for one command of a Redis or SQL store, including its wait for a connection."""
+
+MOST_LISTED: Final = 1000
+"""Maximum number of a user's sessions that a Redis or SQL store lists: the last ones to end."""
 
 
 class SessionStore(ABC, Generic[Identity]):
@@ -28,6 +34,9 @@ class SessionStore(ABC, Generic[Identity]):
 
     returns_copies: bool = False
     """Whether each call returns a new object. If not, the caller copies each session."""
+
+    is_in_memory: bool = False
+    """Whether only this process has the sessions."""
 
     @abstractmethod
     async def get(self, id: str, /) -> OIDCSession[Identity] | None:

@@ -7,17 +7,16 @@ from itertools import accumulate
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.codec import TransactionCodec
-from fastapi_oidc.session.cookies import CookieChange, CookieNames, SameSite
+from fastapi_oidc.session.cookies import PENDING_SECONDS, CookieChange, CookieNames, SameSite
 from fastapi_oidc.session.model import LoginTransaction
 from fastapi_oidc.session.sealing import Sealer
 
-LIFETIME = 600
 MAXIMUM_PENDING = 8
 MAXIMUM_PENDING_BYTES = 6144
 
 
 class TransactionCookies:
-    """Writes, finds and ends pending logins. Each expires after ten minutes.
+    """Writes, finds and ends pending logins. Each expires after PENDING_SECONDS.
 
     A browser has at most eight of them, with names and values of at most 6144 bytes in total. With
     other cookies they fit into the 8 kB of headers that servers and proxies accept.
@@ -43,7 +42,7 @@ class TransactionCookies:
         """The pending login with this `state`; None when it is missing, unreadable or too old."""
         name = self._names.transaction(state)
         pending = self._opened(name, cookies.get(name, ""))
-        if pending is None or now >= pending.created_at + LIFETIME:
+        if pending is None or now >= pending.created_at + PENDING_SECONDS:
             return None
         return pending
 
@@ -63,16 +62,16 @@ class TransactionCookies:
         names = [name for name in cookies if self._names.is_transaction(name)]
         born = {name: self._created_at(name, cookies[name], now) for name in names}
         newest_first = sorted(names, key=lambda name: -born[name])
-        alive = [name for name in newest_first if now < born[name] + LIFETIME]
+        alive = [name for name in newest_first if now < born[name] + PENDING_SECONDS]
         sizes = accumulate(len(name) + len(cookies[name]) for name in alive)
         fitting = [name for name, size in zip(alive, sizes, strict=True) if size <= room]
-        kept = fitting[: MAXIMUM_PENDING - 1]
-        return [self._change(name, None) for name in names if name not in kept]
+        remaining = fitting[: MAXIMUM_PENDING - 1]
+        return [self._change(name, None) for name in names if name not in remaining]
 
     def _created_at(self, name: str, value: str, now: int) -> int:
         """When the login began; for an unreadable cookie, one login lifetime ago."""
         pending = self._opened(name, value)
-        return pending.created_at if pending is not None else now - LIFETIME + 1
+        return pending.created_at if pending is not None else now - PENDING_SECONDS + 1
 
     def _opened(self, name: str, value: str) -> LoginTransaction | None:
         try:
@@ -84,7 +83,7 @@ class TransactionCookies:
         return CookieChange(
             name=name,
             value=value,
-            max_age=LIFETIME,
+            max_age=PENDING_SECONDS,
             same_site=self._same_site,
             secure=self._names.secure,
         )

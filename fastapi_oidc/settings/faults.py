@@ -46,7 +46,10 @@ def configuration_error(
     codes = {_code(detail) for detail in details}
     explanation = faults[0] if len(faults) == 1 else "\n  ".join(["the settings:", *faults])
     if unread is not None and any(detail["type"] == "missing" for detail in details):
-        explanation += f'\n  {unread} is not read: write OIDCSettings(_env_file="{unread}")'
+        explanation += (
+            f'\n  {unread} is not read: write OIDCSettings(_env_file="{unread}"), '
+            f"or in the shell: set -a; . ./{unread}"
+        )
     code = codes.pop() if len(codes) == 1 else Code.CONFIGURATION_INVALID
     return ConfigurationError(code, explanation, faults=tuple(faults))
 

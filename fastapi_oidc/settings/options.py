@@ -14,10 +14,11 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.flows.relying_party import Policy
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.tenants import Tenants
-from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.provider import PROVIDER_TIMEOUT, HTTPOptions
 from fastapi_oidc.session.cookie_backend import DEFAULT_MAX_COOKIE_SIZE
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
@@ -130,8 +131,8 @@ class OIDCSettings(BaseSettings):
     refresh_margin: int = Field(default=30, ge=0)
     default_access_token_lifetime: int = Field(default=3600, ge=1)
     """The lifetime to assume if the provider sends no `expires_in`."""
-    clock_drift: int = Field(default=30, ge=0, le=300)
-    provider_timeout: float = Field(default=10.0, gt=0, le=60)
+    clock_drift: int = Field(default=DEFAULT_DRIFT, ge=0, le=300)
+    provider_timeout: float = Field(default=PROVIDER_TIMEOUT, gt=0, le=60)
     callback_timeout: float = Field(default=10.0, gt=0, le=60)
     """The time limit of each callback of the application during a refresh."""
     revoke_on_local_logout: bool = True

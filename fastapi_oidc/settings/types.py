@@ -26,36 +26,39 @@ from fastapi_oidc.settings.faults import obeyed
 Value = TypeVar("Value")
 
 
-def _obeying(rule: Callable[[Value], object]) -> AfterValidator:
-    """A validator that accepts the value unless `rule` raises ConfigurationError."""
+def _obeying_settings_rule(rule: Callable[[Value, Mapping[str, Any]], object]) -> AfterValidator:
+    """A validator that accepts the value unless `rule` raises ConfigurationError.
 
-    def kept(value: Value) -> Value:
-        obeyed(lambda: rule(value))
+    The rule gets the value and the settings that are already valid.
+    """
+
+    def validate(value: Value, info: ValidationInfo) -> Value:
+        obeyed(lambda: rule(value, info.data))
         return value
 
-    return AfterValidator(kept)
+    return AfterValidator(validate)
+
+
+def _obeying(rule: Callable[[Any], object]) -> AfterValidator:
+    return _obeying_settings_rule(lambda value, _settings: rule(value))
 
 
 def _obeying_url_rule(rule: Callable[..., object]) -> AfterValidator:
-    """Like `_obeying`; the rule gets `allow_insecure_http`."""
-
-    def kept(value: Value, info: ValidationInfo) -> Value:
-        insecure = bool(info.data.get("allow_insecure_http"))
-        obeyed(lambda: rule(value, allow_insecure_http=insecure))
-        return value
-
-    return AfterValidator(kept)
+    return _obeying_settings_rule(
+        lambda value, settings: rule(
+            value, allow_insecure_http=bool(settings.get("allow_insecure_http"))
+        )
+    )
 
 
 def _obeying_client_rule(rule: Callable[[Value, Mapping[str, Any]], object]) -> AfterValidator:
-    """Like `_obeying`; the rule gets the other settings and is skipped if they are invalid."""
+    """The rule is skipped if other settings are invalid."""
 
-    def kept(value: Value, info: ValidationInfo) -> Value:
+    def apply(value: Value, settings: Mapping[str, Any]) -> None:
         with suppress(KeyError):
-            obeyed(lambda: rule(value, info.data))
-        return value
+            rule(value, settings)
 
-    return AfterValidator(kept)
+    return _obeying_settings_rule(apply)
 
 
 def key_ring(secrets: Sequence[SecretStr]) -> KeyRing:

@@ -61,7 +61,9 @@ def _client(options: argparse.Namespace, saved: SavedSecrets) -> DevClient:
         client_secret=options.client_secret or saved.client_secret,
         redirect_uris=[f"{routes}/callback"],
         post_logout_redirect_uris=[f"{routes}/logged-out"],
-        backchannel_logout_uri=f"{routes}/backchannel-logout",
+        backchannel_logout_uri=(
+            f"{routes}/backchannel-logout" if options.back_channel_logout else None
+        ),
     )
 
 
@@ -103,6 +105,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--prefix", default="/auth", help="of the library's routes in the app")
     parser.add_argument("--client-id", default="app")
     parser.add_argument("--client-secret", help="default: that of the file of --secrets")
+    parser.add_argument(
+        "--back-channel-logout",
+        action="store_true",
+        help="post logout tokens to the app, which needs a session store or a revocation store",
+    )
     parser.add_argument(
         "--secrets",
         type=Path,

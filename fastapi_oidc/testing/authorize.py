@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from fastapi_oidc.testing import pages
 from fastapi_oidc.testing.contexts import requested_contexts
 from fastapi_oidc.testing.grants import AuthorizationCode, Grant, OPSession, session_state
+from fastapi_oidc.testing.hints import verified_hint
 from fastapi_oidc.testing.messages import (
     NO_STORE,
     Parameters,
@@ -195,7 +196,7 @@ def _is_expected(op: ProviderState, asked: AuthorizationRequest, user: DevUser) 
     """Whether `user` is the user of the `id_token_hint` (Core 3.1.2.1)."""
     if asked.id_token_hint is None:
         return True
-    hinted = op.credentials.grant_of_id_token(asked.id_token_hint)
+    hinted = verified_hint(op, asked.id_token_hint)
     return hinted is not None and hinted.user == user
 
 

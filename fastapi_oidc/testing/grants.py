@@ -22,11 +22,11 @@ from fastapi_oidc.ttl_cache import TTLCache
 REUSE_IS_TOLD: Final = 3600
 """Seconds after which an authorization code is deleted, unless it is valid longer."""
 
-HINT_IS_KNOWN: Final = 14 * 24 * 3600
-"""Seconds for which an ID token is accepted as a hint, long after its `exp`."""
+SESSION_IS_KNOWN: Final = 14 * 24 * 3600
+"""Seconds for which the end of a session revokes its grants, from their last ID token."""
 
 LIMIT: Final = 50_000
-"""Maximum number of stored ID tokens, and of sessions; beyond it, the oldest are deleted."""
+"""Maximum number of stored sessions; beyond it, the oldest are deleted."""
 
 Value = TypeVar("Value")
 
@@ -101,10 +101,10 @@ class AccessToken(Credential):
 
 
 class Credentials:
-    """The issued credentials by their values, and ID tokens, which return as hints.
+    """The issued credentials by their values, and the grants of each session.
 
-    Codes are deleted an hour after they were issued. ID tokens and sessions are deleted after
-    50,000 newer ones. So a provider that runs for hours does not use more and more memory.
+    Codes are deleted an hour after they were issued, sessions after 50,000 newer ones. So a
+    provider that runs for hours does not use more and more memory.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -113,7 +113,6 @@ class Credentials:
         self._access_tokens: TTLCache[str, AccessToken] = TTLCache(clock)
         # A grant's newest refresh token; any other refresh token of the grant was used before.
         self._refresh_tokens: TTLCache[str, tuple[str, Credential]] = TTLCache(clock)
-        self._id_tokens: TTLCache[bytes, Grant] = TTLCache(clock, max_entries=LIMIT)
         self._sessions: TTLCache[str, list[Grant]] = TTLCache(clock, max_entries=LIMIT)
 
     def issue_code(self, code: AuthorizationCode) -> str:
@@ -151,17 +150,12 @@ class Credentials:
             return credential
         return replace(credential, is_used=True)
 
-    def remember_id_token(self, id_token: str, grant: Grant) -> None:
-        """Store a fingerprint of `id_token`, and its grant for the end of its session."""
-        ends = self._clock.now() + HINT_IS_KNOWN
-        self._id_tokens.set(_fingerprint(id_token), grant, expires_at=ends)
+    def remember_session(self, grant: Grant) -> None:
+        """Store `grant` for the end of its session."""
+        ends = self._clock.now() + SESSION_IS_KNOWN
         of_session = self._sessions.get(grant.sid) or []
         others = [other for other in of_session if other is not grant and not other.is_revoked]
         self._sessions.set(grant.sid, [*others, grant], expires_at=ends)
-
-    def grant_of_id_token(self, id_token: str) -> Grant | None:
-        """The grant of `id_token`, expired or not; None if another provider issued it."""
-        return self._id_tokens.get(_fingerprint(id_token))
 
     def revoke_session(self, sid: str) -> None:
         """End a session's grants, except those for offline use (Back-Channel Logout 1.0, 2.7)."""
@@ -189,10 +183,6 @@ class SingleUse(Generic[Value]):
     def take(self, name: str) -> Value | None:
         """The value, once; None when it is unknown, used or expired."""
         return self._waiting.pop(name)
-
-
-def _fingerprint(id_token: str) -> bytes:
-    return hashlib.sha256(id_token.encode()).digest()
 
 
 @dataclass(slots=True, eq=False)

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.keys import PublicKey
+from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, PublicKey
 from fastapi_oidc.protocol.jose.sign import PrivateKey, load_private_key
 
 Claims = Mapping[str, JsonValue]
@@ -84,10 +84,17 @@ class SigningKeys:
     def __init__(self, algorithms: frozenset[str]) -> None:
         self._algorithms = algorithms - set(HMAC_ALGORITHMS)
         self._keys: dict[str, SigningKey] = {}
+        self._replaced: list[SigningKey] = []
 
     def rotate(self) -> None:
-        """Replace every key. Signatures of the old keys are then invalid."""
+        """Replace every key. The JWK Set is then without the old keys."""
+        self._replaced += self._keys.values()
         self._keys.clear()
+
+    def of_hints(self) -> JsonWebKeySet:
+        """The public keys that verify ID tokens as hints: all that were ever used."""
+        keys = (*self._keys.values(), *self._replaced)
+        return JsonWebKeySet(tuple(JsonWebKey.parse(key.jwk()) for key in keys))
 
     def saved(self) -> dict[str, SavedKey]:
         """Every key by its algorithm; missing keys are made."""

@@ -10,7 +10,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fastapi_oidc.protocol.urls import with_query
 from fastapi_oidc.testing import pages
-from fastapi_oidc.testing.grants import Grant, OPSession
+from fastapi_oidc.testing.grants import OPSession
+from fastapi_oidc.testing.hints import Hint, verified_hint
 from fastapi_oidc.testing.messages import (
     NO_STORE,
     Parameters,
@@ -130,29 +131,29 @@ async def confirm_logout(op: ProviderState, request: Request) -> Response:
 
 
 def _logout_request(op: ProviderState, parameters: Parameters) -> LogoutRequest:
-    grant = _hinted_grant(op, parameters)
-    client = _client(op, parameters, grant)
+    hint = _hint(op, parameters)
+    client = _client(op, parameters, hint)
     target = parameters.get("post_logout_redirect_uri")
     if target is not None and (client is None or not client.may_log_out_to(target)):
         raise Refusal("invalid_request", f"post_logout_redirect_uri is not registered: {target}")
-    return LogoutRequest(client, grant.user if grant else None, _return_url(target, parameters))
+    return LogoutRequest(client, hint.user if hint else None, _return_url(target, parameters))
 
 
-def _hinted_grant(op: ProviderState, parameters: Parameters) -> Grant | None:
+def _hint(op: ProviderState, parameters: Parameters) -> Hint | None:
     if "id_token_hint" not in parameters:
         return None
-    grant = op.credentials.grant_of_id_token(parameters["id_token_hint"])
-    if grant is None:
+    hint = verified_hint(op, parameters["id_token_hint"])
+    if hint is None:
         raise Refusal("invalid_request", "id_token_hint was not issued by this provider")
-    return grant
+    return hint
 
 
-def _client(op: ProviderState, parameters: Parameters, grant: Grant | None) -> DevClient | None:
+def _client(op: ProviderState, parameters: Parameters, hint: Hint | None) -> DevClient | None:
     client_id = parameters.get("client_id")
     if client_id is None:
-        return grant.client if grant else None
+        return hint.client if hint else None
     client = op.clients.get(client_id)
-    if client is None or (grant is not None and grant.client != client):
+    if client is None or (hint is not None and hint.client != client):
         raise Refusal("invalid_request", "client_id is unknown or not the one of id_token_hint")
     return client
 

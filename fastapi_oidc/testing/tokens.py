@@ -121,7 +121,7 @@ def id_token(
     access_token: str,
     nonce: str | None,
 ) -> str:
-    """A signed ID token (Core 2). Its hash is stored, because it may return as a hint."""
+    """A signed ID token (Core 2)."""
     algorithm, now = grant.client.id_token_signed_response_alg, op.clock.now()
     claims: dict[str, JsonValue] = (
         grant.user.claims_for(scope)
@@ -139,9 +139,8 @@ def id_token(
     if nonce is not None:
         claims["nonce"] = nonce
     header = op.edits.edited("id_token_header", op.keys.header(algorithm))
-    token = _signed(op, grant.client, header, op.edits.edited("id_token", claims), algorithm)
-    op.credentials.remember_id_token(token, grant)
-    return token
+    op.credentials.remember_session(grant)
+    return _signed(op, grant.client, header, op.edits.edited("id_token", claims), algorithm)
 
 
 def signed_userinfo(op: ProviderState, client: DevClient, claims: dict[str, JsonValue]) -> str:

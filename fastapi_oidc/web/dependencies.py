@@ -10,10 +10,11 @@ from typing import Any, Final, Generic, TypeAlias
 from fastapi import Depends, Header
 from fastapi.openapi.models import APIKey
 from fastapi.security.base import SecurityBase
+from starlette.datastructures import FormData
 from starlette.requests import HTTPConnection, Request
 
 from fastapi_oidc.concurrency import settled
-from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
@@ -160,11 +161,20 @@ def media_type(connection: HTTPConnection) -> str:
 
 
 async def _csrf_field(connection: HTTPConnection) -> str | None:
-    """The CSRF field of an HTML form, which the endpoint can still read; needs python-multipart."""
+    """The CSRF field of an HTML form, which the endpoint can still read."""
     if not isinstance(connection, Request) or media_type(connection) not in _FORMS:
         return None
-    values = (await connection.form()).getlist(CSRF_FIELD)
+    values = (await form_of(connection)).getlist(CSRF_FIELD)
     return values[0] if len(values) == 1 and isinstance(values[0], str) else None
+
+
+async def form_of(request: Request) -> FormData:
+    """The request's form; raises ConfigurationError without python-multipart."""
+    try:
+        return await request.form()
+    except AssertionError:  # Starlette's
+        explanation = "forms need python-multipart: pip install python-multipart"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation) from None
 
 
 class Locals(Generic[Identity, RequestData]):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.flows.callback import LoginRefused, SignedIn
@@ -31,9 +32,6 @@ from fastapi_oidc.web.requests import (
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 
-LONGEST_AGE = 10 * 366 * 24 * 3600
-"""The largest `max_age` of the login route, in seconds."""
-
 Endpoint = TypeVar("Endpoint", bound=Callable[[Request], Awaitable[Response]])
 
 OnSuccess: TypeAlias = Callable[
@@ -48,7 +46,7 @@ class LoginQuery(BaseModel):
     return_to: str | None = None
     prompt: Prompt | None = None
     login_hint: Annotated[str | None, Field(max_length=255)] = None
-    max_age: Annotated[int | None, Field(ge=0, le=LONGEST_AGE)] = None
+    max_age: Annotated[int | None, Field(ge=0, le=LONGEST_DURATION)] = None
     acr_values: Annotated[str, Field(max_length=255)] = ""
     silent: bool = False
 

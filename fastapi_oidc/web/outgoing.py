@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, Generic
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.grants import Detached, Grant, Holder, InStore, TokenAuth, auth_of, going_on
-from fastapi_oidc.grants.holders import Change, response_started
+from fastapi_oidc.grants import Detached, Grant, Holder, InStore, TokenAuth, auth_of
+from fastapi_oidc.grants.holders import Change, require_session, response_started
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
-from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.request_context import Owning, RequestContext
@@ -34,7 +34,7 @@ class Outgoing(Generic[Identity, RequestData]):
         audience: str | None = None,
         resource: str | None = None,
         scope: str | Sequence[str] = (),
-        min_validity: int = 60,
+        min_validity: int = MIN_VALIDITY,
     ) -> TokenAuth:
         """Authentication with which an httpx or httpx2 client calls an API as the session's user.
 
@@ -78,7 +78,7 @@ class Outgoing(Generic[Identity, RequestData]):
         audience: str | None = None,
         resource: str | None = None,
         scope: str | Sequence[str] = (),
-        min_validity: int = 60,
+        min_validity: int = MIN_VALIDITY,
     ) -> TokenAuth:
         """Authentication with which a client calls an API as the application itself (RFC 6749 4.4).
 
@@ -121,7 +121,7 @@ class _InRequest(Generic[Identity]):
 
     async def current(self) -> StoredSession[Identity]:
         """See `Holder`."""
-        stored = going_on(await self._context.current())
+        stored = require_session(await self._context.current())
         return self._context.runtime.party.sessions.newest(stored)
 
     async def changed(self, change: Change[Identity]) -> StoredSession[Identity]:

@@ -7,11 +7,12 @@ The parameter becomes a query parameter, and every request fails with 422.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, ForwardRef
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
+from starlette.routing import BaseRoute
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.web.dependencies import RequireAuth
@@ -30,21 +31,29 @@ _HANDLERS: Final[Mapping[Role, str]] = {role: f"{role.name.lower()}_handler" for
 
 
 def require_sound_routes(app: Any, instances: Collection[str]) -> None:
-    """Raise ConfigurationError for an endpoint of `app` that can never work.
+    """Raise ConfigurationError for an endpoint of `app`, or of an app in it, that can never work.
 
     Such endpoints have a parameter whose annotation cannot be evaluated, or are routes of a login
     that need a session.
     """
     open_routes = {role.route_name(name): role for name in instances for role in _OPEN}
-    for route in iter_route_contexts(app.routes):
+    for path, route in _routes(app.routes):
         dependant: Dependant | None = getattr(route, "dependant", None)
         if dependant is None:
             continue
         calls = [each.call for each in _flattened(dependant)]
         if (role := open_routes.get(route.name or "")) is not None:
-            _require_open(route, role, calls)
+            _require_open(path, role, calls)
         for each in _flattened(dependant):
-            _require_readable(route, each)
+            _require_readable(path, each)
+
+
+def _routes(routes: Sequence[BaseRoute], prefix: str = "") -> Iterator[tuple[str, RouteContext]]:
+    """Each route with its path, also those of mounted applications."""
+    for route in iter_route_contexts(routes):
+        path = prefix + (route.path or "")
+        yield path, route
+        yield from _routes(getattr(route, "routes", ()), path)
 
 
 def _flattened(dependant: Dependant) -> Iterator[Dependant]:
@@ -53,25 +62,25 @@ def _flattened(dependant: Dependant) -> Iterator[Dependant]:
         yield from _flattened(dependency)
 
 
-def _require_open(route: RouteContext, role: Role, calls: Collection[object]) -> None:
+def _require_open(path: str, role: Role, calls: Collection[object]) -> None:
     if any(isinstance(call, RequireAuth) for call in calls):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
-            f"the {role} route {route.path} needs a session, so that nobody can sign in: a guard "
+            f"the {role} route {path} needs a session, so that nobody can sign in: a guard "
             "in `dependencies` of the application or of a router applies to it. Mount it without: "
-            f"app.add_route({route.path!r}, oidc.{_HANDLERS[role]}(), methods=[...]), or all "
+            f"app.add_route({path!r}, oidc.{_HANDLERS[role]}(), methods=[...]), or all "
             "routes by app.include_router(oidc.router, prefix='/auth')",
         )
 
 
-def _require_readable(route: RouteContext, dependant: Dependant) -> None:
+def _require_readable(path: str, dependant: Dependant) -> None:
     for field in (*dependant.query_params, *dependant.body_params):
         annotation = field.field_info.annotation
         if isinstance(annotation, ForwardRef) and field.field_info.is_required():
             name = getattr(dependant.call, "__qualname__", dependant.call)
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID,
-                f"{route.path}: nothing can read the annotation of {field.name!r} in {name}, "
+                f"{path}: nothing can read the annotation of {field.name!r} in {name}, "
                 f"{annotation.__forward_arg__!r}. `from __future__ import annotations` hides "
                 "names of the function that makes the application: remove that import from this "
                 "module, or make `oidc` and its aliases outside of the function",

@@ -12,12 +12,15 @@ from starlette.responses import Response
 
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.endpoints import Endpoints, OnSuccess
+from fastapi_oidc.web.refusal import is_navigation
+from fastapi_oidc.web.refusal_page import method_page, shown
+from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.startup import reporting_missing_middleware
 
 _NO_LINK: Final = (
-    "Signing out is a POST, so that links and images cannot do it: "
+    "Signing out is a POST. Links and images cannot do it, a form can: "
     '<form method="post"><button>Sign out</button></form>'
 )
 
@@ -76,23 +79,28 @@ def routes_of(
 def add_route(router: APIRouter, path: str, row: Row, instance: str) -> None:
     """Mount `row` at `path`, with the name by which the instance finds it."""
     matched = ["GET", *row.methods] if row.role is Role.LOGOUT else list(row.methods)
-    endpoint = only(row.endpoint, row.methods)
+    endpoint = only(row.endpoint, row.methods, instance)
     router.add_route(path, endpoint, methods=matched, name=row.role.route_name(instance))
 
 
 def only(
-    endpoint: Callable[[Request], Awaitable[Response]], methods: Collection[str]
+    endpoint: Callable[[Request], Awaitable[Response]], methods: Collection[str], instance: str
 ) -> Callable[[Request], Awaitable[Response]]:
     """`endpoint` for `methods` only; other methods get a 405 response.
 
     Starlette adds HEAD, with which a link scanner could use up the code of a callback. The response
-    to `GET /logout` says how to sign out.
+    to `GET /logout` says how to sign out; to a browser it is a page.
     """
 
     async def respond(request: Request) -> Response:
-        if request.method not in methods:
-            detail = None if "GET" in methods else _NO_LINK
-            raise HTTPException(405, detail, {"Allow": ", ".join(methods)})
-        return await endpoint(request)
+        if request.method in methods:
+            return await endpoint(request)
+        allowed, detail = {"Allow": ", ".join(methods)}, None if "GET" in methods else _NO_LINK
+        if detail is None or not is_navigation(request):
+            raise HTTPException(405, detail, allowed)
+        context = context_of(request, instance)
+        response = await shown(context, method_page(context, detail))
+        response.headers.update(allowed)
+        return response
 
     return respond

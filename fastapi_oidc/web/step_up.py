@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection, Request
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web.dependencies import URL_ENCODED, Guard, RequireAuth, media_type
+from fastapi_oidc.web.dependencies import URL_ENCODED, Guard, RequireAuth, form_of, media_type
 from fastapi_oidc.web.pages import Fields
 from fastapi_oidc.web.refusal import StepUpRequired, is_navigation
 from fastapi_oidc.web.request_context import RequestContext
@@ -57,5 +57,5 @@ async def _fields_to_send_again(
         require_same_origin(context)
     except SessionError:
         return None
-    pairs = (await connection.form()).multi_items()
+    pairs = (await form_of(connection)).multi_items()
     return tuple((name, value) for name, value in pairs if isinstance(value, str))

@@ -269,14 +269,14 @@ class _ToProvider(httpx.AsyncBaseTransport):
 
 def _application(oidc: OIDC[Any, Any], world: MachineWorld) -> FastAPI:
     async def me(request: Request) -> JSONResponse:
-        return _told(await oidc.require_auth(request))
+        return _described(await oidc.require_auth(request))
 
     async def long(request: Request) -> JSONResponse:
-        """A connection that stays open until it is told what to ask."""
+        """A connection that stays open until it gets an order."""
         await oidc.require_auth(request)
         if await world.orders[request.path_params["number"]] == "ask":
             return JSONResponse({"is_signed_in": await oidc.is_still_signed_in(request)})
-        return _told(await oidc.refresh(request))
+        return _described(await oidc.refresh(request))
 
     async def refused(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, SessionError)
@@ -290,7 +290,7 @@ def _application(oidc: OIDC[Any, Any], world: MachineWorld) -> FastAPI:
     return app
 
 
-def _told(session: Any) -> JSONResponse:
+def _described(session: Any) -> JSONResponse:
     grant = session.tokens.refresh_token.partition(".")[0]
     names = ("sub", "id", "sid", "generation")
     return JSONResponse({"grant": grant, **{name: getattr(session, name) for name in names}})

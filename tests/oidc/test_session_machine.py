@@ -178,11 +178,11 @@ def test_a_breakage_breaks_a_promise(
 ) -> None:
     broken = BREAKAGES[name]
     if not is_broken:
-        told(broken)
+        play_story(broken)
         return
     broken.breakage(monkeypatch)
     with pytest.raises(AssertionError, match=broken.found):
-        told(broken)
+        play_story(broken)
 
 
 def test_a_response_that_a_process_cannot_read_is_left_for_another(
@@ -198,10 +198,10 @@ def test_a_response_that_a_process_cannot_read_is_left_for_another(
         world.wait(80)
         world.begin("me", alice, 1)
 
-    told(Breakage(Mock(), MODES["records"], story, ""))
+    play_story(Breakage(Mock(), MODES["records"], story, ""))
 
 
-def told(broken: Breakage) -> None:
+def play_story(broken: Breakage) -> None:
     """The story, with a session whose tokens are due, and what has to be true after it."""
     world = MachineWorld(broken.mode)
     try:

@@ -1,4 +1,4 @@
-"""Lets one command at a time wait for a Redis that has not replied, and refuses the others."""
+"""A circuit breaker: while Redis does not respond, one probe at a time is sent."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from contextlib import contextmanager
 from typing import Final
 
 PROBE_SECONDS: Final = 1.0
-"""Seconds that a Redis which has not replied may take when it is asked again the first time."""
+"""Time limit of the first probe, in seconds; it doubles with each further probe."""
 
 PROBE_PAUSE: Final = 1.0
-"""Seconds between two such commands, in which nobody waits."""
+"""Seconds between two probes, in which every command fails immediately."""
 
 
-class RedisMuteError(TimeoutError):
-    """Not asked: Redis has not replied in time, and another command asks or has just asked."""
+class RedisUnresponsiveError(TimeoutError):
+    """The command was not sent: Redis has not responded, and the next probe is not due."""
 
 
 class Circuit:
-    """Which commands are sent, and how long each may take.
+    """Decides which commands are sent, and the time limit of each.
 
-    Closed, every command is. It opens when one has no reply in time: from then on one command at a
-    time is sent, a second after the one before, and the others fail at once. The first one may take
-    a second, each one after it twice as long as the one before, so that a Redis is found again that
-    takes longer to reach. A reply closes it.
+    While it is closed, every command is sent. It opens when a command has no reply in time: then
+    one command at a time is sent as a probe, PROBE_PAUSE after the previous one, and the others
+    fail immediately. The time limit of probes grows, so a slow Redis is found again. A reply closes
+    it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,13 +35,13 @@ class Circuit:
 
     @contextmanager
     def probe(self, seconds: float) -> Iterator[float]:
-        """How long the command may take that is sent within, `seconds` at the most.
+        """The time limit of the command that is sent within the block, at most `seconds`.
 
-        Raises RedisMuteError when it is not to be sent.
+        Raises RedisUnresponsiveError if no probe is due.
         """
         now = self._clock()
         if now < self._next_probe:
-            raise RedisMuteError
+            raise RedisUnresponsiveError
         limit = min(seconds, self._limit)
         self._limit *= 2
         self._next_probe = now + limit + PROBE_PAUSE
@@ -51,7 +51,7 @@ class Circuit:
             self._next_probe = self._clock() + PROBE_PAUSE
 
     def open(self) -> None:
-        """A command had no reply in time; the next one may be the first to ask again."""
+        """A command had no reply in time; the next command may be the first probe."""
         self.is_open = True
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Makes Redis clients of URLs: of one server, of the master that sentinels name, of a cluster."""
+"""Makes Redis clients from URLs: for one server, a master behind sentinels, or a cluster."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(explanation, name=missing.name) from None
 
 DEFAULT_PREFIX: Final = "fastapi_oidc:"
-"""Begins every key."""
+"""The prefix of every key."""
 
 DEFAULT_CONNECTIONS: Final = 50
 NODE_SECONDS: Final = 0.5
-"""How long one of several nodes or sentinels may take before another is asked."""
+"""Seconds that one of several nodes or sentinels may take before the next one is tried."""
 
 SENTINEL_PORT: Final = 26379
 
@@ -37,7 +37,7 @@ Options: TypeAlias = dict[str, Any]
 _LIMITS: Final = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), NODE_SECONDS)
 _NO_URL: Final = (
     "a Redis URL is redis://[user:password@]host[:port]/0, rediss:// with TLS, unix://path, "
-    "redis+sentinel://host,host/service/0 or redis+cluster://host,host; what stands in it is "
+    "redis+sentinel://host,host/service/0 or redis+cluster://host,host; its parts are "
     "percent-encoded"
 )
 _urls: WeakKeyDictionary[Pool, tuple[str, int]] = WeakKeyDictionary()
@@ -49,8 +49,8 @@ _copies: WeakKeyDictionary[Pool, dict[AbstractEventLoop, Client]] = WeakKeyDicti
 def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Client:
     """A client with connections of its own, which it opens when they are needed.
 
-    A connection that was dropped meanwhile is replaced once: every command here may be repeated.
-    Raises ConfigurationError (configuration.invalid) for what is no URL of a Redis.
+    A dropped connection is replaced once: every command here may be repeated. Raises
+    ConfigurationError (configuration.invalid) for an invalid URL.
     """
     usual: Options = {"max_connections": max_connections, "retry": Retry(NoBackoff(), 1)}
     try:
@@ -58,7 +58,7 @@ def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Client:
         if isinstance(client, Redis):
             _require_known_options(client.connection_pool)
     except (ValueError, TypeError, RedisClusterException) as error:
-        # Its text may have a part of a password that was not percent-encoded.
+        # Its text may contain a part of a password that was not percent-encoded.
         raised = type(error).__name__
         raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
     _urls[pool_of(client)] = url, max_connections
@@ -66,17 +66,17 @@ def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Client:
 
 
 def pool_of(client: Client) -> Pool:
-    """What has its connections; other clients may have the same."""
+    """The pool of its connections, which other clients may share."""
     return client if isinstance(client, RedisCluster) else client.connection_pool
 
 
 def is_ours(pool: Pool) -> bool:
-    """Whether `client_of` made it, so that nobody else uses or closes its connections."""
+    """Whether `client_of` made it, so the application does not use or close its connections."""
     return pool in _urls
 
 
 def reads_replicas(client: Client) -> bool:
-    """Whether it asks servers that know of a write some time after the master."""
+    """Whether it reads from replicas, which receive a write some time after the master."""
     if isinstance(client, RedisCluster):
         balances = getattr(client, "load_balancing_strategy", None) is not None
         return balances or client.read_from_replicas
@@ -87,7 +87,7 @@ def reads_replicas(client: Client) -> bool:
 def client_for(client: Client, loop: AbstractEventLoop) -> Client:
     """`client` in the event loop that uses it first; in another one, a client of the same URL.
 
-    A client that the application made is the application's to make for each loop.
+    A client of the application is returned for every loop.
     """
     pool = pool_of(client)
     if pool not in _urls:
@@ -104,7 +104,7 @@ def client_for(client: Client, loop: AbstractEventLoop) -> Client:
 
 
 async def close(client: Client) -> None:
-    """Closes its connections, those to sentinels too; a later command opens new ones."""
+    """Close its connections, also those to sentinels; a later command opens new ones."""
     await client.aclose()
     pool = pool_of(client)
     if isinstance(pool, SentinelConnectionPool):
@@ -113,9 +113,9 @@ async def close(client: Client) -> None:
 
 
 async def leave(client: Client) -> None:
-    """Idle connections are closed: they may lead to what was the master, as another is by its name.
+    """Close idle connections, which may lead to a former master.
 
-    A cluster's nodes name the new master themselves.
+    A cluster's nodes redirect to the new master.
     """
     if isinstance(client, Redis):
         await client.connection_pool.disconnect(inuse_connections=False)
@@ -132,12 +132,12 @@ def _made(url: str, usual: Options) -> Client:
 
 
 def _require_known_options(pool: ConnectionPool) -> None:
-    """Raises TypeError, as every request would."""
+    """Raise TypeError, as every command would."""
     pool.connection_class(**pool.connection_kwargs)
 
 
 class _Address(NamedTuple):
-    """A URL in parts; each host has what redis-py makes of a URL of this host alone."""
+    """A URL in parts; each host has the options that redis-py parses from a URL of it alone."""
 
     shape: str
     service: str
@@ -163,7 +163,7 @@ class _Address(NamedTuple):
         return cls(shape, unquote(service), parsed)
 
     def options(self) -> Options:
-        """What holds for every host."""
+        """The options that all hosts share."""
         options = {name: self.hosts[0][name] for name in self.hosts[0].keys() - {"host", "port"}}
         if options.pop("connection_class", None) is SSLConnection:
             options = {"ssl": True, "ssl_check_hostname": True, **options}
@@ -173,11 +173,11 @@ class _Address(NamedTuple):
 def _master(address: _Address, usual: Options) -> Redis:
     options = address.options()
     shared = {name: options[name] for name in options if name.startswith(("ssl", "socket_"))}
-    asking = {"retry": Retry(NoBackoff(), 0), **_LIMITS, **shared}
+    sentinel_options = {"retry": Retry(NoBackoff(), 0), **_LIMITS, **shared}
     for name in ("username", "password"):
-        asking[name] = options.pop(f"sentinel_{name}", None)
+        sentinel_options[name] = options.pop(f"sentinel_{name}", None)
     hosts = [(host["host"], host.get("port", SENTINEL_PORT)) for host in address.hosts]
-    sentinel = Sentinel(hosts, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
+    sentinel = Sentinel(hosts, sentinel_kwargs=sentinel_options)  # type: ignore[no-untyped-call]
     master: Redis = sentinel.master_for(address.service, **{**usual, **options})
     return master
 

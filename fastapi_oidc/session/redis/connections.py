@@ -1,4 +1,4 @@
-"""Bounds what is asked of one Redis at a time, and for how long."""
+"""Limits the number and the duration of concurrent commands to one Redis."""
 
 from __future__ import annotations
 
@@ -30,16 +30,13 @@ from fastapi_oidc.session.redis.clients import (
 )
 from fastapi_oidc.session.redis.scripts import Script
 
-DEFAULT_TIMEOUT: Final = 5.0
-"""Seconds that one command may take, its waiting for a turn included."""
-
 LONG_FAILURE: Final = 0.25
-"""Seconds after which a connection that failed has made somebody wait."""
+"""Seconds after which a failed connection opens the circuit."""
 
 LATE: Final = 2.0
-"""Seconds after its time at which a limit that is noticed says that this process was held up."""
+"""Seconds: if a time limit is noticed later than this, the process was paused."""
 
-# A node's CLUSTERDOWN, a ClusterError, is an error reply, but of a cluster that is not all there.
+# CLUSTERDOWN, a ClusterError, is an error reply, but a part of the cluster is missing.
 _UNREACHED: Final = (RedisConnectionError, RedisClusterException, ClusterError, OSError)
 
 _limits: WeakKeyDictionary[Pool, ConcurrencyLimit] = WeakKeyDictionary()
@@ -47,7 +44,7 @@ _circuits: WeakKeyDictionary[Pool, Circuit] = WeakKeyDictionary()
 
 
 class _Reached(NamedTuple):
-    """A client in one event loop, and what bounds the commands of its pool."""
+    """A client in one event loop, with the limits of its pool."""
 
     client: Client
     limit: ConcurrencyLimit
@@ -55,16 +52,16 @@ class _Reached(NamedTuple):
 
 
 class Connections:
-    """Commands to one Redis, of which so many run at a time that no pool is ever used up.
+    """Commands to one Redis; their concurrency is limited, so the pool always has connections.
 
-    The others wait for their turn, in order. What waits or takes longer than `timeout` seconds
-    raises TimeoutError; from then on commands raise RedisMuteError at once, but for one at a time,
-    until there is a reply.
+    Further commands wait in order. A command that waits and runs longer than `timeout` seconds
+    raises TimeoutError. After that commands raise RedisUnresponsiveError immediately, except for
+    one probe at a time, until Redis replies.
 
-    All that is made of one client shares the limit of its pool: all of its connections if the pool
-    is ours or waits itself, else half of them (at most 50), since the application may use the
-    client too. A client that was made of a URL is made again for each further event loop: its
-    connections belong to the loop that opened them.
+    All `Connections` of one pool share its limit: all of its connections if `client_of` made the
+    pool or it blocks, else half of them (at most 50), because the application may use the client
+    too. A client from a URL is made again for each event loop, because connections belong to the
+    event loop that opened them.
     """
 
     def __init__(self, client: Client, timeout: float) -> None:
@@ -79,7 +76,7 @@ class Connections:
         return self._here().client
 
     async def run(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The reply to `command`, when it has its turn; texts are bytes."""
+        """The reply to `command`; texts are bytes."""
         here = self._here()
         if not here.circuit.is_open:
             return await _sent(here, command, self._timeout)
@@ -89,21 +86,21 @@ class Connections:
     async def run_script(
         self, script: Script, keys: Sequence[str], args: Sequence[str | bytes | int]
     ) -> Any:
-        """What `script` returns, as `run`."""
+        """The result of `script`, as from `run`."""
         return await self.run(lambda client: script.run(client, keys, args))
 
     async def values(self, names: Sequence[str]) -> Sequence[bytes | None]:
-        """What stands under each name; of a cluster, its nodes are asked at the same time."""
+        """The value of each name. The nodes of a cluster are read concurrently."""
         found: Sequence[bytes | None]
         if self.is_cluster:
             found = await self.run(lambda client: client.mget_nonatomic(names))
         else:
-            # Not `client.mget`: at each request its own checks would be a tenth of the time.
+            # Not `client.mget`: its checks would take a tenth of the time of each request.
             found = await self.run(lambda client: client.execute_command("MGET", *names))
         return found
 
     async def aclose(self) -> None:
-        """Close the connections, if the pool is ours; a later command opens new ones."""
+        """Close the connections of a pool that `client_of` made; a later command opens new ones."""
         if is_ours(pool_of(self._given)):
             await close(self.client)
 
@@ -134,12 +131,12 @@ async def _sent(here: _Reached, command: Callable[[Any], Awaitable[Any]], second
         raise
     except TimeoutError:
         now = time.monotonic()
-        # Waiting for a turn, or a process that is short of time, is no silence of Redis.
+        # Redis may be responsive if the command waited for a slot or the process was paused.
         if now - sent >= seconds / 2 and now - began < seconds + LATE:
             here.circuit.open()
         raise
     except _UNREACHED:
-        # redis-py says so too where a new connection or a sentinel was waited for in vain.
+        # redis-py also raises these after a timeout of a new connection or a sentinel.
         if time.monotonic() - began >= LONG_FAILURE:
             here.circuit.open()
         raise
@@ -162,14 +159,14 @@ def _require_usable(client: Client) -> None:
     if pool_of(client).connection_kwargs.get("decode_responses"):
         fault = "make the Redis client without decode_responses"
     elif reads_replicas(client):
-        fault = "make a Redis client of the master: a replica may not know yet who signed out"
+        fault = "make a Redis client of the master: a replica may not have the latest sign-outs"
     else:
         return
     raise ConfigurationError(Code.CONFIGURATION_INVALID, fault)
 
 
 def _share_of(pool: Pool) -> int:
-    """How many connections of a pool are for us, or of a cluster's client to each node."""
+    """The number of connections that commands may use: of a pool, or to each cluster node."""
     if isinstance(pool, RedisCluster):
         allowed = int(pool.connection_kwargs["max_connections"])
     else:

@@ -6,8 +6,9 @@ from typing import Any, Final, Self
 
 from fastapi_oidc.session.records import Advance, Phase, RefreshRecord, RefreshRecords, Take
 from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
-from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
+from fastapi_oidc.session.redis.connections import Connections
 from fastapi_oidc.session.redis.scripts import Script
+from fastapi_oidc.session.stores import DEFAULT_TIMEOUT
 
 # `taken` and `advanced` of fastapi_oidc.session.records, by the clock of Redis. The fields are
 # g(eneration), p(hase), o(wner), u(ntil, in milliseconds), d(ata), n(ewest session) and s(een).
@@ -116,7 +117,7 @@ class RedisRefreshLock(RefreshRecords):
         return RefreshRecord() if values[1] is None else _record(*values)
 
     async def aclose(self) -> None:
-        """Close the pool that `from_url` made; a client that was given is left alone."""
+        """Close the pool that `from_url` made; a client of the application stays open."""
         await self._connections.aclose()
 
     def _key(self, id: str) -> str:

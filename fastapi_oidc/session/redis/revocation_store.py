@@ -11,7 +11,7 @@ from fastapi_oidc.errors import Code
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.outage import unavailable_as
 from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
-from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
+from fastapi_oidc.session.redis.connections import Connections
 from fastapi_oidc.session.redis.scripts import Script
 from fastapi_oidc.session.revocations import (
     STAMP_LENGTH,
@@ -24,11 +24,12 @@ from fastapi_oidc.session.revocations import (
     keys_of_record,
     stamps_in,
 )
+from fastapi_oidc.session.stores import DEFAULT_TIMEOUT
 
 # `Revocation.merged`; a value is "<provider> <stamp> <reason>".
 _MERGE: Final = Script(f"""
-local kept = redis.call('GET', KEYS[1]) or '0  '
-local provider, stamp, reason = string.match(kept, '^(%d+) (%S*) (.*)$')
+local earlier = redis.call('GET', KEYS[1]) or '0  '
+local provider, stamp, reason = string.match(earlier, '^(%d+) (%S*) (.*)$')
 provider = math.max(tonumber(provider), tonumber(ARGV[1]))
 if ARGV[2] ~= '' then
   if stamp ~= '' and stamp ~= ARGV[2] then
@@ -44,9 +45,9 @@ _REASON: Final[TypeAdapter[EndReason]] = TypeAdapter(EndReason)
 
 
 class RedisRevocationStore(RevocationStore):
-    """Revocations that any number of processes share; a session is looked up with one command.
+    """Revocations that any number of processes share; a lookup is one command.
 
-    Every method raises SessionError (session.revocation_unavailable) when Redis cannot be asked.
+    Every method raises SessionError (session.revocation_unavailable) when Redis is unavailable.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class RedisRevocationStore(RevocationStore):
         return stamps_in(_revocations_in(await self._values(session)))
 
     async def aclose(self) -> None:
-        """Close the pool that `from_url` made; a client that was given is left alone."""
+        """Close the pool that `from_url` made; a client of the application stays open."""
         await self.connections.aclose()
 
     async def _values(self, session: OIDCSession[Identity]) -> Sequence[bytes | None]:
@@ -92,9 +93,9 @@ def revocation_names(prefix: str, digests: Iterable[str]) -> list[str]:
 
 
 def reason_in(session: OIDCSession[Identity], values: Sequence[bytes | None]) -> EndReason | None:
-    """Why `session` is over, by the values of the keys that `revocation_names` gives for it.
+    """Why `session` has ended, by the values of its `revocation_names`.
 
-    Raises SessionError (session.revocation_unavailable) for a value that nobody here wrote.
+    Raises SessionError (session.revocation_unavailable) for a malformed value.
     """
     return first_reason(session, _revocations_in(values)) if any(values) else None
 

@@ -11,7 +11,6 @@ from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.outage import unavailable_as
 from fastapi_oidc.session.records import RefreshRecords
 from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
-from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT
 from fastapi_oidc.session.redis.records import RedisRefreshLock
 from fastapi_oidc.session.redis.revocation_store import (
     RedisRevocationStore,
@@ -21,10 +20,10 @@ from fastapi_oidc.session.redis.revocation_store import (
 from fastapi_oidc.session.redis.scripts import Script
 from fastapi_oidc.session.revocations import RevocationStore, are_current, digest, user_key
 from fastapi_oidc.session.sealing import Sealer
-from fastapi_oidc.session.stores import SessionStore
+from fastapi_oidc.session.stores import DEFAULT_TIMEOUT, MOST_LISTED, SessionStore
 
 # A row is the mark of this format, the generation and the second of last use in ten digits each,
-# and the sealed session. What is in the clear is compared and changed without the session.
+# and the sealed session. The unencrypted fields are compared and changed without the session.
 _MARK: Final = b"s"
 _DIGITS: Final = 10
 _SEEN_START: Final = 1 + _DIGITS
@@ -44,7 +43,7 @@ _TOUCH: Final = Script(
     _HEAD
     + f"if seen and seen < ARGV[1] then redis.call('SETRANGE', KEYS[1], {_SEEN_START}, ARGV[1]) end"
 )
-# A row that was used while its successor was made keeps the moment of that use.
+# A row that was used during its refresh keeps the time of that use.
 _REPLACE: Final = Script(
     _HEAD
     + f"""
@@ -57,8 +56,6 @@ redis.call('SET', KEYS[1], row, 'EXAT', ARGV[2])
 return 1
 """
 )
-MOST_LISTED: Final = 1000
-"""Sessions of a user that `sessions_of` returns at most, the last to end."""
 
 
 class RedisSessionStore(SessionStore[Identity]):
@@ -67,7 +64,7 @@ class RedisSessionStore(SessionStore[Identity]):
     Rows are sealed with the `cookie_secret` of the `OIDC` object that uses the store; before that,
     methods that read or write a session raise ConfigurationError (configuration.invalid). Every
     method raises SessionError (session.store_unavailable, session.revocation_unavailable) when
-    Redis cannot be asked.
+    Redis is unavailable.
     """
 
     records_last_use = returns_copies = True
@@ -103,12 +100,12 @@ class RedisSessionStore(SessionStore[Identity]):
 
     @property
     def revocations(self) -> RevocationStore:
-        """Kept on the same Redis, under the same prefix."""
+        """The records on the same Redis, under the same prefix."""
         return self._revocations
 
     @property
     def records(self) -> RefreshRecords:
-        """Kept on the same Redis, under the same prefix."""
+        """The records on the same Redis, under the same prefix."""
         return self._records
 
     def bind(self, codec: SessionCodec[Any], sealer: Sealer, /) -> None:
@@ -126,7 +123,7 @@ class RedisSessionStore(SessionStore[Identity]):
         user = digest(user_key(session.issuer, session.client_id, session.sub))
         name, row, ends = self._row(id), self._encoded(id, session), session.expires_at
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            # The row first: what is listed without a row is taken from the list.
+            # The row first: an id without a row is removed from the list.
             await self._connections.run(lambda client: client.set(name, row, exat=ends))
             await self._connections.run_script(_LIST, [self._list(user)], [ends, id])
             index = self._index(session.id)
@@ -195,7 +192,7 @@ class RedisSessionStore(SessionStore[Identity]):
         return session, reason_in(session, revocations)
 
     async def aclose(self) -> None:
-        """Closes the pool that `from_url` made; a client that was given is left alone."""
+        """Close the pool that `from_url` made; a client of the application stays open."""
         await self._connections.aclose()
 
     async def _many(self, ids: Sequence[str]) -> Sequence[bytes | None]:

@@ -1,4 +1,4 @@
-"""Statements to one database, each of which ends in time."""
+"""Statements to one database, each with a time limit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.sql.tables import metadata, require_supported
-
-DEFAULT_TIMEOUT: Final = 5.0
-"""Seconds that one call may take, its wait for a connection included."""
 
 CREATING: Final = 0x01DC
 """The advisory lock under which PostgreSQL creates the tables, one process at a time."""
@@ -43,8 +40,8 @@ class _Engines(NamedTuple):
 class Database:
     """An engine of the application, or a URL, from which each event loop gets an engine.
 
-    What takes longer than `timeout` seconds raises TimeoutError. A connection that was dropped
-    meanwhile is replaced once: every call here may be repeated.
+    A call that takes longer than `timeout` seconds raises TimeoutError. A dropped connection is
+    replaced once: every call here may be repeated.
     """
 
     def __init__(self, engine: AsyncEngine | URL | str, timeout: float) -> None:
@@ -67,7 +64,7 @@ class Database:
         return await self._run(self._here().autocommit, operation)
 
     async def transaction(self, steps: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
-        """What `steps` returns, all of it in one transaction."""
+        """The result of `steps`, in one transaction."""
         return await self._run(self._here().transactions, steps)
 
     async def create_tables(self) -> None:
@@ -118,10 +115,10 @@ class Database:
 def _engine_of(url: URL | str, timeout: float) -> AsyncEngine:
     try:
         is_sqlite = make_url(url).get_backend_name() == "sqlite"
-        # A thread that waits for the lock of a file cannot be interrupted: it gives up before.
+        # A thread that waits for the lock of a file cannot be interrupted, so it stops earlier.
         limit = {"timeout": 0.8 * timeout} if is_sqlite else {}
         return create_async_engine(url, hide_parameters=True, connect_args=limit)
     except (ArgumentError, InvalidRequestError, ImportError, ValueError, TypeError) as error:
-        # Its text may have a part of a password that was not percent-encoded.
+        # Its text may contain a part of a password that was not percent-encoded.
         raised = type(error).__name__
         raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None

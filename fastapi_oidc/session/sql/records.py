@@ -82,7 +82,7 @@ class SQLRefreshRecords(RefreshRecords):
 
 
 def _record(row: Any) -> RefreshRecord:
-    """What the row says, until its end."""
+    """The record in the row; an empty one if it has expired."""
     if row.expires_at <= row.now:
         return RefreshRecord()
     fields = {name: getattr(row, name) for name in _FIELDS}

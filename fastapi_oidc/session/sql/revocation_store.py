@@ -33,10 +33,10 @@ _WRITE: Final = update(revocations).where(revocations.c.key == bindparam("digest
 
 
 class SQLRevocationStore(RevocationStore):
-    """Revocations that any number of processes share; a session is looked up with one statement.
+    """Revocations that any number of processes share; a lookup is one statement.
 
-    Every method raises SessionError (session.revocation_unavailable) when the database cannot be
-    asked.
+    Every method raises SessionError (session.revocation_unavailable) when the database is
+    unavailable.
     """
 
     def __init__(self, database: Database) -> None:
@@ -78,7 +78,7 @@ class SQLRevocationStore(RevocationStore):
 
 
 def revocations_in(rows: Rows, digests: Sequence[str]) -> list[Revocation | None]:
-    """What the rows have under each digest."""
+    """The revocation under each digest."""
     found = {row.key: _revocation(row) for row in rows}
     return [found.get(digest) for digest in digests]
 

@@ -23,7 +23,7 @@ from fastapi_oidc.session.revocations import (
     user_key,
 )
 from fastapi_oidc.session.sealing import Sealer
-from fastapi_oidc.session.sql.database import DEFAULT_TIMEOUT, Database, Rows
+from fastapi_oidc.session.sql.database import Database, Rows
 from fastapi_oidc.session.sql.records import SQLRefreshRecords
 from fastapi_oidc.session.sql.revocation_store import SQLRevocationStore, revocations_in
 from fastapi_oidc.session.sql.statements import (
@@ -37,10 +37,10 @@ from fastapi_oidc.session.sql.statements import (
     TOUCH,
 )
 from fastapi_oidc.session.sql.tables import metadata, put, sessions
-from fastapi_oidc.session.stores import SessionStore
+from fastapi_oidc.session.stores import DEFAULT_TIMEOUT, SessionStore
 
 PURGE_PAUSE: Final = 10.0
-"""Seconds after which a process removes expired rows with a login again."""
+"""Minimum number of seconds between two logins of a process that remove expired rows."""
 
 
 class SQLSessionStore(SessionStore[Identity]):
@@ -50,7 +50,7 @@ class SQLSessionStore(SessionStore[Identity]):
     driver. Rows are sealed with the `cookie_secret` of the `OIDC` object that uses the store;
     before that, methods that read or write a session raise ConfigurationError
     (configuration.invalid). Every method raises SessionError (session.store_unavailable,
-    session.revocation_unavailable) when the database cannot be asked.
+    session.revocation_unavailable) when the database is unavailable.
     """
 
     records_last_use = returns_copies = True
@@ -71,12 +71,12 @@ class SQLSessionStore(SessionStore[Identity]):
 
     @property
     def revocations(self) -> RevocationStore:
-        """In the same database; also for `back_channel_logout_store`."""
+        """The records in the same database; also for `back_channel_logout_store`."""
         return self._revocations
 
     @property
     def records(self) -> RefreshRecords:
-        """In the same database; also for `refresh_lock`."""
+        """The records in the same database; also for `refresh_lock`."""
         return self._records
 
     def bind(self, codec: SessionCodec[Any], sealer: Sealer, /) -> None:
@@ -89,7 +89,7 @@ class SQLSessionStore(SessionStore[Identity]):
             await self._database.create_tables()
 
     async def purge(self) -> int:
-        """Remove all rows that have expired, a thousand at a time; returns how many these were."""
+        """Remove all rows that have expired, a thousand at a time, and return their number."""
         removed = 0
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             for table in metadata.sorted_tables:
@@ -171,7 +171,7 @@ class SQLSessionStore(SessionStore[Identity]):
         return session, first_reason(session, revocations_in(rows, digests))
 
     async def aclose(self) -> None:
-        """Close the connections that the store opened; an engine is left alone."""
+        """Close the connections that the store opened; an engine of the application stays open."""
         await self._database.aclose()
 
     async def _run(self, statement: Executable, **values: object) -> Rows:

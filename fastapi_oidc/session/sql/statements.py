@@ -1,4 +1,4 @@
-"""What is asked of the table of sessions: statements that are made once, with named values."""
+"""The statements of the table of sessions, made once, with named values."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from fastapi_oidc.session.sql.tables import metadata, revocations, server_time, sessions
+from fastapi_oidc.session.stores import MOST_LISTED
 
 _row: Final = sessions.c
 
-MOST_LISTED: Final = 1000
-"""Sessions of a user that `sessions_of` returns at most, the last to end."""
-
 PURGED_AT_ONCE: Final = 1000
-"""Expired rows that one statement removes at most: none locks the table for long."""
+"""Maximum number of expired rows that one statement removes: it must not lock for long."""
 
 
 def _removing_expired(table: sa.Table) -> sa.Executable:
@@ -53,7 +51,7 @@ TOUCH: Final = (
     .where(_row.id == bindparam("row"), _row.last_seen_at < bindparam("seen"))
     .values(last_seen_at=bindparam("seen"))
 )
-# A row that was used while its successor was made keeps the moment of that use.
+# A row that was used during its refresh keeps the time of that use.
 _SEEN: Final = sa.case(
     (_row.last_seen_at > bindparam("seen"), _row.last_seen_at),
     else_=bindparam("seen"),

@@ -86,7 +86,7 @@ def _sqlite_time(*_: Any, **__: Any) -> str:
 
 
 def require_supported(dialect: str) -> None:
-    """Raise ConfigurationError (configuration.invalid) for another database than these two."""
+    """Raise ConfigurationError (configuration.invalid) unless the database is supported."""
     if dialect not in _INSERTS:
         explanation = f"the session store works on PostgreSQL and SQLite, not on {dialect}"
         raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

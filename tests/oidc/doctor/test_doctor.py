@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import secrets
 import subprocess
 import sys
 from collections.abc import Callable
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
+from fastapi import FastAPI
 
-from fastapi_oidc import Clock, OIDCSettings
+from fastapi_oidc import OIDC, Clock, ConfigurationError, OIDCMiddleware, OIDCSettings
 from fastapi_oidc.doctor import Verdict, examine
 from fastapi_oidc.doctor.command import main
 from fastapi_oidc.testing import (
@@ -29,6 +34,7 @@ from fastapi_oidc.testing import (
     TokensIssued,
 )
 
+REPOSITORY = Path(__file__).parents[3]
 BASE_URL = "https://app.test"
 FORBIDDEN = HTTPStatus.FORBIDDEN
 UNAUTHORIZED = OAuthError("unauthorized_client", HTTPStatus.UNAUTHORIZED)
@@ -148,8 +154,14 @@ def edited(**changes: Any) -> Callable[[DevProvider], None]:
             "is this client allowed the authorization code flow?",
         ),
         (lambda op: op.faults.put("authorization", ServerError(500)), "redirect URI", "HTTP 500"),
+        (edited(code_challenge_methods_supported=["plain"]), "PKCE", "['plain']"),
+        (
+            edited(response_modes_supported=["form_post", "fragment"]),
+            "response mode",
+            "query is not among ['form_post', 'fragment']: response_mode",
+        ),
     ],
-    ids=range(14),
+    ids=range(16),
 )
 async def test_one_fault_is_found_and_named(
     op: DevProvider, break_it: Callable[[DevProvider], None], topic: str, words: str
@@ -179,6 +191,53 @@ async def test_an_error_page_elsewhere_is_a_fault(op: DevProvider) -> None:
         await found(op, authorization=httpx.Response(303, headers={"Location": location}))
     )
     assert "invalid_request (no such redirect)" in told["redirect URI"]
+
+
+async def test_the_request_has_the_parameters_of_a_login(op: DevProvider) -> None:
+    chosen: dict[str, Any] = {
+        "scope": ["openid", "email"],
+        "max_age": 600,
+        "response_mode": "form_post",
+        "extra_params": {"ui_locales": "de"},
+    }
+    texts = await found(op, **chosen)
+    assert "is accepted with these settings" in texts[Verdict.OK, "redirect URI"]
+    [asked] = op.record.of(AuthorizationRequested)
+    oidc = OIDC(settings_of(op, **chosen), transport=httpx.ASGITransport(op.app))
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+    async with op.browser(app, base_url=BASE_URL) as browser:
+        login = await browser.get("/auth/login", params={"prompt": "none"}, follow_redirects=False)
+        await browser.get(login.headers["location"])
+    _, of_a_login = op.record.of(AuthorizationRequested)
+    new = ("state", "nonce", "code_challenge")
+    assert {name: value for name, value in asked.parameters.items() if name not in new} == {
+        name: value for name, value in of_a_login.parameters.items() if name not in new
+    }
+
+
+async def test_a_refusal_in_a_form_is_read(op: DevProvider) -> None:
+    op.edits.put("authorization_response", lambda said: {"error": "invalid_scope"})
+    texts = faults(await found(op, response_mode="form_post"))
+    assert "invalid_scope" in texts["redirect URI"]
+
+
+async def test_a_mode_that_the_provider_does_not_list_is_a_fault(op: DevProvider) -> None:
+    edited(response_modes_supported=["query"])(op)
+    assert faults(await found(op, response_mode="form_post")) == {
+        "response mode": "form_post is not among ['query']: response_mode"
+    }
+    edited(response_modes_supported=None)(op)
+    texts = await found(op, response_mode="form_post")
+    assert faults(texts) == {}
+    assert texts[Verdict.WARNING, "response mode"] == "form_post is not mentioned"
+
+
+async def test_a_transport_of_another_library_is_refused(op: DevProvider) -> None:
+    transport: Any = httpx2.ASGITransport(op.app)
+    with pytest.raises(ConfigurationError, match="give an async transport of httpx"):
+        await anext(examine(settings_of(op), transport=transport))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +319,7 @@ async def test_clocks_that_differ_by_more_than_the_drift_are_a_fault(op: DevProv
 @pytest.mark.parametrize(
     ("change", "topic", "words"),
     [
-        ({"code_challenge_methods_supported": ["plain"]}, "PKCE", "['plain']"),
+        ({"code_challenge_methods_supported": None}, "PKCE", "not mentioned"),
         ({"token_endpoint_auth_methods_supported": ["none"]}, "client", "client_secret_basic"),
         ({"scopes_supported": ["openid", "email"]}, "scope", "'profile'"),
         ({"backchannel_logout_supported": False}, "back-channel logout", "not supported"),
@@ -314,6 +373,30 @@ def test_without_settings_it_names_them_and_ends_with_2() -> None:
     assert ended.returncode == 2
     assert "OIDC_ISSUER: is missing" in ended.stderr
     assert "OIDC_CLIENT_ID" not in ended.stderr
+
+
+def test_a_file_that_is_not_read_is_named_with_what_reads_it(tmp_path: Path) -> None:
+    """What the message says of the shell works there."""
+    (tmp_path / ".env").write_text(
+        "export OIDC_ISSUER=http://127.0.0.1:9\nOIDC_ALLOW_INSECURE_HTTP=true\n"
+        f"OIDC_CLIENT_ID=app\nOIDC_COOKIE_SECRET={COOKIE_SECRET}\nOIDC_BASE_URL={BASE_URL}\n"
+    )
+    doctor = f"{sys.executable} -m fastapi_oidc doctor"
+
+    def run(shell: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PYTHONPATH": str(REPOSITORY), "PATH": os.defpath}
+        command = ["sh", "-c", shell]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    refused = run(doctor)
+    assert refused.returncode == 2
+    advice = re.search(r"\.env is not read: .* or in the shell: (.*)", refused.stderr)
+    assert advice is not None
+    ended = run(f"{advice[1]}; {doctor}")
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert "provider.unreachable" in ended.stdout
 
 
 def test_whoever_stops_reading_gets_no_traceback(op: DevProvider) -> None:

@@ -174,7 +174,7 @@ async def test_login_that_takes_too_long_is_there_at_the_reload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The application gets it as new once, with the first response; later ones are replays."""
-    told: list[str] = []
+    new_logins: list[str] = []
     gate = Gate()
 
     async def slow(_context: IdentityContext) -> StandardIdentity:
@@ -184,7 +184,7 @@ async def test_login_that_takes_too_long_is_there_at_the_reload(
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         def on_success(_request: Request, signed_in: SignedIn[Any]) -> None:
             if not signed_in.replayed:
-                told.append(signed_in.session.sub)
+                new_logins.append(signed_in.session.sub)
 
         app.router.routes.clear()
         app.get("/auth/callback")(oidc.callback_handler(on_success=on_success))
@@ -202,7 +202,7 @@ async def test_login_that_takes_too_long_is_there_at_the_reload(
     for _ in range(3):
         browser.cookies.update(before)
         await browser.get(url, follow_redirects=False)
-    assert told == ["alice"]
+    assert new_logins == ["alice"]
 
 
 async def test_callback_that_comes_again_passes_on_success_too() -> None:

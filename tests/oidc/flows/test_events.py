@@ -19,7 +19,7 @@ WARNINGS = {
     "login.refused",
     "front_channel_logout.refused",
     "session.refresh_postponed",
-    "session.identity_kept",
+    "session.identity_not_updated",
     "session.not_removed",
     "session.removal_given_up",
     "session.cookie_withheld",
@@ -194,9 +194,9 @@ async def test_no_event_or_line_has_a_token_or_a_cookie(caplog: pytest.LogCaptur
         watched.world.op.faults.put("token", OAuthError("invalid_grant"))
         cookies = list(dict(browser.cookies).values())
         await browser.get("/refresh")
-    told = "\n".join([*caplog.messages, *map(repr, watched.world.events)])
+    logged = "\n".join([*caplog.messages, *map(repr, watched.world.events)])
     for session in watched.sessions:
         tokens = session.tokens
         for secret in (tokens.id_token, tokens.access_token, tokens.refresh_token, *cookies):
             assert secret
-            assert secret not in told
+            assert secret not in logged

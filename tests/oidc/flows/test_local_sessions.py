@@ -152,11 +152,11 @@ async def test_recorded_uses_share_no_value_of_a_session(mode: str) -> None:
 
 
 async def test_callbacks_of_one_login_share_no_value_of_a_session(store: Any) -> None:
-    told: list[object] = []
+    changes: list[object] = []
 
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         def on_success(_request: Request, signed_in: SignedIn[Any]) -> None:
-            told.append(change(signed_in.session))
+            changes.append(change(signed_in.session))
 
         app.router.routes.clear()
         app.get("/auth/login", name="login")(oidc.login_handler())
@@ -170,7 +170,7 @@ async def test_callbacks_of_one_login_share_no_value_of_a_session(store: Any) ->
     for each in (browser, reloaded):
         await each.get(url, follow_redirects=False)
         assert await seen(each) == UNCHANGED
-    assert told == [UNCHANGED] * len(told)
+    assert changes == [UNCHANGED] * len(changes)
 
 
 @pytest.mark.parametrize("kind", [Plain, Typed, Model, dict])

@@ -180,8 +180,8 @@ async def test_tokens_of_another_provider_are_not_sent_to_this_one() -> None:
     before = make_world()
     browser = await before.signed_in()
     after = make_world(
-        settings={"cookie_secret": before.oidc.settings.cookie_secret, "client_id": "successor"},
-        client={"client_id": "successor"},
+        settings={"cookie_secret": before.oidc.settings.cookie_secret, "client_id": "other"},
+        client={"client_id": "other"},
     )
     answer = await signed_out(copy_of(browser, after))
     assert answer.headers["location"] == "/me"

@@ -168,11 +168,8 @@ async def test_callbacks_run_again_and_may_change_the_session() -> None:
     assert reasons == ["login", "refresh"]
 
 
-async def test_limited_number_of_refreshes_runs_at_a_time(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limit, sessions = 3, 9
-    monkeypatch.setattr(world.oidc.runtime.coordinator._limit, "limit", limit)
+async def test_limited_number_of_refreshes_runs_at_a_time(world: World) -> None:
+    limit, sessions = 32, 35
     browsers = [await world.signed_in() for _ in range(sessions)]
     held = Held()
     world.op.faults.put("token", held, times=sessions)

@@ -1,4 +1,4 @@
-"""A token response is kept until a session is made of it, and its refresh token not sent again."""
+"""A token response is stored until its session is; its refresh token is not sent again."""
 
 from __future__ import annotations
 

@@ -6,13 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from fastapi_oidc import OIDCSession, StandardIdentity, Tokens
-from fastapi_oidc.flows.relying_party import Policy
+from fastapi_oidc import OIDCSession, OIDCSettings, StandardIdentity, Tokens
 from fastapi_oidc.flows.resume import Decision, decide
 from fastapi_oidc.flows.revocation import end_of
 
 NOW, LIFETIME, MARGIN, IDLE = 1_800_000_000, 28_800, 30, 600
-POLICY = Policy("https://op.test", "app", (), refresh_margin=MARGIN)
+POLICY = OIDCSettings(
+    issuer="https://op.test",
+    client_id="app",
+    client_secret="s" * 32,
+    cookie_secret="c" * 32,
+    base_url="https://app.test",
+    refresh_margin=MARGIN,
+).policy()
 KEEP, REFRESH, END = Decision.KEEP, Decision.REFRESH, Decision.END
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
 from tests.oidc.flows.steps import (
@@ -20,14 +23,27 @@ from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World, make_world
 
 
-async def test_shutdown_waits_for_a_refresh_that_was_sent(world: World) -> None:
+async def test_an_outer_lifespan_waits_for_a_refresh_that_was_sent(world: World) -> None:
     browser, held = await world.signed_in(), Held(first=True)
     world.op.faults.put("token", held)
     world.time.advance(AFTER_EXPIRY)
-    request = begun(browser.get("/me"))
+
+    @asynccontextmanager
+    async def lifespan(_outer: FastAPI) -> AsyncIterator[None]:
+        yield
+        await world.oidc.aclose()
+
+    outer = FastAPI(lifespan=lifespan)
+    outer.mount("/", world.app)
+
+    async def lifetime() -> None:
+        async with outer.router.lifespan_context(outer):
+            request = begun(browser.get("/me"))
+            await held.gate.until_reached()
+            request.cancel()
+
+    closing = asyncio.create_task(lifetime())
     await held.gate.until_reached()
-    request.cancel()
-    closing = asyncio.create_task(world.oidc.aclose())
     await others_have_run()
     assert not closing.done()
     held.gate.opened.set()

@@ -134,7 +134,7 @@ async def test_identity_of_another_type_is_not_taken(store: Any) -> None:
     watched = Watched(resolve_identity=resolve, session_store=store)
     session = await watched.refreshed(await watched.signed_in())
     assert (session.generation, session.identity) == (1, StandardIdentity(sub="alice"))
-    assert "session.identity_kept" in watched.world.event_names()
+    assert "session.identity_not_updated" in watched.world.event_names()
 
 
 async def test_session_that_has_outgrown_its_cookie_takes_the_new_tokens_alone() -> None:
@@ -157,8 +157,10 @@ async def test_session_that_has_outgrown_its_cookie_takes_the_new_tokens_alone()
     assert after.tokens.id_token == before.tokens.id_token
     assert after.tokens.refresh_token != before.tokens.refresh_token
     assert after.tokens.access_token == ""
-    kept = [event for event in watched.world.events if event.name == "session.identity_kept"]
-    assert kept[-1].code is Code.SESSION_COOKIE_TOO_LARGE
+    not_updated = [
+        event for event in watched.world.events if event.name == "session.identity_not_updated"
+    ]
+    assert not_updated[-1].code is Code.SESSION_COOKIE_TOO_LARGE
 
 
 async def after_a_refresh(members: dict[str, Any]) -> tuple[World, int | None]:
@@ -213,7 +215,7 @@ async def test_userinfo_that_fails_keeps_the_session(world: World) -> None:
     world.op.faults.put("userinfo", ServerError(), times=3)
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
-    assert "session.identity_kept" in world.event_names()
+    assert "session.identity_not_updated" in world.event_names()
 
 
 async def test_signed_userinfo_that_has_expired_keeps_the_session() -> None:
@@ -226,7 +228,7 @@ async def test_signed_userinfo_that_has_expired_keeps_the_session() -> None:
     world.op.edits.put("userinfo", lambda said: said | {"exp": 1})
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
-    assert "session.identity_kept" in world.event_names()
+    assert "session.identity_not_updated" in world.event_names()
 
 
 async def test_userinfo_of_another_user_ends_the_session(world: World) -> None:

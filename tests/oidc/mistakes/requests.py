@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fastapi import Depends, FastAPI, WebSocket
+from fastapi.middleware.cors import CORSMiddleware
 from starlette.testclient import TestClient
 
 from fastapi_oidc import OIDC, MemorySessionStore, OIDCMiddleware, require_auth
@@ -58,6 +59,20 @@ async def no_cors(desk: Desk) -> str:
         answer = await browser.get("/me", headers=SCRIPT)
         assert "access-control-allow-origin" not in answer.headers
     return desk.log
+
+
+async def a_sign_out_by_fetch(_desk: Desk) -> str:
+    """The mistake, and the two remedies."""
+    world = make_world()
+    world.app.add_middleware(CORSMiddleware, allow_origins=[BASE_URL], allow_credentials=True)
+    script = {"origin": BASE_URL, "sec-fetch-mode": "cors", "sec-fetch-site": "same-origin"}
+    browser = await world.signed_in()
+    remedy = await browser.post("/auth/logout", data={"local": "1"}, headers=script)
+    assert [str(each.url) for each in (*remedy.history, remedy)][1:] == [f"{BASE_URL}/"]
+    browser = await world.signed_in()
+    answer = await browser.post("/auth/logout", headers=script, follow_redirects=False)
+    assert not (await browser.get("/auth/session")).json()["is_authenticated"]
+    return answer.headers["location"]
 
 
 async def a_link_to_the_sign_out(_desk: Desk) -> str:

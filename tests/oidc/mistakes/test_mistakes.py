@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.oidc.mistakes import at_the_start, requests, signing_in
+from tests.oidc.mistakes import at_the_start, monitor, requests, signing_in
 from tests.oidc.mistakes.desk import Desk, Mistake
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
@@ -71,6 +71,7 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         requests.no_token_in_a_form,
         requests.a_websocket_of_another_origin,
         requests.no_cors,
+        requests.a_sign_out_by_fetch,
         requests.a_link_to_the_sign_out,
         requests.a_store_that_is_down,
     ),
@@ -78,11 +79,19 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         requests.a_client_without_the_provider,
         requests.a_user_whom_nobody_knows,
     ),
+    "The monitor's client": (
+        monitor.no_monitor,
+        monitor.a_mute_monitor,
+        monitor.a_value_that_is_forbidden,
+    ),
 }
 """By the page's section, one for each of its rows."""
 
 UNQUOTED: Final = {
     "the provider shows an error about the redirect URI": "fault: redirect URI",
+    "\"Failed to fetch\" for `fetch('/auth/logout')`, although the session has ended": (
+        "https://op.test/end-session"
+    ),
     "not signed out, but calls to another API fail with 401 after some minutes": "offline_access",
 }
 """What is read where the symptom is another program's."""
@@ -110,9 +119,9 @@ ROWS = [
 ]
 
 
-def test_every_section_about_this_library_is_here() -> None:
+def test_every_section_is_here() -> None:
     sections = re.findall(r"^## (.*)$", PAGE.read_text(), re.MULTILINE)
-    assert sections == [*MISTAKES, "The monitor's client"]
+    assert sections == list(MISTAKES)
 
 
 @pytest.mark.parametrize(

@@ -126,11 +126,11 @@ def outage() -> Iterator[None]:
 
 
 def require_discreet(target: Target, answered: Answered, log: Lines) -> None:
-    told = answered.body.decode("latin-1") + repr(answered.headers)
+    output = answered.body.decode("latin-1") + repr(answered.headers)
     # The one place for an ID token: the hint in the browser's way to the provider.
-    told = re.sub(r"id_token_hint=[\w.-]+", "", told)
-    told += "\n".join(log.lines) + repr(target.world.events)
-    assert [secret for secret in target.secrets if secret in told] == []
+    output = re.sub(r"id_token_hint=[\w.-]+", "", output)
+    output += "\n".join(log.lines) + repr(target.world.events)
+    assert [secret for secret in target.secrets if secret in output] == []
     assert all("\n" not in line for line in log.lines)
     log.lines.clear()
     target.world.events.clear()

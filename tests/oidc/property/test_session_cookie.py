@@ -68,9 +68,9 @@ def test_any_sealed_bytes_give_a_session_error(plaintext: bytes) -> None:
         assert code_of(marked) is Code.SESSION_MALFORMED
 
 
-@given(content=st.binary(max_size=300), kept=st.integers(0, 300), rest=st.binary(max_size=5))
-def test_any_deflate_stream_gives_a_session_error(content: bytes, kept: int, rest: bytes) -> None:
-    stream = zlib.compress(content, wbits=-15)[:kept] + rest
+@given(content=st.binary(max_size=300), length=st.integers(0, 300), rest=st.binary(max_size=5))
+def test_any_deflate_stream_gives_a_session_error(content: bytes, length: int, rest: bytes) -> None:
+    stream = zlib.compress(content, wbits=-15)[:length] + rest
     assert code_of(b"d" + stream) is Code.SESSION_MALFORMED
 
 

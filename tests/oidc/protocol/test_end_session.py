@@ -31,7 +31,7 @@ def test_without_a_session_the_client_is_named_all_the_same() -> None:
     assert EndSessionRequest(CLIENT_ID).parameters() == {"client_id": CLIENT_ID}
 
 
-def test_the_query_of_the_endpoint_is_kept() -> None:
+def test_the_query_of_the_endpoint_is_retained() -> None:
     url = urlsplit(REQUEST.url("https://op.test/logout?tenant=1"))
     assert url.path == "/logout"
     assert parse_qsl(url.query) == [("tenant", "1"), *REQUEST.parameters().items()]

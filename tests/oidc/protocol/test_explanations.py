@@ -50,7 +50,7 @@ def test_of_another_tenants_issuer_both_are_named() -> None:
         ),
     ],
 )
-def test_of_times_the_difference_to_this_clock_is_told(
+def test_times_are_explained_by_their_difference_to_this_clock(
     change: dict[str, JSON], explanation: str
 ) -> None:
     with pytest.raises(ProtocolViolation) as caught:
@@ -98,7 +98,7 @@ def test_a_refused_grant_has_the_providers_words(document: object, explanation: 
     assert refusal(document, 400, url=ISSUER).explanation == explanation
 
 
-def test_a_refused_client_is_told_which_settings_may_be_wrong() -> None:
+def test_a_refused_client_names_the_settings_that_may_be_wrong() -> None:
     error = refusal({"error": "invalid_client"}, 401, url=ISSUER)
     assert error.details == {
         "url": ISSUER,

@@ -20,7 +20,7 @@ from fastapi_oidc.protocol.return_path import is_same_origin_path, same_origin_p
         "/" + "a" * 999,
     ],
 )
-def test_a_path_of_this_origin_is_kept(path: str) -> None:
+def test_a_path_of_this_origin_is_accepted(path: str) -> None:
     assert same_origin_path(path, default="/home") == path
 
 

@@ -23,7 +23,7 @@ def test_login_and_refreshes(provider: RealProvider, browser: Browser, *, is_pub
             rp.time.ahead += ALMOST_EXPIRED
             assert browser.me(rp).json()["generation"] == generation
         assert rp.event_names.count("session.refreshed") == 2
-        assert "session.identity_kept" not in rp.event_names
+        assert "session.identity_not_updated" not in rp.event_names
 
 
 def test_a_client_that_must_bind_its_tokens(provider: RealProvider, browser: Browser) -> None:
@@ -45,7 +45,7 @@ def test_nonces(browser: Browser, *, is_public: bool) -> None:
         assert browser.login(rp).json()["name"] == "Alice"
         rp.time.ahead += ALMOST_EXPIRED
         assert browser.me(rp).json()["generation"] == 1
-        assert "session.identity_kept" not in rp.event_names
+        assert "session.identity_not_updated" not in rp.event_names
 
 
 def test_pushed_requests_beside_it(provider: RealProvider, browser: Browser) -> None:

@@ -160,10 +160,10 @@ def test_a_deflate_stream_that_grows_beyond_the_bound_is_refused() -> None:
     assert refused(sealed(b"d" + deflated(bytes(20_000_000)))) is malformed
 
 
-@pytest.mark.parametrize("kept", [-1, -2, -20])
-def test_a_deflate_stream_that_is_cut_off_is_refused(kept: int) -> None:
+@pytest.mark.parametrize("length", [-1, -2, -20])
+def test_a_deflate_stream_that_is_cut_off_is_refused(length: int) -> None:
     stream = deflated(SessionCodec(User).encode(a_session()) + b" " * 1000)
-    assert refused(sealed(b"d" + stream[:kept])) is Code.SESSION_MALFORMED
+    assert refused(sealed(b"d" + stream[:length])) is Code.SESSION_MALFORMED
 
 
 def test_a_deflate_stream_with_something_behind_it_is_refused() -> None:

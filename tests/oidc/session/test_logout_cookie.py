@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.logout_cookie import LIFETIME, LogoutCookie, PendingLogout
+from fastapi_oidc.session.cookies import PENDING_SECONDS, CookieNames
+from fastapi_oidc.session.logout_cookie import LogoutCookie, PendingLogout
 from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import NOW, SECRET
 
@@ -16,9 +16,9 @@ PENDING = PendingLogout(state="state-1", return_to="/bye", created_at=NOW)
 def test_a_pending_logout_is_found_for_ten_minutes() -> None:
     change = LOGOUTS.begun(PENDING)
     cookies = {change.name: change.value or ""}
-    assert change.max_age == LIFETIME == 600
-    assert LOGOUTS.find(cookies, now=NOW + LIFETIME - 1) == PENDING
-    assert LOGOUTS.find(cookies, now=NOW + LIFETIME) is None
+    assert change.max_age == PENDING_SECONDS == 600
+    assert LOGOUTS.find(cookies, now=NOW + PENDING_SECONDS - 1) == PENDING
+    assert LOGOUTS.find(cookies, now=NOW + PENDING_SECONDS) is None
 
 
 @pytest.mark.parametrize(

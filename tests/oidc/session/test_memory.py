@@ -107,7 +107,7 @@ async def test_a_row_is_encoded_from_the_first_where_the_identity_type_is_given(
 async def test_a_row_that_is_read_again_is_decoded_no_more_unless_it_is_large(
     moving: MovableClock, kibibytes: int, times: int
 ) -> None:
-    """Larger than six KiB: with what it holds, so much is not kept decoded."""
+    """Larger than six KiB: with what it holds, it is not cached."""
     codec = CountingCodec(User)
     store = MemorySessionStore[User](clock=moving.clock)
     store.bind(codec, KeyRing([SECRET]).sealer("row"))

@@ -15,7 +15,7 @@ KEY, LATE = "session-1", 2_000_000_000
 
 
 class Store:
-    """Takes what is written, unless it is told to raise."""
+    """Takes what is written, or raises."""
 
     def __init__(self, error: OIDCError | None = None) -> None:
         self.error = error

@@ -44,8 +44,8 @@ LIFETIME = 100_000
 MINUTES, LONGER_THAN_A_HOLD, SET_BACK = 307.0, 1103.0, -5003.0
 
 
-class Kept(ABC):
-    """Records, and the clock that their deadlines are by."""
+class TimedRecords(ABC):
+    """Records, with control of the clock of their deadlines."""
 
     records: RefreshRecords
 
@@ -68,7 +68,7 @@ class Kept(ABC):
         return replace(await self.records.look(name), held_until=0.0)
 
 
-class KeptByFunctions(Kept, RefreshRecords):
+class FunctionRecords(TimedRecords, RefreshRecords):
     """The two functions that say what the record becomes, and nothing else."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class KeptByFunctions(Kept, RefreshRecords):
         return self.table.get(id, RefreshRecord())
 
 
-class KeptInMemory(Kept):
+class MemoryRecords(TimedRecords):
     def __init__(self) -> None:
         self.now = 1e9
         self.records = MemoryRefreshLock(clock=Clock(read=lambda: self.now))
@@ -100,7 +100,7 @@ class KeptInMemory(Kept):
         self.now += seconds
 
 
-class KeptOnRedis(Kept):
+class RedisRecords(TimedRecords):
     def __init__(self, client: Redis) -> None:
         self.client, self.prefix = client, f"{secrets.token_hex(8)}:"
         self.records = RedisRefreshLock(client, prefix=self.prefix)
@@ -111,7 +111,7 @@ class KeptOnRedis(Kept):
             await self.client.hincrby(key, "u", -int(seconds * 1000))
 
 
-class KeptOnSQL(Kept):
+class SQLRecords(TimedRecords):
     def __init__(self, store: SQLSessionStore[User]) -> None:
         self.store, self.records = store, store.records
 
@@ -122,26 +122,26 @@ class KeptOnSQL(Kept):
 
 
 @asynccontextmanager
-async def every_kind(redis_url: str, *sql_urls: str) -> AsyncIterator[list[Kept]]:
+async def every_kind(redis_url: str, *sql_urls: str) -> AsyncIterator[list[TimedRecords]]:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Redis.from_url(redis_url))
         stores = [await stack.enter_async_context(empty_sql_store(url)) for url in sql_urls]
-        on_sql = [KeptOnSQL(store) for store in stores]
-        yield [KeptByFunctions(), KeptInMemory(), KeptOnRedis(client), *on_sql]
+        on_sql = [SQLRecords(store) for store in stores]
+        yield [FunctionRecords(), MemoryRecords(), RedisRecords(client), *on_sql]
 
 
 @pytest.fixture(params=["functions", "memory", "redis", "postgresql", "sqlite"])
-async def kept(request: pytest.FixtureRequest, redis: Redis) -> AsyncIterator[Kept]:
+async def timed(request: pytest.FixtureRequest, redis: Redis) -> AsyncIterator[TimedRecords]:
     match request.param:
         case "functions":
-            yield KeptByFunctions()
+            yield FunctionRecords()
         case "memory":
-            yield KeptInMemory()
+            yield MemoryRecords()
         case "redis":
-            yield KeptOnRedis(redis)
+            yield RedisRecords(redis)
         case database:
             async with empty_sql_store(url_of(request, database)) as store:
-                yield KeptOnSQL(store)
+                yield SQLRecords(store)
 
 
 def take(owner: str, generation: int = 1) -> Take:
@@ -209,30 +209,30 @@ TAKEN = {
 """What the record is for the owner "b" who takes it at generation 1; elsewhere it stays."""
 
 
-async def in_state(kept: Kept, name: str) -> RefreshRecord:
+async def in_state(timed: TimedRecords, name: str) -> RefreshRecord:
     for step in STATES[name]:
-        assert await kept.do(step)
-    return await kept.seen()
+        assert await timed.do(step)
+    return await timed.seen()
 
 
 @pytest.mark.parametrize("state", STATES)
 async def test_another_owner_takes_the_record_or_leaves_it_as_it_was(
-    kept: Kept, state: str
+    timed: TimedRecords, state: str
 ) -> None:
-    before = await in_state(kept, state)
+    before = await in_state(timed, state)
     expected = TAKEN.get(state, before)
-    assert await kept.do(take("b")) == expected
-    after = await kept.seen()
+    assert await timed.do(take("b")) == expected
+    after = await timed.seen()
     assert replace(after, session=expected.session) == expected
     if state in TAKEN:  # and holds it: the next one waits
-        assert await kept.do(take("c")) == replace(expected, session=after.session)
+        assert await timed.do(take("c")) == replace(expected, session=after.session)
 
 
 @pytest.mark.parametrize("state", OF_GENERATION_1)
-async def test_nobody_takes_an_earlier_generation(kept: Kept, state: str) -> None:
-    before = await in_state(kept, state)
-    assert await kept.do(take("b", 0)) == before
-    assert await kept.seen() == before
+async def test_nobody_takes_an_earlier_generation(timed: TimedRecords, state: str) -> None:
+    before = await in_state(timed, state)
+    assert await timed.do(take("b", 0)) == before
+    assert await timed.seen() == before
 
 
 ADVANCES = {
@@ -258,7 +258,7 @@ HELD_NO_LONGER = ("over", "released", "clock set back")
 
 @pytest.mark.parametrize("state", [*OF_GENERATION_1, "none"])
 async def test_only_the_owner_moves_the_record_on_and_only_its_generation(
-    kept: Kept, state: str
+    timed: TimedRecords, state: str
 ) -> None:
     phase = state.split(", ")[0] if state.endswith(HELD_NO_LONGER) else state
     for number, (change, owner, generation) in enumerate(product(ADVANCES, "ab", (0, 1, 2))):
@@ -266,35 +266,35 @@ async def test_only_the_owner_moves_the_record_on_and_only_its_generation(
             continue  # nobody asks for it
         name = f"{NAME}-{number}"
         for step in STATES[state]:
-            await kept.do(step, name)
-        before = await kept.seen(name)
+            await timed.do(step, name)
+        before = await timed.seen(name)
         is_allowed = owner == "a" and generation == 1 and (phase, change) in MOVED
         step = ADVANCES[change](owner, generation)
-        moved = await kept.do(step, name)
+        moved = await timed.do(step, name)
         if owner == "b" or not phase.startswith("idle"):  # an owner is of one generation
             assert moved is is_allowed, (change, owner, generation)
         expected = MOVED[phase, change] if is_allowed else before
-        assert await kept.seen(name) == expected, (change, owner, generation)
+        assert await timed.seen(name) == expected, (change, owner, generation)
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_every_session_can_end_and_be_seen(kept: Kept, state: str) -> None:
-    before = await in_state(kept, state)
+async def test_every_session_can_end_and_be_seen(timed: TimedRecords, state: str) -> None:
+    before = await in_state(timed, state)
     for at, kept_at in ((50, 50), (40, 50)):
-        assert await kept.do(replace(SEEN, last_seen_at=at)) is True
-        assert await kept.seen() == replace(before, last_seen_at=kept_at)
-    assert await kept.do(ENDED) is True
-    ended = await kept.seen()
+        assert await timed.do(replace(SEEN, last_seen_at=at)) is True
+        assert await timed.seen() == replace(before, last_seen_at=kept_at)
+    assert await timed.do(ENDED) is True
+    ended = await timed.seen()
     assert (ended.phase, ended.last_seen_at) == (Phase.ENDED, 50)
     assert end_reason_in(ended) == "signed_out"
-    assert await kept.do(take("b", 9)) == ended
+    assert await timed.do(take("b", 9)) == ended
 
 
-async def test_the_same_owner_may_take_the_record_again(kept: Kept) -> None:
+async def test_the_same_owner_may_take_the_record_again(timed: TimedRecords) -> None:
     for _ in range(2):
-        assert await kept.do(take("a")) == RefreshRecord(1, Phase.SENT, "a")
-    await kept.do(answered("a"))
-    assert await kept.do(take("a")) == RefreshRecord(1, Phase.ANSWERED, "a", data=b"response")
+        assert await timed.do(take("a")) == RefreshRecord(1, Phase.SENT, "a")
+    await timed.do(answered("a"))
+    assert await timed.do(take("a")) == RefreshRecord(1, Phase.ANSWERED, "a", data=b"response")
 
 
 owners, generations = st.sampled_from("abc"), st.integers(0, 2)
@@ -315,24 +315,24 @@ steps = st.one_of(
 def test_every_kind_of_records_tells_the_same_story(
     redis_url: str, postgres_url: str, sqlite_url: str, story: list[tuple[Any, str]]
 ) -> None:
-    async def told() -> None:
+    async def run() -> None:
         async with every_kind(redis_url, postgres_url, sqlite_url) as kinds:
             for step, name in story:
-                answers = [await kept.do(step, name) for kept in kinds]
-                looks = [await kept.seen(name) for kept in kinds]
+                answers = [await timed.do(step, name) for timed in kinds]
+                looks = [await timed.seen(name) for timed in kinds]
                 assert answers == answers[:1] * len(kinds)
                 assert looks == looks[:1] * len(kinds)
 
-    asyncio.run(told())
+    asyncio.run(run())
 
 
 async def test_a_session_has_one_key_and_each_operation_one_command(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, commands = KeptOnRedis(redis), list[str]()
+    timed, commands = RedisRecords(redis), list[str]()
     story: list[Take | Advance] = [take("a"), answered("a"), SEEN, done("a"), ENDED]
     for step in (take("a"), SEEN):
-        await kept.do(step, "session-0")  # Redis has the scripts now
+        await timed.do(step, "session-0")  # Redis has the scripts now
     execute: Callable[..., Awaitable[Any]] = redis.execute_command
 
     async def noted(command: str, *rest: Any, **options: Any) -> Any:
@@ -341,19 +341,19 @@ async def test_a_session_has_one_key_and_each_operation_one_command(
 
     monkeypatch.setattr(redis, "execute_command", noted)
     for step in story:
-        await kept.do(step)
-    await kept.seen()
+        await timed.do(step)
+    await timed.seen()
     monkeypatch.undo()
     assert commands == ["EVALSHA"] * len(story) + ["HMGET"]
-    keys = await redis.keys(f"{kept.prefix}*{NAME}*")
-    assert keys == [f"{kept.prefix}refresh:{NAME}".encode()]
+    keys = await redis.keys(f"{timed.prefix}*{NAME}*")
+    assert keys == [f"{timed.prefix}refresh:{NAME}".encode()]
 
 
 @pytest.mark.parametrize("step", [take("a"), SEEN, ENDED])
 async def test_no_step_shortens_the_life_of_a_record(
     redis: Redis, prefix: str, step: Take | Advance
 ) -> None:
-    memory, kinds = KeptInMemory(), list[RefreshRecords]()
+    memory, kinds = MemoryRecords(), list[RefreshRecords]()
     kinds += [RedisRefreshLock(redis, prefix=prefix), memory.records]
     for each in kinds:
         for lifetime in (1000, 10):
@@ -374,14 +374,14 @@ def sealed(records: RefreshRecords, secret: str) -> SealedRecords:
 
 @pytest.mark.parametrize("step", [answered("a"), done("a")])
 async def test_what_a_record_holds_is_sealed_for_its_session_and_secret(step: Advance) -> None:
-    kept, secret = KeptByFunctions(), secrets.token_urlsafe(32)
-    records, stranger = sealed(kept, secret), sealed(kept, secrets.token_urlsafe(32))
+    timed, secret = FunctionRecords(), secrets.token_urlsafe(32)
+    records, stranger = sealed(timed, secret), sealed(timed, secrets.token_urlsafe(32))
     await records.take(NAME, take("a"), lifetime=LIFETIME)
     await records.advance(NAME, step, lifetime=LIFETIME)
     opened = await records.look(NAME)
     assert (opened.data, opened.session) == (step.data, step.session)
-    assert step.data + step.session not in kept.table[NAME].data + kept.table[NAME].session
-    kept.table["session-2"] = kept.table[NAME]
+    assert step.data + step.session not in timed.table[NAME].data + timed.table[NAME].session
+    timed.table["session-2"] = timed.table[NAME]
     for reader, name in ((stranger, NAME), (records, "session-2")):
         with pytest.raises(SessionError) as caught:
             await reader.look(name)
@@ -389,7 +389,7 @@ async def test_what_a_record_holds_is_sealed_for_its_session_and_secret(step: Ad
 
 
 async def test_records_that_fail_are_an_outage() -> None:
-    class Down(KeptByFunctions):
+    class Down(FunctionRecords):
         async def look(self, id: str) -> RefreshRecord:
             raise ConnectionError("down")
 
@@ -404,11 +404,13 @@ async def test_records_that_fail_are_an_outage() -> None:
         assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
 
 
-async def test_a_response_that_was_taken_over_is_owned_for_its_own_time(kept: Kept) -> None:
+async def test_a_response_that_was_taken_over_is_owned_for_its_own_time(
+    timed: TimedRecords,
+) -> None:
     for step in (take("a"), answered("a"), HOLD + 1):
-        await kept.do(step)
+        await timed.do(step)
     for seconds, owner in ((0.0, "b"), (ANSWERED_HOLD - 1, "b"), (2.0, "c")):
-        await kept.do(seconds)
-        record = await kept.do(take("c" if seconds else "b"))
+        await timed.do(seconds)
+        record = await timed.do(take("c" if seconds else "b"))
         assert isinstance(record, RefreshRecord)
         assert (record.phase, record.owner) == (Phase.ANSWERED, owner)

@@ -10,7 +10,7 @@ from fastapi_oidc.session.redis.circuit import (
     PROBE_PAUSE,
     PROBE_SECONDS,
     Circuit,
-    RedisMuteError,
+    RedisUnresponsiveError,
 )
 
 USUAL, SHORT = 5.0, 0.2
@@ -60,11 +60,11 @@ def test_open_it_lets_one_command_ask_and_a_while_later_another(
         with circuit.probe(USUAL) as limit:
             for waited in (0.0, limit):
                 seconds.now += waited
-                with pytest.raises(RedisMuteError):
+                with pytest.raises(RedisUnresponsiveError):
                     asks(circuit)
         for waited in (0.0, PROBE_PAUSE - 0.25):
             seconds.now += waited
-            with pytest.raises(RedisMuteError):
+            with pytest.raises(RedisUnresponsiveError):
                 asks(circuit)
         seconds.now += 0.25
 
@@ -111,7 +111,7 @@ def test_a_late_failure_is_no_reason_to_ask_more_often(circuit: Circuit, seconds
     circuit.open()
     asks(circuit)
     circuit.open()
-    with pytest.raises(RedisMuteError):
+    with pytest.raises(RedisUnresponsiveError):
         asks(circuit)
     seconds.now += PROBE_PAUSE
     asks(circuit)

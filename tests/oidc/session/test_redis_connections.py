@@ -20,7 +20,8 @@ from fastapi_oidc.session.redis import (
     RedisSessionStore,
 )
 from fastapi_oidc.session.redis.clients import client_of
-from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
+from fastapi_oidc.session.redis.connections import Connections
+from fastapi_oidc.session.stores import DEFAULT_TIMEOUT
 from tests.oidc.session.examples import User, a_session, bound
 from tests.redis_server import running_redis
 
@@ -28,7 +29,7 @@ ID = "a" * 43
 
 
 class Commands:
-    """Commands that end when they are told to, and count how many run at a time."""
+    """Commands that end when the test says so, and count how many run at a time."""
 
     def __init__(self, expected: int = 1) -> None:
         self.expected, self.reached = expected, asyncio.Event()
@@ -81,7 +82,7 @@ async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, pref
     await client.aclose()
 
 
-async def test_who_waits_too_long_for_a_turn_is_told_that_the_store_is_busy(
+async def test_a_command_that_waits_too_long_for_a_turn_raises_that_the_store_is_busy(
     redis_url: str,
 ) -> None:
     client = Redis.from_url(redis_url, max_connections=1)

@@ -15,8 +15,8 @@ from redis.backoff import NoBackoff
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.records import Advance, Phase, SealedRecords, Take
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
-from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.stores import DEFAULT_TIMEOUT
 from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session, bound
 from tests.redis_server import running_redis
 
@@ -52,16 +52,16 @@ REFUSING = [
 ]
 
 
-@pytest.mark.parametrize(("user", "change", "told"), REFUSING, ids=[row[-1] for row in REFUSING])
-async def test_a_redis_that_refuses_is_told_by_what_it_refuses_and_costs_no_wait(
-    user: str, change: str, told: str
+@pytest.mark.parametrize(("user", "change", "error"), REFUSING, ids=[row[-1] for row in REFUSING])
+async def test_the_error_names_what_redis_refuses_and_costs_no_wait(
+    user: str, change: str, error: str
 ) -> None:
     with running_redis() as url:
         operator = Redis.from_url(url)
         await operator.execute_command(*change.split())  # type: ignore[no-untyped-call]
         store = bound(RedisSessionStore.from_url(url.replace("unix://", user), User))
         for _ in range(3):
-            with pytest.raises(SessionError, match=f"the store raised {told}$") as caught:
+            with pytest.raises(SessionError, match=f"the store raised {error}$") as caught:
                 await store.set("id", a_session())
             assert caught.value.status == 503
         await asyncio.gather(store.aclose(), operator.aclose())
@@ -90,10 +90,10 @@ async def test_the_refresh_records_are_unavailable(gone: Redis) -> None:
 
 async def test_the_patience_given_with_a_url_is_kept(tmp_path: Path) -> None:
     """With a server that takes connections and says nothing."""
-    path = tmp_path / "mute.sock"
-    with socket.socket(socket.AF_UNIX) as mute:
-        mute.bind(str(path))
-        mute.listen()
+    path = tmp_path / "unresponsive.sock"
+    with socket.socket(socket.AF_UNIX) as unresponsive:
+        unresponsive.bind(str(path))
+        unresponsive.listen()
         url, patience = f"unix://{path}", 0.05
         store = bound(RedisSessionStore.from_url(url, User, timeout=patience))
         revocations = RedisRevocationStore.from_url(url, timeout=patience)

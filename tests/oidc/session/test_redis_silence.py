@@ -28,7 +28,7 @@ from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, R
 from fastapi_oidc.session.redis.circuit import (
     PROBE_PAUSE,
     Circuit,
-    RedisMuteError,
+    RedisUnresponsiveError,
 )
 from fastapi_oidc.session.redis.connections import Connections
 from fastapi_oidc.session.sealing import KeyRing
@@ -83,7 +83,7 @@ async def test_no_answer_in_time_opens_it_for_all_that_is_made_of_the_client(
     for _ in range(2):  # the second one asks, too
         with pytest.raises((asyncio.TimeoutError, RedisTimeoutError)):
             await connections.run(unanswered)
-    with pytest.raises(RedisMuteError):
+    with pytest.raises(RedisUnresponsiveError):
         await others.run(answered)
 
 
@@ -105,7 +105,7 @@ async def test_waiting_for_a_turn_of_this_process_is_no_silence_of_redis(redis: 
 
 
 @pytest.mark.usefixtures("driven")
-async def test_a_process_that_was_held_up_does_not_take_redis_for_mute(
+async def test_a_process_that_was_held_up_does_not_take_redis_for_unresponsive(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{CONNECTIONS}.LATE", 0)  # however soon it is noticed, it is late
@@ -135,7 +135,7 @@ async def test_what_is_waited_for_in_vain_opens_it(
     for _ in range(2):
         with pytest.raises(type(error)):
             await connections.run(failing(error))
-    with pytest.raises(RedisMuteError):
+    with pytest.raises(RedisUnresponsiveError):
         await connections.run(answered)
 
 
@@ -164,7 +164,7 @@ async def test_a_command_whose_caller_goes_away_opens_nothing(redis: Redis) -> N
 async def test_a_redis_that_takes_longer_than_a_second_to_reach_is_found_again(
     redis: Redis, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over slow TLS, or behind sentinels and nodes that are mute."""
+    """Over slow TLS, or behind sentinels and nodes that do not respond."""
     connections = await opened(redis)
     monkeypatch.setattr(asyncio.get_running_loop(), "time", seconds)
 
@@ -198,12 +198,12 @@ async def test_a_node_that_knows_of_no_whole_cluster_is_no_answer_of_it(redis: R
     connections = await opened(redis)
     with pytest.raises(ClusterDownError):
         await connections.run(failing(ClusterDownError("the cluster is down")))
-    with pytest.raises(RedisMuteError):
+    with pytest.raises(RedisUnresponsiveError):
         await connections.run(answered)
 
 
 @pytest.mark.usefixtures("driven")
-async def test_a_cluster_that_is_wholly_mute_is_waited_for_once(
+async def test_a_cluster_that_does_not_respond_is_waited_for_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its nodes take connections and commands, and answer none."""
@@ -219,7 +219,7 @@ async def test_a_cluster_that_is_wholly_mute_is_waited_for_once(
                 await store.get("id")
             causes.append(type(caught.value.__cause__))
         await store.aclose()
-    assert (causes[0], causes[-1]) == (RedisClusterException, RedisMuteError)
+    assert (causes[0], causes[-1]) == (RedisClusterException, RedisUnresponsiveError)
 
 
 @pytest.mark.usefixtures("driven")
@@ -238,4 +238,4 @@ async def test_while_it_is_open_stores_and_lock_are_unavailable_at_once(redis: R
         with pytest.raises(SessionError) as caught:
             await call
         assert (caught.value.code, caught.value.status) == (code, 503)
-        assert isinstance(caught.value.__cause__, RedisMuteError)
+        assert isinstance(caught.value.__cause__, RedisUnresponsiveError)

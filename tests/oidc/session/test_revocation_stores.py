@@ -1,4 +1,4 @@
-"""The contract of `RevocationStore`, kept by every implementation."""
+"""The contract of `RevocationStore`, for every implementation."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ def test_a_record_has_the_reason_of_its_maker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("session_lifetime", "kept_for"),
+    ("session_lifetime", "record_lifetime"),
     [(60, 30 * 86_400), (30 * 86_400, 30 * 86_400), (90 * 86_400, 90 * 86_400)],
 )
 def test_a_record_outlives_sessions_of_an_earlier_longer_lifetime(
-    session_lifetime: int, kept_for: int
+    session_lifetime: int, record_lifetime: int
 ) -> None:
-    assert expiry_of_record(NOW, session_lifetime) == NOW + kept_for + HOUR
+    assert expiry_of_record(NOW, session_lifetime) == NOW + record_lifetime + HOUR
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The contract of `SessionStore`, kept by every implementation."""
+"""The contract of `SessionStore`, for every implementation."""
 
 from __future__ import annotations
 

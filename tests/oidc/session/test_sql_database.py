@@ -19,8 +19,8 @@ from fastapi_oidc.session.records import Advance, Phase, SealedRecords, Take
 from fastapi_oidc.session.revocations import digests_of
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.sql import SQLSessionStore, metadata
-from fastapi_oidc.session.sql.database import DEFAULT_TIMEOUT
 from fastapi_oidc.session.sql.tables import require_supported
+from fastapi_oidc.session.stores import DEFAULT_TIMEOUT
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import opened_sql_store
 from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session, bound

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from fastapi_oidc.protocol.return_path import MAX_RETURN_PATH_LENGTH
-from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.cookies import PENDING_SECONDS, CookieChange, CookieNames
 from fastapi_oidc.session.model import PreviousSession
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.transaction_cookies import LIFETIME, MAXIMUM_PENDING, TransactionCookies
+from fastapi_oidc.session.transaction_cookies import MAXIMUM_PENDING, TransactionCookies
 from tests.oidc.session.examples import NOW, SECRET, a_session, a_transaction
 
 NAMES = CookieNames("oidc", secure=True)
@@ -46,8 +46,8 @@ def test_a_login_lives_ten_minutes() -> None:
     browser = Browser()
     (change,) = browser.begin("one")
     assert (change.max_age, change.same_site, change.secure) == (600, "lax", True)
-    assert TRANSACTIONS.find("one", browser, now=NOW + LIFETIME - 1) is not None
-    assert TRANSACTIONS.find("one", browser, now=NOW + LIFETIME) is None
+    assert TRANSACTIONS.find("one", browser, now=NOW + PENDING_SECONDS - 1) is not None
+    assert TRANSACTIONS.find("one", browser, now=NOW + PENDING_SECONDS) is None
 
 
 def test_an_unknown_state_finds_nothing() -> None:
@@ -137,7 +137,7 @@ def test_a_login_that_0_1_0_began_is_found() -> None:
 def test_old_ones_leave_and_what_cannot_be_read_when_there_is_no_room() -> None:
     browser = Browser(unrelated="kept")
     browser[NAMES.transaction("unreadable")] = "of the next version"
-    browser.begin("old", created_at=NOW - LIFETIME)
+    browser.begin("old", created_at=NOW - PENDING_SECONDS)
     browser.begin("new")
     names = [NAMES.transaction(state) for state in ("unreadable", "new")]
     assert set(browser) == {"unrelated", *names}
@@ -150,7 +150,7 @@ def test_old_ones_leave_and_what_cannot_be_read_when_there_is_no_room() -> None:
 def test_what_cannot_be_read_leaves_before_the_oldest_that_can() -> None:
     browser = Browser({NAMES.transaction("unreadable"): "of the next version"})
     for number in range(MAXIMUM_PENDING - 1):
-        browser.begin(str(number), created_at=NOW - LIFETIME + 2)
+        browser.begin(str(number), created_at=NOW - PENDING_SECONDS + 2)
     browser.begin("new")
     assert NAMES.transaction("unreadable") not in browser
     assert all(TRANSACTIONS.find(str(number), browser, now=NOW) for number in range(7))

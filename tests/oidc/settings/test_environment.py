@@ -79,7 +79,7 @@ def test_every_fault_is_named_as_it_was_written(monkeypatch: pytest.MonkeyPatch)
         ),
     ],
 )
-def test_what_people_take_for_an_issuer_is_told_from_one(
+def test_common_mistakes_for_an_issuer_are_refused(
     monkeypatch: pytest.MonkeyPatch, value: str, said: str
 ) -> None:
     monkeypatch.setenv("OIDC_ISSUER", value)

@@ -67,7 +67,7 @@ def require_quiet(chosen: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("option", sorted(OIDCSettings.model_fields))
-def test_no_odd_value_is_another_error_or_told(
+def test_no_odd_value_is_another_error_or_shown(
     option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest = {name: value for name, value in VALID.items() if name != option}

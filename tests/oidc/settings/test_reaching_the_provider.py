@@ -72,7 +72,7 @@ def test_a_certificate_is_used_with_the_key_of_the_other_file(tmp_path: Path) ->
             settings(client_certificate_file=str(alone), **changes)
 
 
-def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
+def test_every_fault_is_reported_at_once(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.pem")
     with pytest.raises(ConfigurationError) as caught:
         settings(ca_file=missing, client_certificate_file=missing, base_url="app.test")

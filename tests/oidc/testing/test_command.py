@@ -9,10 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Annotated
+from threading import Thread
+from typing import Annotated, Any, ClassVar
 
 import httpx
 import pytest
@@ -61,25 +63,34 @@ def exported(lines: list[str]) -> dict[str, str]:
     return dict(export.split("=", 1) for export in exports)
 
 
+@asynccontextmanager
+async def browser_of_the_application(
+    lines: list[str], monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser that reaches an application with the printed settings."""
+    for name, value in exported(lines).items():
+        monkeypatch.setenv(name, value)
+    oidc = OIDC(OIDCSettings(), **options)
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+
+    @app.get("/me")
+    async def me(
+        session: Annotated[OIDCSession[StandardIdentity], Depends(require_auth)],
+    ) -> StandardIdentity:
+        return session.identity
+
+    here = {exported(lines)["OIDC_BASE_URL"]: httpx.ASGITransport(app)}
+    async with httpx.AsyncClient(mounts=here, headers={"Accept": "text/html"}) as browser:
+        yield browser
+    await oidc.aclose()
+
+
 async def test_the_printed_lines_sign_somebody_in(monkeypatch: pytest.MonkeyPatch) -> None:
     with started("--user", "carol:Carol:carol@example.com:admin,dev") as lines:
-        for name, value in exported(lines).items():
-            monkeypatch.setenv(name, value)
-        oidc = OIDC(OIDCSettings())
-        app = FastAPI()
-        app.add_middleware(OIDCMiddleware, oidc=oidc)
-        app.include_router(oidc.router, prefix="/auth")
-
-        @app.get("/me")
-        async def me(
-            session: Annotated[OIDCSession[StandardIdentity], Depends(require_auth)],
-        ) -> StandardIdentity:
-            return session.identity
-
-        here = {APP_URL: httpx.ASGITransport(app)}
-        async with httpx.AsyncClient(mounts=here, headers={"Accept": "text/html"}) as browser:
+        async with browser_of_the_application(lines, monkeypatch) as browser:
             answer = await sign_in(browser, f"{APP_URL}/me", user="carol")
-        await oidc.aclose()
     assert answer.json()["sub"] == "carol"
     assert answer.json()["email"] == "carol@example.com"
 
@@ -138,6 +149,62 @@ def test_a_restart_keeps_keys_and_secrets(folder: Path) -> None:
         assert key_set(third) != keys
     for name in ("OIDC_CLIENT_SECRET", "OIDC_COOKIE_SECRET"):
         assert exported(third)[name] not in (exported(first)[name], "")
+
+
+async def test_a_session_from_before_a_restart_signs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ID token is a hint by its signature (RP-Initiated Logout 1.0, 2)."""
+    async with AsyncExitStack() as stack:
+        with started() as lines:
+            application = browser_of_the_application(lines, monkeypatch)
+            browser = await stack.enter_async_context(application)
+            await sign_in(browser, f"{APP_URL}/me", user="alice")
+        port = exported(lines)["OIDC_ISSUER"].rpartition(":")[2]
+        with started(port=port):
+            page = await browser.post(f"{APP_URL}/auth/logout", follow_redirects=True)
+    assert [str(step.url).partition("?")[0] for step in page.history][1:] == [
+        f"http://127.0.0.1:{port}/end-session",
+        f"{APP_URL}/auth/logged-out",
+    ]
+    assert str(page.url) == f"{APP_URL}/"
+
+
+class Posts(BaseHTTPRequestHandler):
+    """Returns 200 to every POST and records its path."""
+
+    paths: ClassVar[list[str]]
+
+    def do_POST(self) -> None:
+        self.paths.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@contextmanager
+def an_address_that_records_posts() -> Iterator[tuple[str, list[str]]]:
+    Posts.paths = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Posts) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", Posts.paths
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"), [([], []), (["--back-channel-logout"], ["/auth/backchannel-logout"])]
+)
+async def test_logout_tokens_are_posted_only_if_an_option_asks_for_them(
+    option: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most applications begin without the route, and would return 404."""
+    with (
+        an_address_that_records_posts() as (address, paths),
+        started("--app", address, *option) as lines,
+    ):
+        async with browser_of_the_application(lines, monkeypatch) as browser:
+            await sign_in(browser, f"{address}/me", user="alice")
+            await browser.post(f"{address}/auth/logout", follow_redirects=True)
+    assert paths == expected
 
 
 def test_the_file_and_the_client_secret_can_be_chosen(folder: Path) -> None:

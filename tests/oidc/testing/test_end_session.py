@@ -41,6 +41,20 @@ async def test_an_expired_hint_is_still_a_hint(rp: BareClient) -> None:
     assert not await is_signed_in(rp)
 
 
+async def test_a_hint_may_list_its_audience(rp: BareClient) -> None:
+    rp.provider.edits.put("id_token", lambda claims: claims | {"aud": ["unknown", "app"]})
+    await end_session(rp, id_token_hint=(await rp.tokens())["id_token"])
+    assert not await is_signed_in(rp)
+
+
+async def test_a_hint_of_another_provider_ends_nothing(rp: BareClient) -> None:
+    await rp.code()
+    refused = await end_session(rp, id_token_hint=(await bare_client().tokens())["id_token"])
+    assert refused.status_code == 400
+    assert "not issued by this provider" in refused.text
+    assert await is_signed_in(rp)
+
+
 async def test_without_a_return_address_a_page_says_so(rp: BareClient) -> None:
     answer = await end_session(rp, id_token_hint=(await rp.tokens())["id_token"])
     assert answer.status_code == 200

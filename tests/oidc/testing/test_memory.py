@@ -56,7 +56,7 @@ def test_refreshing_a_session_again_and_again_takes_no_room() -> None:
     assert grown(refresh) < 50 * MANY
 
 
-def test_codes_and_id_tokens_leave_as_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_and_sessions_leave_as_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grants, "LIMIT", FEW)
     time = FakeTime()
     credentials = Credentials(Clock(read=time.read))
@@ -65,11 +65,11 @@ def test_codes_and_id_tokens_leave_as_others_come(monkeypatch: pytest.MonkeyPatc
         time.now += REUSE_IS_TOLD // FEW
         grant = a_grant(sid=f"sid-{number}")
         credentials.issue_code(AuthorizationCode(grant, int(time.now) + 60))
-        credentials.remember_id_token(f"id-token-{number}", grant)
+        credentials.remember_session(grant)
 
     assert grown(sign_in) < 50 * MANY
-    assert credentials.grant_of_id_token(f"id-token-{2 * MANY - FEW - 1}") is None
-    assert credentials.grant_of_id_token(f"id-token-{2 * MANY - FEW}") is not None
+    assert credentials._sessions.get(f"sid-{2 * MANY - FEW - 1}") is None
+    assert credentials._sessions.get(f"sid-{2 * MANY - FEW}") is not None
 
 
 def test_beyond_the_limit_the_oldest_session_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,8 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
         callback_without_store(),
         callback_without_store(settings=FORM_POST),
     ],
-    "`GET /logout` 405, which says what to write": [asking("GET", LOGOUT)],
+    "`GET /logout` 405 page, which says what to write": [asking("GET", LOGOUT, PAGE)],
+    "`GET /logout` 405 JSON, which says what to write": [asking("GET", LOGOUT)],
     "`POST /logout` 302 to the provider": [signed_in("POST", LOGOUT)],
     "`POST /logout` 200 page, provider unreachable": [signing_out_without_the_provider],
     "`POST /logout` 400 or 403 page": [

@@ -62,6 +62,19 @@ async def test_a_page_says_what_happened_and_one_thing_to_do(code: Code) -> None
     assert "<script" not in answer.text
 
 
+async def test_a_link_to_the_sign_out_gets_a_page_that_signs_nobody_out() -> None:
+    pages: list[Page] = []
+    browser = await make_world(render_page=lambda _request, page: pages.append(page)).signed_in()
+    answer = await browser.get("/auth/logout", headers=NAVIGATION)
+    seen = Seen(answer.text)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert seen.text["h1"] == "Signing out is a POST"
+    assert '<form method="post">' in seen.text["p"]
+    assert seen.links == ["/"]
+    assert [(page.kind, page.code) for page in pages] == [("refused", "")]
+    assert (await browser.get("/me")).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("code", "method", "actions", "links"),
     [

@@ -73,7 +73,7 @@ def test_a_secret_is_as_long_as_the_hash(name: str, octets: int) -> None:
         (["x"] * 9, "x, x, x, x, x"),
     ],
 )
-def test_a_name_that_is_unknown_is_told_if_it_is_one(names: list[str], shown: str) -> None:
+def test_an_unknown_name_is_shown_if_it_is_a_name(names: list[str], shown: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         require_algorithms(names, SECRET)
     assert caught.value.explanation.startswith(f"unknown signing algorithm {shown}; known are RS")

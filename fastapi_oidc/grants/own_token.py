@@ -1,4 +1,4 @@
-"""Renews a session until its access token meets the caller's need."""
+"""A session's own access token, refreshed if it does not meet the caller's need."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def own_token(session: OIDCSession[Identity]) -> IssuedToken:
     )
 
 
-async def renewed(
+async def refresh_if_needed(
     party: RelyingParty[Identity],
     coordinator: RefreshCoordinator[Identity],
     stored: StoredSession[Identity],
@@ -57,18 +57,18 @@ async def renewed(
     stored = party.sessions.newest(stored)
     if isinstance(outcome, Postponed) and _serves(party, stored, needed):
         return stored
-    return going_on_as(party, stored, outcome)
+    return session_after(party, stored, outcome)
 
 
-def going_on_as(
+def session_after(
     party: RelyingParty[Identity],
     stored: StoredSession[Identity],
     outcome: RefreshOutcome[Identity],
 ) -> StoredSession[Identity]:
     """The session after a refresh of `stored`; raises SessionError without one."""
     match outcome:
-        case Refreshed(successor):
-            return successor
+        case Refreshed(refreshed):
+            return refreshed
         case Ended(code, because, reason):
             announce_end(party, stored.session, code, because)
             reason = reason or party.sessions.ended(stored.session) or "signed_out"

@@ -1,0 +1,72 @@
+"""A sign-out without a session, or with one that has ended, ends on a page of the application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.oidc.world import World, make_world
+
+
+@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
+def store(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def world(store: Any) -> World:
+    return make_world(session_store=store, settings={"idle_timeout": 600})
+
+
+async def hints_of_a_sign_out(browser: httpx.AsyncClient) -> list[str]:
+    """The hint of each visit to the provider, once the browser is back in the application."""
+    last = await browser.post("/auth/logout")
+    assert str(last.url) == "https://app.test/"
+    assert last.json() == {"is_authenticated": False}
+    visits = [each.url for each in last.history if each.url.path == "/end-session"]
+    return [url.params.get("id_token_hint", "") for url in visits]
+
+
+async def test_a_second_sign_out_stays_in_the_application(world: World) -> None:
+    browser = await world.signed_in()
+    [hint] = await hints_of_a_sign_out(browser)
+    assert hint
+    assert await hints_of_a_sign_out(browser) == []
+
+
+async def test_a_sign_out_in_a_second_tab_returns_to_the_application(
+    world: World, store: Any
+) -> None:
+    browser, tab = await world.signed_in(), world.browser()
+    tab.cookies.update(dict(browser.cookies))
+    [hint] = await hints_of_a_sign_out(browser)
+    assert await hints_of_a_sign_out(tab) == ([] if store else [hint])
+
+
+async def test_a_sign_out_after_the_idle_timeout_visits_the_provider_with_its_hint(
+    world: World,
+) -> None:
+    browser = await world.signed_in()
+    world.time.advance(601)
+    [hint] = await hints_of_a_sign_out(browser)
+    assert hint
+
+
+async def test_a_sign_out_of_a_revoked_session_visits_the_provider_with_its_hint(
+    world: World,
+) -> None:
+    browser = await world.signed_in()
+    await world.oidc.revoke(sub="alice")
+    [hint] = await hints_of_a_sign_out(browser)
+    assert hint
+
+
+async def test_once_the_cookie_of_an_idle_session_is_cleared_the_provider_is_not_visited(
+    world: World,
+) -> None:
+    browser = await world.signed_in()
+    world.time.advance(601)
+    assert (await browser.get("/me")).status_code == 401
+    assert await hints_of_a_sign_out(browser) == []
