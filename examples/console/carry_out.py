@@ -148,9 +148,9 @@ def _without_words(monitor: Monitor, error: Exception) -> str:
         case VmmApiError():
             return f"The monitor returned status {error.status_code}."
         case VmmTimeoutError():
-            return "The monitor took too long to answer."
+            return "The monitor took too long to respond."
         case VmmConnectionError():
-            return f"No monitor answers at {monitor.socket_path}. Is it running?"
+            return f"No monitor responds at {monitor.socket_path}. Is it running?"
     return str(error)
 
 

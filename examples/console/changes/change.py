@@ -131,7 +131,7 @@ class Change:
 _WITHOUT_MONITOR: Final = {
     ENDED: "The machine has ended.",
     STARTING: "The monitor is starting.",
-    NO_ANSWER: "The monitor does not answer.",
+    NO_ANSWER: "The monitor does not respond.",
 }
 
 

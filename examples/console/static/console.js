@@ -167,12 +167,12 @@ function answered() {
   }
 }
 
-/** What is shown may be untrue as soon as nobody answers. */
+/** What is shown may be untrue as soon as the console stops responding. */
 function tellSilence() {
   if (!looks.length || document.hidden || Date.now() - lastAnswer < SILENT_AFTER) return
   document.body.dataset.silent = 'true'
   const seconds = Math.round((Date.now() - lastAnswer) / 1000)
-  const text = `The console has not answered for ${seconds} s. What you see is as old.`
+  const text = `The console has not responded for ${seconds} s. What you see is as old.`
   const told = document.querySelector('#silent') ?? tell(text)
   told.id = 'silent'
   told.textContent = text
