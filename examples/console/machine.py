@@ -14,6 +14,7 @@ from generated_vmm import (
     Drive,
     FullVmConfiguration,
     InstanceInfo,
+    MachineConfiguration,
     MemoryHotplugConfig,
     NetworkInterface,
     Pmem,
@@ -42,6 +43,11 @@ def memory_hotplug_of(made: FullVmConfiguration) -> MemoryHotplugConfig | None:
 def free_page_hinting_of(balloon: Balloon) -> bool:
     """Whether hints are enabled; false with a client for a monitor before 1.14."""
     return bool(getattr(balloon, "free_page_hinting", None))
+
+
+def static_template_of(configured: MachineConfiguration | None) -> str:
+    """The built-in CPU template, or `None`; none with a client for a monitor without them."""
+    return getattr(configured, "cpu_template", None) or "None"
 
 
 @dataclass(frozen=True, slots=True)
