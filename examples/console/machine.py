@@ -66,6 +66,11 @@ class Machine:
     told: Mapping[str, ApiModel] = field(default_factory=dict)
 
     @property
+    def id(self) -> str:
+        """What the monitor was started to call the machine."""
+        return self.instance.id
+
+    @property
     def state(self) -> str:
         """`Not started`, `Running` or `Paused`."""
         return self.instance.state
