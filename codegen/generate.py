@@ -77,8 +77,17 @@ for module in pkgutil.walk_packages(generated_vmm.__path__, "generated_vmm."):
 """
 
 
+# This makes its forms, each of which refuses a model that requires what it lacks.
+IMPORT_CONSOLE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import examples.console.changes
+"""
+
+BESIDE = ("examples", "fastapi_oidc")  # the folders beside the package that the console needs
 MADE = re.compile(r"/_generated/|/_sync/")
-FRAME = re.compile(r'File "(generated_vmm/[^"]+)", line (\d+)')
+# The console's forms.py says what is wrong with a form that another module makes.
+FRAME = re.compile(r'File "((?:generated_vmm|examples/console)/(?!forms\.py)[^"]+)", line (\d+)')
 ERROR = re.compile(r"^(\S+:\d+): error: (.*)$", re.MULTILINE)
 ADAPT = "the description says otherwise now: edit this line, then generate again"
 
@@ -86,20 +95,38 @@ ADAPT = "the description says otherwise now: edit this line, then generate again
 def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> None:
     """Put the generated folders into a copy of the `written` package and test it.
 
+    The console is tested with it, if it is in the folder beside the package.
+
     Raises `Unusable`, with the line to edit, if a module cannot be imported, an import gives a
     warning, or mypy finds an error. `cache` is mypy's cache of other packages.
     """
     with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
         put_together(made, parts, written, Path(scratch, written.name))
-        if said := _use("-I", "-W", "error", "-c", IMPORT_ALL, scratch, folder=scratch):
-            reason = said.strip().splitlines()[-1]
-            last = FRAME.findall(said.replace(f"{scratch}/", ""))[-1:]
-            _refuse("cannot be imported", said, [(":".join(at), reason) for at in last], scratch)
+        has_console = _link_console(written.parent, Path(scratch))
+        _try_import(IMPORT_ALL, scratch, "-W", "error")
+        checked = (written.name, *(["examples.console"] if has_console else []))
         if said := _use(
             "-m", "mypy", "--config-file", str(CONFIG), "--cache-dir", str(cache),
-            "--package", written.name, folder=scratch,
+            *(f"--package={name}" for name in checked), folder=scratch,
         ):  # fmt: skip
             _refuse("does not pass mypy", said, sorted(ERROR.findall(said), key=_is_vague), scratch)
+        if has_console:
+            _try_import(IMPORT_CONSOLE, scratch)
+
+
+def _link_console(root: Path, scratch: Path) -> bool:
+    """Put the console beside the package, if there is one."""
+    is_there = Path(root, "examples", "console").is_dir()
+    for name in BESIDE if is_there else ():
+        Path(scratch, name).symlink_to(root / name)
+    return is_there
+
+
+def _try_import(code: str, scratch: str, *options: str) -> None:
+    if said := _use("-I", *options, "-c", code, scratch, folder=scratch):
+        reason = said.strip().splitlines()[-1]
+        last = FRAME.findall(said.replace(f"{scratch}/", ""))[-1:]
+        _refuse("cannot be imported", said, [(":".join(at), reason) for at in last], scratch)
 
 
 def put_together(made: Path, parts: Sequence[str], written: Path, target: Path) -> None:

@@ -14,6 +14,7 @@ from generated_vmm import (
     Drive,
     FullVmConfiguration,
     InstanceInfo,
+    MachineConfiguration,
     MemoryHotplugConfig,
     NetworkInterface,
     Pmem,
@@ -44,6 +45,11 @@ def free_page_hinting_of(balloon: Balloon) -> bool:
     return bool(getattr(balloon, "free_page_hinting", None))
 
 
+def static_template_of(configured: MachineConfiguration | None) -> str:
+    """The built-in CPU template, or `None`; none with a client for a monitor without them."""
+    return getattr(configured, "cpu_template", None) or "None"
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """State and configuration; `metadata` is None unless it was requested and returned.
@@ -58,6 +64,11 @@ class Machine:
     is_hosted: bool = False
     has_pci: bool | None = None
     told: Mapping[str, ApiModel] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """What the monitor was started to call the machine."""
+        return self.instance.id
 
     @property
     def state(self) -> str:

@@ -9,10 +9,13 @@ from typing import Final
 import pytest
 
 from examples.console.changes import CHANGES
+from examples.console.changes.change import BEFORE_START, Change
 from examples.console.changes.devices import PLUGGING
+from examples.console.fields import Field
+from examples.console.forms import Section
 from examples.console.meanwhile import PageState
 from examples.console.versions import version_of
-from generated_vmm import API_VERSION, VmmClient
+from generated_vmm import API_VERSION, EntropyDevice, VmmClient
 from tests.console.accepted_forms import ACCEPTED, Stage, Typed
 from tests.console.browser import Browser
 from tests.console.refused_forms import CONFLICTS, REFUSED
@@ -131,6 +134,11 @@ def test_a_refused_form_says_why_and_keeps_what_was_typed(
     shown = [form.fields for form in alice.page.forms if form.action.endswith(f"/{name}")]
     kept = {field: text for form in shown for field, text in form.items() if field in texts}
     assert kept == (texts if shown and not CHANGES[name].items else kept)
+
+
+def test_a_form_whose_fields_the_client_lacks_is_not_offered() -> None:
+    gone = Section(key="entropy", title="", model=EntropyDevice, fields=(Field("gone", "Gone"),))
+    assert not Change(name="entropy", when=BEFORE_START, sections=(gone,)).is_known
 
 
 def test_no_form_is_left_out() -> None:

@@ -1,5 +1,7 @@
 """Every member of the client, called on a channel that answers everything and on the simulator.
 
+The console shows its pages of such a simulated machine.
+
 Run in a process of its own, with the package to try as `generated_vmm`.
 """
 
@@ -10,13 +12,17 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import generated_vmm
 from generated_vmm import VmmApiError, VmmClient, VmmError, to_config_file
 from generated_vmm.testing import SimulatedMonitor
+
+if TYPE_CHECKING:
+    from tests.console.browser import Browser
 
 GENERATED = Path(generated_vmm.__file__).with_name("_generated")
 TABLE = json.loads(GENERATED.joinpath("api.json").read_bytes())
@@ -115,6 +121,36 @@ def try_simulator(folder: str) -> None:
         answered("boot", lambda: vm.boot("/kernel", "/disk"), died)
         for name, call in calls(vm):
             answered(f"{name} after the start", call, died)
+
+
+def try_console(folder: str) -> None:
+    """Every page of a machine is shown, whatever it has."""
+    from tests.console.running import running_console, signed_in
+
+    path = f"{folder}/vm.socket"
+    with (
+        SimulatedMonitor(path, check_files=False, enable_pci=True),
+        VmmClient(path, timeout=5) as vm,
+        running_console({"demo": path}) as console,
+        signed_in(console) as browser,
+    ):
+        shown(browser, "empty")
+        for name, call in calls(vm):
+            if name.endswith(".set"):
+                with suppress(VmmApiError):
+                    call()
+        shown(browser, "set up")
+        vm.boot("/kernel", "/disk")
+        shown(browser, "running")
+
+
+def shown(browser: Browser, state: str) -> None:
+    from examples.console.view import TABS
+
+    for tab in TABS:
+        browser.open(f"/machines/demo/{tab}")
+        if browser.status != 200 and tab != "console":  # which is of machines that it starts
+            raise SystemExit(f"{tab} of a machine that is {state}: status {browser.status}")
 
 
 def answered(name: str, call: Callable[[], object], died: list[str]) -> None:

@@ -1,8 +1,8 @@
 """What a release that renames or removes a field does to each layer of the client.
 
 For every field of the committed description, renamed alone, and for those whose removal is
-announced: either `make codegen` stops with the line to edit, or the facade and the simulated
-monitor work with what it made.
+announced: either `make codegen` stops with the line to edit, or the facade, the simulated
+monitor and the console work with what it made.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ANNOUNCED = (
     ("SnapshotLoadParams", "mem_file_path"),
     ("Vsock", "vsock_id"),
 )
-LAYERS = ("facade", "simulator")
+LAYERS = ("facade", "simulator", "console")
 SCRIPT = Path(__file__).with_name("layers.py")
 AT_A_LINE = re.compile(r"\S+:\d+: ")
 WORKS, STOPS = "works", "stops"
@@ -91,7 +91,7 @@ def rename(document: dict[str, Any], schema: str, field: str) -> None:
 def remove(document: dict[str, Any], schema: str, field: str) -> None:
     """The field is gone."""
     found = document["components"]["schemas"][schema]
-    del found["properties"][field]
+    found["properties"].pop(field, None)
     found["required"] = [name for name in found.get("required", []) if name != field]
 
 
@@ -119,7 +119,7 @@ def tried(name: str, change: Change) -> Result:
 
 def _run(layer: str, folder: Path) -> str:
     """Whether a layer works, in a process that has the package of this folder."""
-    code = f"import runpy, sys; sys.path.insert(0, {str(folder)!r})\n"
+    code = f"import runpy, sys; sys.path[:0] = {[str(folder), str(PROJECT.root)]}\n"
     code += f"runpy.run_path({str(SCRIPT)!r})['try_{layer}']({str(folder)!r})"
     done = subprocess.run(
         [sys.executable, "-I", "-c", code],

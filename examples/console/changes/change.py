@@ -80,8 +80,8 @@ class Change:
 
     @property
     def is_known(self) -> bool:
-        """Whether the client has all fields that are sent; one for an older release may not."""
-        return all(is_known(section.model) for section in self.sections)
+        """Whether the client has something to send; one for another release may not."""
+        return all(is_known(section.model) and section.fields for section in self.sections)
 
     @property
     def release(self) -> Version:

@@ -11,7 +11,7 @@ from pydantic import Json
 from examples.console.changes.change import BEFORE_START, Change, Panel
 from examples.console.fields import Field
 from examples.console.forms import Section
-from examples.console.machine import Machine
+from examples.console.machine import Machine, static_template_of
 from generated_vmm import AsyncVmmClient, CpuConfig, PartialMachineConfiguration
 from generated_vmm.model import ApiModel
 
@@ -31,9 +31,8 @@ def _own(machine: Machine, item: str) -> Template | None:
 
 
 async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
-    configured = machine.configuration.machine_config
-    if configured is not None and configured.cpu_template not in (None, "None"):
-        return {"Template": str(configured.cpu_template)}
+    if (chosen := static_template_of(machine.configuration.machine_config)) != "None":
+        return {"Template": chosen}
     return {"Template": "one of its own" if OWN.key in machine.told else "none"}
 
 

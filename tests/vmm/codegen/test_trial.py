@@ -11,8 +11,10 @@ from codegen.__main__ import main
 from codegen.document import TEACH, Unusable
 from codegen.generate import ADAPT, try_out
 from codegen.pipeline import PARTS
+from tests.releases.renames import LAYERS, WORKS, remove_announced, rename, tried
 from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import PROJECT, committed, write
+from tests.vmm.simulator.conftest import IS_OLDER
 
 CACHE = PROJECT.mypy_cache
 HARM = {
@@ -63,6 +65,24 @@ def test_a_name_that_the_written_half_uses_and_no_model_has_is_refused_at_its_li
     with pytest.raises(Unusable, match=f"{line}{ADAPT}$") as caught:
         try_out(made.folder, PARTS, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)
+
+
+def test_a_form_of_the_console_without_what_it_must_send_is_refused_at_its_line(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    document = committed()
+    rename(document, "BalloonUpdate", "amount_mib")
+    made = workshop.make(PROJECT, write(document, tmp_path), tmp_path / "made")
+    line = r"examples/console/changes/balloon\.py:\d+: TypeError: BalloonUpdate has no amount_mib, "
+    with pytest.raises(Unusable, match=f"^{line}.*{ADAPT}$") as caught:
+        try_out(made.folder, PARTS, PROJECT.written, CACHE)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(IS_OLDER, reason="not every call of the client is one of an older monitor")
+def test_the_removals_that_are_announced_need_no_edit() -> None:
+    result = tried("announced", remove_announced)
+    assert result.said == dict.fromkeys(("codegen", *LAYERS), WORKS)
 
 
 def test_every_shape_gives_a_package_that_works(workshop: Workshop) -> None:
