@@ -205,7 +205,7 @@ def _type(schema: Document) -> str:
 
 HEAD = Path(__file__).with_name("members_head.md")
 COLUMNS = """
-| Member | Endpoint | Sends | Answers | Phase | Errors |
+| Member | Endpoint | Sends | Returns | Phase | Errors |
 |---|---|---|---|---|---|
 """
 

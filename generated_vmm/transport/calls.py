@@ -144,7 +144,7 @@ class CallSettings:
         try:
             return operation.read(answer.content)
         except ValueError as error:
-            what = f"the {answer.status_code} answer {_fault_of(error)}; {MAY_HAVE_ACTED}"
+            what = f"the {answer.status_code} response {_fault_of(error)}; {MAY_HAVE_ACTED}"
             raise VmmProtocolError(self._message(operation, what), operation) from error
 
     def error_of(self, operation: Operation[object], failed: CallFailed) -> VmmError:

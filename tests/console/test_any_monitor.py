@@ -185,7 +185,7 @@ def test_a_monitor_that_hangs_is_stopped_from_its_page(
     os.kill(pid_of("hung"), signal.SIGSTOP)
     alice.open("/machines/hung")
     assert "hung No answer" in alice.text
-    assert "The monitor took too long to answer." in alice.text
+    assert "The monitor took too long to respond." in alice.text
     alice.click("Stop")
     assert alice.status == 200
     assert "hung Ended" in alice.text

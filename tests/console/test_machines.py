@@ -66,7 +66,7 @@ def test_each_has_its_page(browser: Browser) -> None:
     browser.open(browser.page.links["web"])
     assert f"Firecracker {API_VERSION}" in browser.text
     browser.open("/machines/silent")
-    assert "The monitor took too long to answer." in browser.text
+    assert "The monitor took too long to respond." in browser.text
 
 
 def test_suggestions_of_the_demo_are_not_for_other_monitors(browser: Browser) -> None:

@@ -50,7 +50,7 @@ def test_a_guest_that_is_shut_down_takes_its_monitor_along(
     assert "The guest was sent Ctrl+Alt+Del." in alice.text
     assert console.changes()[-1] == "PUT /actions"
     alice.home()
-    assert "No monitor answers at" in alice.text
+    assert "No monitor responds at" in alice.text
 
 
 def test_the_page_comes_back_after_signing_in(console: RunningConsole) -> None:

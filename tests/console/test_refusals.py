@@ -110,7 +110,7 @@ def test_a_monitor_that_is_gone_is_a_sentence(alice: Browser, console: RunningCo
     alice.home()
     assert alice.status == 200
     socket_path = console.monitor.socket_path
-    assert f"No monitor answers at {socket_path}. Is it running?" in alice.text
+    assert f"No monitor responds at {socket_path}. Is it running?" in alice.text
     assert not alice.has_button("Start")
 
 
@@ -120,7 +120,7 @@ def test_a_monitor_that_goes_before_the_click_is_a_sentence_at_the_button(
     console.monitor.stop()
     alice.click("Start")
     assert alice.status == 502
-    assert f"Start No monitor answers at {console.monitor.socket_path}." in alice.text
+    assert f"Start No monitor responds at {console.monitor.socket_path}." in alice.text
 
 
 def test_a_session_that_ended_before_the_click_leads_back(

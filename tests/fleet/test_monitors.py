@@ -10,7 +10,7 @@ from examples.fleet.status import SESSION_PATH, SessionSeen
 from fastapi_oidc.testing import sign_in
 from tests.fleet.test_fleet import LOGIN
 
-NO_ANSWER = "The monitor does not answer"
+NO_ANSWER = "The monitor does not respond"
 
 
 async def test_its_page_says_that_it_does_not_answer_and_no_session_is_touched(

@@ -40,3 +40,17 @@ def test_whoever_opens_the_page_signs_in_by_either_name_of_the_machine(
         page = sign_in_sync(browser, f"http://{host}:{reader.port}/me", user="alice")
     assert str(page.url) == f"{reader.address}/me"
     assert page.json()["name"] == "Alice Example"
+
+
+def test_the_first_page_leads_to_the_login_and_to_the_sign_out(reader: Reader) -> None:
+    headers = {"accept": "text/html", "origin": reader.address}
+    with httpx.Client(base_url=reader.address, headers=headers, follow_redirects=True) as browser:
+        home = browser.get("/")
+        [link] = re.findall(r'<a href="(.*?)">', home.text)
+        [(method, action)] = re.findall(r'<form method="(.*?)" action="(.*?)">', home.text)
+        assert sign_in_sync(browser, link, user="alice").json()["name"] == "Alice Example"
+        for _ in range(2):
+            after = browser.request(method, action)
+            assert (str(after.url), after.text) == (f"{reader.address}/", home.text)
+            assert browser.get(link, follow_redirects=False).status_code == 302
+        assert "Sign in" in browser.get(link).text, "the session at the provider has ended too"

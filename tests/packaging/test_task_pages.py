@@ -1,4 +1,4 @@
-"""The applications of docs/pages-and-forms.md, single-page-applications.md and
+"""The applications of docs/sign-in.md, pages-and-forms.md, single-page-applications.md and
 protect-everything.md do what these pages say."""
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +20,15 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 import fastapi_oidc
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in_sync
+from fastapi_oidc import LoginOptions
+from fastapi_oidc.testing import (
+    AuthorizationRequested,
+    DevClient,
+    DevProvider,
+    DevUser,
+    sign_in_sync,
+)
+from fastapi_oidc.web.endpoints import LoginQuery
 
 DOCS = Path(__file__).parents[2] / "docs"
 BASE_URL = "https://app.test"
@@ -32,7 +41,7 @@ class Served:
     def __init__(self, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
         secret = secrets.token_urlsafe(32)
         self.provider = DevProvider(
-            users=[DevUser("alice", "Alice")],
+            users=[DevUser("alice", "Alice"), DevUser("bob", "Bob", "bob@example.com")],
             clients=[
                 DevClient(
                     client_id="app",
@@ -69,6 +78,54 @@ class Served:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_a_link_signs_in_and_a_button_offers_another_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = Served("sign-in.md", monkeypatch)
+    [link] = re.findall(r'<a href="([^"]+)"', page.text)
+    [(name, value)] = re.findall(r'<input type="hidden" name="(\w+)" value="(\w+)"', page.text)
+    with page.browser() as browser:
+        assert sign_in_sync(browser, link, user="bob").url.path == "/notes"
+        assert browser.get(link).url.path == "/notes", "the provider shows no page again"
+        asked = browser.get("/auth/login", params={name: value})
+        assert asked.url.path == "/authorize"
+
+
+def test_the_hooks_of_a_login_respond_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Served("sign-in.md", monkeypatch)
+    with page.browser() as browser:
+        assert browser.get("/auth/login?prompt=none").url.path == "/"
+        turned_away = sign_in_sync(browser, "/auth/login?return_to=/notes", user="alice")
+        assert turned_away.url.path == "/no-address"
+        assert not browser.get("/auth/session").json()["is_authenticated"]
+        lost = browser.get("/auth/callback?state=unknown", headers=PAGE)
+        assert "Sign in" in lost.text
+
+
+def test_a_login_from_code_sends_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Served("sign-in.md", monkeypatch)
+    with page.browser() as browser:
+        assert sign_in_sync(browser, "/join/acme", user="bob").url.path == "/welcome"
+    [asked] = page.provider.record.of(AuthorizationRequested)
+    assert {
+        "prompt": "select_account",
+        "login_hint": "alice@example.com",
+        "scope": "openid profile email calendar",
+        "ui_locales": "de",
+        "organization": "acme",
+    }.items() <= asked.parameters.items()
+
+
+def test_the_page_lists_every_parameter_of_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Served("sign-in.md", monkeypatch)
+    rows = [line.split(" | ") for line in page.text.splitlines() if line.startswith("| ")][1:]
+    query, options = ({row[column].strip("| `") for row in rows} - {""} for column in (0, 1))
+    assert query == set(LoginQuery.model_fields) - {"silent"}
+    assert options == {each.name for each in fields(LoginOptions)} - {"silent"}
+    with page.browser() as browser:
+        assert browser.get("/auth/login?max_age=soon").status_code == 422
 
 
 def test_a_form_brings_the_token_of_its_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """`python -m tools.release.audit`: whether the pinned dependencies have a known vulnerability.
 
-pip-audit asks the OSV service. What it finds is fixed, or stands in SECURITY.md with the reason.
+pip-audit asks the OSV service. A finding is fixed, or accepted in SECURITY.md with the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 REPOSITORY = Path(__file__).parents[2]
-STANDING = "Findings that stand"
+SECTION = "Accepted findings"
 IDENTIFIER = re.compile(r"\b(?:CVE-\d{4}-\d+|GHSA(?:-\w{4}){3}|PYSEC-\d{4}-\d+)\b")
 COMMAND = [
     *(sys.executable, "-m", "pip_audit", "--vulnerability-service=osv", "--format=json"),
@@ -25,7 +25,7 @@ COMMAND = [
 
 def main(options: Sequence[str] = (), requirements: Path = REPOSITORY / "constraints.txt") -> int:
     """Print what is found. Returns 1 for a finding, and where CI=true for an audit not done."""
-    accepted = standing((REPOSITORY / "SECURITY.md").read_text())
+    accepted = accepted_in((REPOSITORY / "SECURITY.md").read_text())
     ignored = [f"--ignore-vuln={identifier}" for identifier in accepted]
     with TemporaryDirectory() as folder:
         answer = Path(folder) / "audit.json"
@@ -42,9 +42,9 @@ def main(options: Sequence[str] = (), requirements: Path = REPOSITORY / "constra
     return 1 if found else 0
 
 
-def standing(security: str) -> list[str]:
-    """The identifiers in that section of SECURITY.md that says which findings stand."""
-    section = security.partition(f"## {STANDING}\n")[2].partition("\n## ")[0]
+def accepted_in(security: str) -> list[str]:
+    """The identifiers of the accepted findings in SECURITY.md."""
+    section = security.partition(f"## {SECTION}\n")[2].partition("\n## ")[0]
     return sorted(set(IDENTIFIER.findall(section)))
 
 

@@ -159,12 +159,17 @@ def async_channel_to(
 ) -> AsyncChannel:
     """The channel: the caller's, one through the caller's httpx transport, or one to the socket.
 
-    httpx takes longer to import than everything here, so it is imported only if needed.
+    httpx takes longer to import than everything here, so it is imported only if needed. Raises
+    TypeError for a transport of the other kind.
     """
     if transport is None:
         return AsyncUnixChannel(socket_path, max_answer_bytes)
     if isinstance(transport, AsyncChannel):
         return transport
+    if not hasattr(transport, "handle_async_request"):
+        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
+        needed = "AsyncVmmClient needs the AsyncBaseTransport of httpx or httpx2"
+        raise TypeError(f"transport is a {kind}; {needed}")
     from generated_vmm.transport._async.httpx import AsyncHttpxChannel
 
     return AsyncHttpxChannel(transport, max_answer_bytes)

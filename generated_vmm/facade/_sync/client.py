@@ -158,12 +158,17 @@ def channel_to(
 ) -> Channel:
     """The channel: the caller's, one through the caller's httpx transport, or one to the socket.
 
-    httpx takes longer to import than everything here, so it is imported only if needed.
+    httpx takes longer to import than everything here, so it is imported only if needed. Raises
+    TypeError for a transport of the other kind.
     """
     if transport is None:
         return UnixChannel(socket_path, max_answer_bytes)
     if isinstance(transport, Channel):
         return transport
+    if not hasattr(transport, "handle_request"):
+        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
+        needed = "VmmClient needs the BaseTransport of httpx or httpx2"
+        raise TypeError(f"transport is a {kind}; {needed}")
     from generated_vmm.transport._sync.httpx import HttpxChannel
 
     return HttpxChannel(transport, max_answer_bytes)

@@ -47,6 +47,7 @@ def go_to(page: Page, tab: str) -> None:
     expect(page.get_by_role("link", name=tab, exact=True)).to_have_attribute("aria-current", "page")
 
 
+@pytest.mark.since("1.16")  # adds drives to a running machine
 def test_from_creating_a_machine_over_its_clone_to_deleting_both(desk: Page, disk: Path) -> None:
     create(desk, "web")
     plug_in(desk, disk)

@@ -150,12 +150,13 @@ def test_a_console_that_is_gone_is_told_within_seconds(chromium: Browser) -> Non
         expect(page.locator("h1")).to_contain_text("demo Not started")
         page.wait_for_load_state()
         context.set_offline(True)
-        expect(page.locator("#silent")).to_contain_text("The console has not answered for")
+        expect(page.locator("#silent")).to_contain_text("The console has not responded for")
         assert violations(page) == []
         context.set_offline(False)
         expect(page.locator("#silent")).to_have_count(0)
 
 
+@pytest.mark.since("1.16")  # adds drives to a running machine
 def test_the_page_keeps_its_address_and_its_folds(visit: Visit) -> None:
     page, other = visit(), visit()
     assert page.url.endswith("/machines/demo")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tools.release.audit import main, standing
+from tools.release.audit import accepted_in, main
 
 FOUND = {"id": "GHSA-aaaa-bbbb-cccc", "aliases": ["CVE-2026-1234"], "fixed": "1.1"}
 STANDS = {
@@ -107,5 +107,5 @@ def test_without_the_service_it_says_that_nothing_was_audited(
 
 
 def test_only_that_section_of_the_security_policy_accepts_findings() -> None:
-    policy = "CVE-2020-1\n## Findings that stand\n| CVE-2021-2 |\n## More\nCVE-2022-3\n"
-    assert standing(policy) == ["CVE-2021-2"]
+    policy = "CVE-2020-1\n## Accepted findings\n| CVE-2021-2 |\n## More\nCVE-2022-3\n"
+    assert accepted_in(policy) == ["CVE-2021-2"]

@@ -66,11 +66,11 @@ FAILURES = {
     "huge": (boasts, VmmProtocolError, "larger than 1048576 bytes"),
 }
 UNREADABLE = {
-    "no JSON": (b"<html>", f": the 200 answer is not JSON; {ACTED}"),
-    "nothing": (b"", f": the 200 answer is not JSON; {ACTED}"),
+    "no JSON": (b"<html>", f": the 200 response is not JSON; {ACTED}"),
+    "nothing": (b"", f": the 200 response is not JSON; {ACTED}"),
     "another shape": (
         b"[]",
-        ": the 200 answer is not what was asked for: Input should be an object",
+        ": the 200 response is not what was asked for: Input should be an object",
     ),
     "a field missing": (
         b'{"app_name":"a","id":"b","state":"Running"}',
@@ -132,7 +132,7 @@ def test_why_an_operation_of_ones_own_cannot_read_its_answer_is_told(
 ) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b"many")))
     own = Operation("count", "GET", "/count", None, int)
-    why = r"the 200 answer is not what was asked for: invalid literal for int\(\) .*b'many'"
+    why = r"the 200 response is not what was asked for: invalid literal for int\(\) .*b'many'"
     with pytest.raises(VmmProtocolError, match=rf"^count \(GET /count\) on .*: {why}; {ACTED}$"):
         run(lambda vm: vm.send(own))
 

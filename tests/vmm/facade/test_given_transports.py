@@ -10,6 +10,7 @@ from typing import Any
 
 import h11
 import httpx
+import httpx2
 import pytest
 
 from generated_vmm import (
@@ -131,6 +132,21 @@ def test_what_is_no_error_goes_through(client: Callable[[httpx.MockTransport], A
 
     with pytest.raises(KeyboardInterrupt):
         result_of(lambda: client(httpx.MockTransport(stop)).get_version())
+
+
+@pytest.mark.parametrize(
+    ("client", "transport", "kind", "needed"),
+    [
+        (AsyncVmmClient, httpx.HTTPTransport(), "httpx.*HTTPTransport", "AsyncBaseTransport"),
+        (VmmClient, httpx2.AsyncHTTPTransport(), "httpx2.*AsyncHTTPTransport", "BaseTransport"),
+    ],
+)
+def test_a_transport_of_the_other_kind_is_refused_by_the_constructor(
+    client: Any, transport: Any, kind: str, needed: str
+) -> None:
+    expected = f"transport is a {kind}; {client.__name__} needs the {needed} of httpx or httpx2$"
+    with pytest.raises(TypeError, match=expected):
+        client("/run/vm.sock", transport=transport)
 
 
 ODD_ANSWERS: dict[str, tuple[Callable[[], Any], type[VmmError], str]] = {
