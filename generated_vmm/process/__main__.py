@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from generated_vmm.process.folders import known_folders, open_private
-from generated_vmm.process.removal import lock
+from generated_vmm.process.folders import is_new, known_folders, open_private
+from generated_vmm.process.removal import lock, remove_folder
 from generated_vmm.process.state import State, read_state
 
 
@@ -41,7 +43,7 @@ def look(path: str, *, clean: bool = False) -> Found | None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
         state = read_state(folder)
         if state is None:
-            return None
+            return _look_at_new(path, folder, clean=clean)
         pid = state.process[0] if state.process is not None and state.is_running else None
         owner = state.owner[0] if state.owner is not None and state.is_owned else None
         if not lock(folder):
@@ -52,6 +54,25 @@ def look(path: str, *, clean: bool = False) -> Found | None:
             state.remove(folder, removes_folder=True)
         return Found(path, "removed" if clean else "leftover", pid, None, id_of(state))
     return None
+
+
+def _look_at_new(path: str, folder: int, *, clean: bool) -> Found | None:
+    """The state of a folder whose starter died before it wrote one; None for other folders."""
+    if not is_new(folder) or os.listdir(folder) or not lock(folder):
+        return None
+    if clean:
+        remove_folder(path, folder)
+    return Found(path, "removed" if clean else "leftover")
+
+
+def look_at_taps(*, clean: bool = False) -> Iterator[Found]:
+    """The taps of dead owners. Raises OSError and `NetlinkError` if the host refuses."""
+    with contextlib.suppress(ModuleNotFoundError):  # without the extra there are none
+        netlink: Any = importlib.import_module("generated_vmm.process.netlink")
+        for name, mark in netlink.leftovers():
+            if clean:
+                netlink.remove({"name": name, "mark": str(mark)})
+            yield Found(f"/sys/class/net/{name}", "removed" if clean else "leftover", id=name)
 
 
 def id_of(state: State) -> str | None:
@@ -80,6 +101,12 @@ def main(given: Sequence[str] | None = None) -> int:
         if found is None and entry and clean:
             with contextlib.suppress(OSError):
                 os.unlink(entry)
+    try:
+        for tap in look_at_taps(clean=clean):
+            print(tap)
+    except Exception as error:
+        print(f"taps: {error}", file=sys.stderr)
+        failed = True
     return int(failed)
 
 
@@ -89,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         "command",
         choices=["list", "clean"],
         help="list shows this user's monitors, and leftovers of callers that were killed together "
-        "with their reaper; clean removes those leftovers",
+        "with their reaper, with their taps; clean removes those leftovers",
     )
     parser.add_argument("folders", nargs="*", help="folders to look at besides the known ones")
     return parser

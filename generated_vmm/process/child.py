@@ -142,7 +142,7 @@ class Gate:
         """
         closed, self._gate = os.pipe()
         try:
-            self.child = Child(spawn([SHELL, "-c", GATE, cwd, *argv], env, (*outlets, closed)))
+            self.child = begin([SHELL, "-c", GATE, cwd, *argv], env, (*outlets, closed))
         except BaseException:
             self.close()
             raise
@@ -157,6 +157,18 @@ class Gate:
     def close(self) -> None:
         """Ends the process unless it has become the program."""
         os.close(self._gate)
+
+
+def begin(argv: Sequence[str], env: Mapping[str, str], descriptors: Sequence[int]) -> Child:
+    """Starts a program that waits for its caller. Raises OSError, and leaves no process then."""
+    pid = spawn(argv, env, descriptors)
+    try:
+        return Child(pid)
+    except BaseException:  # for instance, there are no more descriptors
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)  # it waits, so the number is its own
+            os.waitpid(pid, 0)
+        raise
 
 
 def spawn(argv: Sequence[str], env: Mapping[str, str], descriptors: Sequence[int]) -> int:

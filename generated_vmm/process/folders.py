@@ -19,7 +19,11 @@ from generated_vmm.process.state import read_state
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY
 ATTEMPTS = 100
+MOST_LINKS = 40  # that the kernel follows (path_resolution(7))
+WRITABLE = stat.S_IWGRP | stat.S_IWOTH
+READABLE = stat.S_IRGRP | stat.S_IROTH
 REGISTRY = "generated-vmm"
+NEW_FOLDER = stat.S_ISVTX | 0o700  # the mode of one that no state has been written to
 
 Result = TypeVar("Result")
 
@@ -35,6 +39,7 @@ def retried(make: Callable[[], Result]) -> Result:
 @contextlib.contextmanager
 def open_private(path: str) -> Iterator[int]:
     """The descriptor of a folder that only this user can change; closed after the block."""
+    require_trusted_path(path)
     descriptor = os.open(path, FOLDER)
     try:
         require_private(path, os.fstat(descriptor))
@@ -43,19 +48,26 @@ def open_private(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def hold(path: str) -> int:
+def hold(path: str, require_wanted: Callable[[], None]) -> int:
     """The descriptor of a folder, locked. Raises FileNotFoundError if it was just removed.
 
-    Raises `MonitorStartError` if another process has locked it, or other users could change it.
+    Raises `MonitorStartError` if another process has locked it, or other users could change or lock
+    it. `require_wanted` is called during the wait for the lock, and raises to end it.
     """
     with open_private(path) as descriptor:
-        wait_for_lock(path, descriptor)
+        require_unreadable(path, os.fstat(descriptor))
+        wait_for_lock(path, descriptor, require_wanted)
         if os.fstat(descriptor).st_nlink == 0:
             raise FileNotFoundError(path)
         return os.dup(descriptor)
 
 
-def wait_for_lock(path: str, descriptor: int) -> None:
+def is_new(descriptor: int) -> bool:
+    """Whether a folder was created for a monitor, and its state has never been written."""
+    return stat.S_IMODE(os.fstat(descriptor).st_mode) & ~stat.S_ISGID == NEW_FOLDER
+
+
+def wait_for_lock(path: str, descriptor: int, require_wanted: Callable[[], None]) -> None:
     """Locks a folder. Raises `MonitorStartError` if a living process owns the monitor in it.
 
     The reaper locks what a dead process left until it has removed it.
@@ -67,6 +79,7 @@ def wait_for_lock(path: str, descriptor: int) -> None:
             raise MonitorStartError(f"{path} is in use by process {state.owner[0]}")
         if time.monotonic() > deadline:
             raise MonitorStartError(f"{path} is in use")
+        require_wanted()
         time.sleep(PAUSE)
 
 
@@ -74,9 +87,52 @@ def require_private(path: str, found: os.stat_result) -> None:
     """Raises `MonitorStartError` unless only this user can change the content of a folder."""
     if found.st_uid != os.geteuid():
         raise MonitorStartError(f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if found.st_mode & WRITABLE:
         mode = stat.S_IMODE(found.st_mode)
         raise MonitorStartError(f"{path} can be changed by others (mode {mode:o}): chmod go-w")
+
+
+def require_unreadable(path: str, found: os.stat_result) -> None:
+    """Raises `MonitorStartError` if others can read a folder: whoever can may lock it."""
+    if found.st_mode & READABLE:
+        mode = stat.S_IMODE(found.st_mode)
+        raise MonitorStartError(f"{path} can be locked by others (mode {mode:o}): chmod go-r")
+
+
+def require_trusted_path(path: str) -> None:
+    """Raises `MonitorStartError` if another user can exchange a folder or a link above a path.
+
+    What does not exist yet is not checked.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        for step in _steps_to(path):
+            found = os.lstat(step)
+            mode = stat.S_IMODE(found.st_mode)
+            if found.st_uid not in (0, os.geteuid()):
+                raise MonitorStartError(
+                    f"{step} belongs to user {found.st_uid}, and leads to {path}"
+                )
+            if stat.S_ISDIR(found.st_mode) and mode & WRITABLE and not mode & stat.S_ISVTX:
+                raise MonitorStartError(
+                    f"{step} leads to {path} and can be changed by others (mode {mode:o}): "
+                    "chmod go-w"
+                )
+
+
+def _steps_to(path: str) -> Iterator[str]:
+    """The folders and links that lead to a path, the first ones first."""
+    folder, left, links = "/", [*Path(path).parts[:0:-1]], 0
+    yield folder
+    while left:
+        step = os.path.normpath(os.path.join(folder, left.pop()))
+        if os.path.islink(step) and links < MOST_LINKS:
+            yield step
+            target, links = Path(os.readlink(step)), links + 1
+            left += [each for each in target.parts[::-1] if each != "/"]
+            folder = "/" if target.is_absolute() else folder
+        elif left:
+            yield step
+            folder = step
 
 
 def make_fifo(name: str, folder: int, directory: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -22,6 +23,7 @@ from generated_vmm.process.settings import (
     cgroup_folders,
     jailer_arguments,
     monitor_arguments,
+    own_cgroup,
     require_short,
     without_environment,
 )
@@ -37,6 +39,7 @@ from generated_vmm.process.workspace import (
 )
 
 MOUNTS = Path("/proc/self/mounts")
+OWN_CGROUPS = Path("/proc/self/cgroup")
 COPIES = {
     "--config-file": "/config.json",
     "--metadata": "/metadata.json",
@@ -63,6 +66,7 @@ class Jail(Workspace):
         self._base = os.path.abspath(jail.chroot_base_dir)
         self._directory = Path(self._base, self._exec_name, jail.id)
         self._root: Descriptor | None = None
+        self._own_cgroup: ControlGroup | None = None
         self.root = self._directory / ROOT
         require_short(self.socket_path)
 
@@ -79,13 +83,13 @@ class Jail(Workspace):
         """The path on the host of a path that the monitor sees. Only links lead out of the jail."""
         return self.root / normal(path).lstrip("/")
 
-    def _hold(self, path: str) -> bool:
+    def _hold(self, path: str, require_wanted: Callable[[], None]) -> bool:
         self._make_parents(path)
         exec_folder = os.path.dirname(path)
         self._own_if_empty(exec_folder)  # the last monitor of this program removes it
         for folder in (self._base, exec_folder):
             require_private(folder, os.stat(folder))
-        return super()._hold(path)
+        return super()._hold(path, require_wanted)
 
     def _remove_leftovers(self) -> bool:
         made = super()._remove_leftovers()
@@ -95,9 +99,9 @@ class Jail(Workspace):
             )
         return made
 
-    def take(self, tell: Callable[[Ward], None]) -> None:
+    def take(self, tell: Callable[[Ward], None], require_wanted: Callable[[], None]) -> None:
         """Holds the folder, and creates the root in it; see `Workspace.take`."""
-        super().take(tell)
+        super().take(tell, require_wanted)
         os.mkdir(ROOT, 0o755, dir_fd=self.descriptor)
         self._root = Descriptor(self.open(ROOT, FOLDER))
 
@@ -115,6 +119,7 @@ class Jail(Workspace):
             self._give_fifo(name)
         for folder in cgroup_folders(self._jail, self._exec_name, MOUNTS.read_text()):
             retried(partial(self._make_cgroup, folder))
+        self._make_own_cgroup()
         for option, source in self._read_at_start().items():
             self.copy_in(source, COPIES[option])
 
@@ -126,18 +131,44 @@ class Jail(Workspace):
             os.close(fifo)
 
     def _make_cgroup(self, folder: str) -> None:
-        """Creates a control group for this monitor. Raises `MonitorStartError` if it is in use."""
+        """Creates a control group for this monitor. Raises `MonitorStartError` if it exists."""
         self._make_parents(folder)
         if self._jail.parent_cgroup is None:
             self._own_if_empty(os.path.dirname(folder))
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)  # of a monitor without an owner
+        message = f"the control group {folder} exists: another jail may use it, else remove it"
+        if os.path.lexists(folder):
+            raise MonitorStartError(message)
         self.own(ControlGroup(folder))
         try:
             os.mkdir(folder, 0o755)
-        except FileExistsError:
-            raise MonitorStartError(f"the control group {folder} is in use") from None
+        except FileExistsError:  # another process has just created it
+            self.drop_last()
+            raise MonitorStartError(message) from None
+        except OSError:
+            self.drop_last()
+            raise
         self.replace_last(ControlGroup(folder, identity(folder)))
+
+    def _make_own_cgroup(self) -> None:
+        """Creates one below this process's, if the host allows that: no process can leave it."""
+        parent = own_cgroup(MOUNTS.read_text(), OWN_CGROUPS.read_text())
+        if parent is not None:
+            folder = f"{parent}/generated-vmm-{secrets.token_hex(8)}"
+            self.own(ControlGroup(folder))
+            try:
+                os.mkdir(folder, 0o755)
+            except OSError:  # for instance, cgroupfs is read-only
+                self.drop_last()
+                return
+            self._own_cgroup = ControlGroup(folder, identity(folder))
+            self.replace_last(self._own_cgroup)
+
+    def own_process(self, child: Child) -> None:
+        """Adds a process, its session and its control group to the ward."""
+        if self._own_cgroup is not None:
+            with contextlib.suppress(OSError):
+                self._own_cgroup.take_in(child.pid)
+        super().own_process(child)
 
     def _read_at_start(self) -> dict[str, HostPath]:
         """The files of the host that the monitor reads at its start, by the options for them."""
@@ -188,7 +219,6 @@ class Jail(Workspace):
             return started
         session = cast(Session, self.session)
         found = [pid for pid in session.pids() if pid != started.pid]
-        started.collect()
         return Child(min(found, key=lambda pid: start_time_of(pid) or 0)) if found else started
 
     def _root_identity(self) -> list[int]:

@@ -210,11 +210,11 @@ class LineReader:
         self.is_at_end = False
         self._lines = Lines()
 
-    def read(self) -> Iterator[str]:
-        """The complete lines; `is_at_end` is true once a fifo has no writers."""
+    def read(self) -> Iterator[list[str]]:
+        """The complete lines, in pieces; `is_at_end` is true once a fifo has no writers."""
         with contextlib.suppress(BlockingIOError):
             while received := os.read(self.descriptor, READ_BYTES):
-                yield from self._lines.feed(received)
+                yield list(self._lines.feed(received))
             self.is_at_end = self.is_fifo
 
     def has_grown(self) -> bool:

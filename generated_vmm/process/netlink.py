@@ -115,6 +115,15 @@ def take_name(route: Any, name: str) -> None:
         _remove_table(mark)
 
 
+def leftovers() -> Iterator[tuple[str, Mark]]:
+    """The names and marks of the taps in this network namespace whose owner has died."""
+    with open_route() as route:
+        for link in route.get_links():
+            mark = _mark_of(link)
+            if mark is not None and not mark.is_owned:
+                yield link.get_attr("IFLA_IFNAME"), mark
+
+
 def find(route: Any, name: str) -> Any:
     """The interface of a name. Raises FileNotFoundError if there is none."""
     try:

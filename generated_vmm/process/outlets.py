@@ -9,6 +9,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from generated_vmm.process.broadcast import LastItems
@@ -49,15 +50,28 @@ class Outlets:
 
     def open(self, workspace: Workspace) -> None:
         """Opens the fifos for reading."""
-        self._add(workspace.open(CONSOLE_OUTPUT, READING), self.console.feed)
-        self._add(workspace.outlet(LOG, READING), self._feed_log)
-        self._add(workspace.outlet(METRICS, READING), self._feed_metrics)
+        for opening, feed in self._outlets(workspace):
+            self._add(opening(), feed)
+
+    def open_remaining(self, workspace: Workspace) -> None:
+        """Opens the fifos that are there, of a monitor whose user may have changed them."""
+        for opening, feed in self._outlets(workspace):
+            with contextlib.suppress(OSError):
+                self._add(opening(), feed)
+
+    def _outlets(self, workspace: Workspace) -> list[tuple[Callable[[], int], Feed]]:
+        return [
+            (partial(workspace.open, CONSOLE_OUTPUT, READING), self.console.feed),
+            (partial(workspace.outlet, LOG, READING), self._feed_log),
+            (partial(workspace.outlet, METRICS, READING), self._feed_metrics),
+        ]
 
     def _add(self, descriptor: int, feed: Feed) -> None:
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise FileNotFoundError("an outlet is no fifo")
         self._feeds[descriptor] = feed
         self._waiting.register(descriptor, select.POLLIN)
-        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            raise FileNotFoundError("an outlet is no fifo")
 
     def read_until(self, descriptors: list[int], seconds: float | None) -> bool:
         """Reads the fifos until one of the descriptors is ready; false if the time is up."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -47,31 +48,68 @@ def main(caller_pid: int, orders: socket.socket) -> None:
     """Takes orders until the caller has died, then removes what is left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     wards: dict[str, Ward] = {}
+    leaders: dict[int, Session] = {}
     caller = open_pidfd(caller_pid)
     if os.getppid() != caller_pid:  # it has died, and another process may have its number
         caller = None
     with contextlib.suppress(OSError):
         orders.send(READY)
-    while _is_ordered(orders, caller) and _take_order(orders, wards):
-        pass
+    while _is_ordered(orders, caller, leaders) and _take_order(orders, wards):
+        _watch(wards, leaders)
     for ward in wards.values():
         for thing, _ in ward:
             if isinstance(thing, Session):
-                thing.kill()
+                with contextlib.suppress(OSError):  # of one; the others end all the same
+                    thing.kill()
+    for session in leaders.values():  # none of these leaders had ended
+        _end(session)
     for ward in wards.values():
         with contextlib.suppress(Exception):
             remove_all(ward)
 
 
-def _is_ordered(orders: socket.socket, caller: int | None) -> bool:
-    """Waits for an order; false once the caller has died and all its orders are carried out."""
-    waiting = select.poll()
-    waiting.register(orders, select.POLLIN)
-    if caller is not None:
-        waiting.register(caller, select.POLLIN)
-    ready = waiting.poll(None if caller is not None else 0)
-    return any(descriptor == orders.fileno() for descriptor, _ in ready)
+def _is_ordered(orders: socket.socket, caller: int | None, leaders: dict[int, Session]) -> bool:
+    """Waits for an order; false once the caller has died and all its orders are carried out.
+
+    A session is ended at its leader's end: later another session may have its number.
+    """
+    while True:
+        waiting = select.poll()
+        for each in (orders.fileno(), *leaders, *([] if caller is None else [caller])):
+            waiting.register(each, select.POLLIN)
+        ready = {each for each, _ in waiting.poll(None if caller is not None else 0)}
+        for leader in leaders.keys() & ready:
+            _end(leaders.pop(leader))
+            os.close(leader)
+        if orders.fileno() in ready or caller is None or caller in ready:
+            return orders.fileno() in ready
+
+
+def _end(session: Session) -> None:
+    with contextlib.suppress(OSError):
+        session.end()
+
+
+def _watch(wards: dict[str, Ward], leaders: dict[int, Session]) -> None:
+    """Opens the leaders of new sessions, and closes those of sessions that are gone.
+
+    Not those of jails: their processes have a root, and the jailer may end before the monitor.
+    """
+    entrusted = [thing for ward in wards.values() for thing, _ in ward]
+    for leader, session in list(leaders.items()):
+        if session not in entrusted:
+            del leaders[leader]
+            os.close(leader)
+    for thing in entrusted:
+        if isinstance(thing, Session) and thing.root is None and thing not in leaders.values():
+            opened = open_pidfd(thing.leader)
+            if opened is not None and thing.has_leader:
+                leaders[opened] = thing
+            elif opened is not None:
+                os.close(opened)
 
 
 def _take_order(orders: socket.socket, wards: dict[str, Ward]) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generated_vmm.process import reaper
-from generated_vmm.process.child import Child, spawn
+from generated_vmm.process.child import Child, begin
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.things import Ward
 
@@ -123,7 +123,7 @@ def _start_reaper() -> Reaper:
             program = [sys.executable, "-I", "-S", str(PROGRAM)]
             argv = [*program, str(os.getpid()), json.dumps(sys.path)]
             given = (theirs.fileno(), nothing.fileno(), nothing.fileno())
-            started = Reaper(Child(spawn(argv, os.environ, given)), ours)
+            started = Reaper(begin(argv, os.environ, given), ours)
     except OSError as error:
         ours.close()
         raise MonitorStartError(f"no reaper with {sys.executable}: {error}") from error

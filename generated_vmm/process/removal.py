@@ -6,6 +6,7 @@ For the reaper too: the standard library alone.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import select
@@ -113,7 +114,7 @@ def open_pidfd(pid: int) -> int | None:
     """A pidfd, which names the process even after another process got its number."""
     try:
         return os.pidfd_open(pid)
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):  # the second since Linux 6.15
         return None
 
 
@@ -136,6 +137,37 @@ def kill_all(kill: Callable[[], list[int]]) -> None:
             os.close(pidfd)
         if time.monotonic() >= deadline:
             raise TimeoutError("a process has been killed and does not end")
+
+
+def kill_group(group: int) -> list[int]:
+    """Kills the processes of a control group; pidfds of those that have not ended yet."""
+    with contextlib.suppress(OSError):  # version 1, or Linux before 5.14
+        _write(group, "cgroup.kill", b"1")  # also what forks meanwhile
+    pidfds = {pid: open_pidfd(pid) for pid in _pids_in(group)}
+    members = _pids_in(group)  # another process may have got a number before its pidfd was opened
+    return [
+        pidfd
+        for pid, pidfd in pidfds.items()
+        if pidfd is not None and send(pidfd, signal.SIGKILL if pid in members else None)
+    ]
+
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    file = os.open(name, os.O_WRONLY, dir_fd=folder)
+    try:
+        os.write(file, content)
+    finally:
+        os.close(file)
+
+
+def _pids_in(group: int) -> set[int]:
+    try:
+        with open(os.open("cgroup.procs", os.O_RDONLY, dir_fd=group)) as file:
+            return {int(pid) for pid in file}
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):  # the group was removed
+            raise
+        return set()
 
 
 def start_time_of(pid: int) -> int | None:

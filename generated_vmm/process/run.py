@@ -53,7 +53,7 @@ class Run(Watched):
 
     def _claim(self) -> None:
         LET_GO[:] = [each for each in LET_GO if not each.forget_if_ended()]
-        self.workspace.take(partial(REAPER.entrust, self._key))
+        self.workspace.take(partial(REAPER.entrust, self._key), self._require_wanted)
         self._reach(Phase.CLAIMED)
 
     def _start(self) -> None:
@@ -87,8 +87,11 @@ class Run(Watched):
         """Continues with the process that the jailer has forked."""
         started, self._child = self.child, monitor
         if monitor is not started:
-            started.close()
-            self.workspace.note_process(monitor)
+            try:
+                self.workspace.follow_process(monitor)
+            finally:
+                started.collect()
+                started.close()
 
     def _wait_until_ready(self) -> None:
         """Waits until the socket responds. `MonitorStartError` if it never will, or too late."""
@@ -109,9 +112,12 @@ class Run(Watched):
         path, connect = self.workspace.socket_path, self.workspace.connect
         return VmmClient(path, timeout=timeout, transport=UnixChannel(path, connect=connect))
 
-    def _require_starting(self, deadline: float, last: str) -> None:
+    def _require_wanted(self) -> None:
         if self._goal >= Goal.LET_GO:
             raise MonitorStartError("the monitor was stopped before its socket responded")
+
+    def _require_starting(self, deadline: float, last: str) -> None:
+        self._require_wanted()
         if not self.is_running:
             self._note_end()
             how = exit_in_words(self.returncode)
@@ -130,14 +136,10 @@ class Run(Watched):
     def take_up(self, child: Child) -> None:
         """Takes over a detached process that another one started, whose folder is held.
 
-        Raises `MonitorError` if its fifos are gone.
+        Outlets that its user has removed or replaced stay empty.
         """
         self._child, self._owner = child, os.getpid()
-        try:
-            self.outlets.open(self.workspace)
-        except OSError as error:
-            self._let_go(Phase.FINISHED)
-            raise MonitorError(f"the monitor's outlets cannot be opened: {error}") from error
+        self.outlets.open_remaining(self.workspace)
         self.phase = Phase.RUNNING
         self._stir()
 
@@ -172,6 +174,8 @@ class Run(Watched):
     def _remove(self) -> None:
         """Ends the processes and removes the files. Raises `MonitorError` if that fails."""
         try:
+            if self._child is not None and not self.has_ended and not self.is_running:
+                self._note_end()  # the session's number may be another's later
             remove_all(self.workspace.ward)
         except TimeoutError as error:
             raise MonitorError(f"process {self.child.pid} was killed and does not end") from error

@@ -229,6 +229,15 @@ def cgroup_folders(settings: JailSettings, exec_name: str, mounts: str) -> list[
     ]
 
 
+def own_cgroup(mounts: str, groups: str) -> str | None:
+    """The folder of this process's control group of version 2, according to /proc/self/cgroup."""
+    points = [point for kind, point, _ in _cgroup_mounts(mounts) if kind == "cgroup2"]
+    paths = [line.removeprefix("0::") for line in groups.splitlines() if line.startswith("0::")]
+    if not points or not paths or "/.." in paths[0]:  # it is outside of the mounted ones
+        return None
+    return f"{points[0]}{paths[0]}".rstrip("/")
+
+
 def _cgroup_mounts(mounts: str) -> Iterator[tuple[str, str, list[str]]]:
     for line in mounts.splitlines():
         _, point, kind, options, *_ = line.split()

@@ -79,16 +79,21 @@ class State:
         for thing in map(from_json, self.things):
             if isinstance(thing, Folder):
                 ward.append((replace(thing, made=thing.made and removes_folder), descriptor))
-            elif self._may_be_there(thing, descriptor):
+            elif isinstance(thing, EmptyFolder | Socket):
                 ward.append((thing, None))
+            elif self.boot_id == boot_id():
+                ward.append((_in_folder(thing, descriptor), None))
         remove_all(ward)
 
-    def _may_be_there(self, thing: Thing, descriptor: int) -> bool:
-        if isinstance(thing, Session):
-            with contextlib.suppress(FileNotFoundError):
-                return self.is_running or identity(ROOT, descriptor) == thing.root
-            return False
-        return isinstance(thing, EmptyFolder | Socket) or self.boot_id == boot_id()
+
+def _in_folder(thing: Thing, folder: int) -> Thing:
+    """The thing; a session without its root if that is gone: another folder may be that inode."""
+    if isinstance(thing, Session) and thing.root is not None:
+        with contextlib.suppress(FileNotFoundError):
+            if identity(ROOT, folder) == thing.root:
+                return thing
+        return replace(thing, root=None)
+    return thing
 
 
 def identity_of(pid: int) -> Identity | None:

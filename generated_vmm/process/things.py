@@ -13,14 +13,17 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from generated_vmm.process.removal import (
+    HELD,
     PAUSE,
     has_mounts,
     identity,
     is_served,
     kill_all,
+    kill_group,
     lock,
     open_pidfd,
     remove_entries,
@@ -31,6 +34,7 @@ from generated_vmm.process.removal import (
 )
 
 STATE, NEW_STATE = "monitor.json", "monitor.new"
+PROCESS_GROUP = 4  # PIDFD_SIGNAL_PROCESS_GROUP of linux/pidfd.h
 
 
 @dataclass(frozen=True)
@@ -83,40 +87,75 @@ class Folder:
 class Session:
     """The processes of a session, known by its first process and the time of its start.
 
-    With a `root` (device and inode), also those that have this folder as their root: a jailer that
-    creates a PID namespace also creates another session.
+    The number of the session is that of its first process, the leader. Once the leader is collected
+    and the last process has ended, a stranger's session can get the number. So the number counts
+    only while the leader exists, and for the call that ends the session at the leader's end. With a
+    `root` (device and inode), the processes that have this folder as their root count too: a jailer
+    that creates a PID namespace also creates another session.
     """
 
     leader: int
     start_time: int
     root: list[int] | None = None
 
-    def has(self, pid: int) -> bool:
-        """Whether a process is one of them."""
+    @property
+    def has_leader(self) -> bool:
+        """Whether the leader exists, at least as a zombie."""
+        return start_time_of(self.leader) == self.start_time
+
+    def has(self, pid: int, *, has_just_ended: bool = False) -> bool:
+        """Whether a process is one of them; `has_just_ended` if the leader may be collected."""
         with contextlib.suppress(OSError):
             if os.getsid(pid) == self.leader:
-                return start_time_of(self.leader) in (None, self.start_time)
+                leaders = (self.start_time, None) if has_just_ended else (self.start_time,)
+                if start_time_of(self.leader) in leaders:
+                    return True
             return self.root is not None and identity(f"/proc/{pid}/root") == self.root
         return False
 
-    def pids(self) -> list[int]:
+    def pids(self, *, has_just_ended: bool = False) -> list[int]:
         """The numbers of the processes."""
         numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        return [pid for pid in numbers if self.has(pid)]
+        return [pid for pid in numbers if self.has(pid, has_just_ended=has_just_ended)]
 
-    def kill(self) -> list[int]:
+    def kill(self, *, has_just_ended: bool = False) -> list[int]:
         """Kills every process; pidfds of those that have not ended yet."""
+        self._kill_group()
         killed = []
-        for pid in self.pids():
+        for pid in self.pids(has_just_ended=has_just_ended):
             pidfd = open_pidfd(pid)
-            # and not another that has the number now
-            if pidfd is not None and send(pidfd, signal.SIGKILL if self.has(pid) else None):
+            if pidfd is None:
+                continue
+            is_ours = self.has(pid, has_just_ended=has_just_ended)  # or another has the number now
+            if send(pidfd, signal.SIGKILL if is_ours else None):
                 killed.append(pidfd)
         return killed
 
+    def _kill_group(self) -> None:
+        """Kills the leader's process group at once, which a scan cannot if it forks all the time.
+
+        Linux 6.9 or newer; a pidfd never names another group.
+        """
+        pidfd = open_pidfd(self.leader)
+        if pidfd is not None:
+            with contextlib.suppress(OSError):
+                if self.has_leader:
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL, None, PROCESS_GROUP)
+            os.close(pidfd)
+
+    def end(self) -> None:
+        """Kills the processes at the leader's end, and waits for their end.
+
+        To be called once, while the leader exists or has just ended. Raises TimeoutError if a
+        process does not end.
+        """
+        # a jail's processes are known by their root
+        kill_all(partial(self.kill, has_just_ended=self.root is None))
+
     def remove(self, _: int | None = None) -> None:
         """Kills the processes and waits for their end. Raises TimeoutError if one does not end."""
-        kill_all(self.kill)
+        if self.has_leader or self.root is not None:
+            self.end()
 
 
 @dataclass(frozen=True)
@@ -126,22 +165,32 @@ class ControlGroup:
     path: str
     known: list[int] | None = None
 
-    def kill(self) -> list[int]:
-        """Kills the processes of the group; pidfds of those that have not ended yet."""
-        with contextlib.suppress(FileNotFoundError), open(f"{self.path}/cgroup.procs") as file:
-            pidfds = [pidfd for pid in file if (pidfd := open_pidfd(int(pid))) is not None]
-            return [pidfd for pidfd in pidfds if send(pidfd, signal.SIGKILL)]
-        return []
+    def end(self) -> bool:
+        """Kills the processes of the group; returns whether it is known to be the same group.
+
+        Raises TimeoutError if a process does not end.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            group = os.open(self.path, HELD)
+            try:
+                if identity(".", group) == self.known:
+                    kill_all(partial(kill_group, group))
+                    return True
+            finally:
+                os.close(group)
+        return False
 
     def remove(self, _: int | None = None) -> None:
-        """Removes the group; kills its processes if it is known to be the same group."""
-        deadline = time.monotonic()
-        with contextlib.suppress(FileNotFoundError):
-            if identity(self.path) == self.known:
-                kill_all(self.kill)
-                deadline += 1.0  # processes that have just ended are counted for some time
+        """Removes the group with its processes; one that may be another only if it is empty."""
+        seconds = 1.0 if self.end() else 0.0  # ended processes are counted for some time
+        deadline = time.monotonic() + seconds
         while not removed(self.path) and time.monotonic() < deadline:
             time.sleep(PAUSE)
+
+    def take_in(self, pid: int) -> None:
+        """Moves a child of this process, which is not collected, into the group."""
+        with open(f"{self.path}/cgroup.procs", "w") as file:
+            file.write(str(pid))
 
 
 @dataclass(frozen=True)
@@ -189,15 +238,27 @@ def from_json(written: list[Any]) -> Thing:
 
 
 def remove_all(ward: Ward) -> None:
-    """Removes processes, then the other things, the newest first.
+    """Removes control groups, sessions, then the other things, the newest first.
 
     Raises TimeoutError if a process does not end; things that remain stay in the list.
     """
-    ward.sort(key=lambda owned: isinstance(owned[0], Session))
+    ward.sort(key=lambda owned: (isinstance(owned[0], ControlGroup), isinstance(owned[0], Session)))
     while ward:
         thing, descriptor = ward[-1]
         thing.remove(descriptor)
         ward.pop()
+
+
+def end_processes(ward: Ward) -> None:
+    """Ends the processes at the end of the first one; its sessions leave the list.
+
+    Raises TimeoutError if a process does not end.
+    """
+    for kind in (ControlGroup, Session):
+        for thing, _ in ward:
+            if isinstance(thing, kind):
+                thing.end()
+    ward[:] = [owned for owned in ward if not isinstance(owned[0], Session)]
 
 
 def is_ours(name: str, folder: int) -> bool:

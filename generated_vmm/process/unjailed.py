@@ -52,12 +52,12 @@ class Unjailed(Workspace):
         """The API's socket."""
         return self._socket_path or str(self.directory / SOCKET)
 
-    def take(self, tell: Callable[[Ward], None]) -> None:
+    def take(self, tell: Callable[[Ward], None], require_wanted: Callable[[], None]) -> None:
         """Holds the folder; see `Workspace.take`."""
         if self._directory is None:
             self._directory = Path(tempfile.gettempdir(), f"vmm-{secrets.token_hex(6)}")
         require_short(self.socket_path)
-        super().take(tell)
+        super().take(tell, require_wanted)
 
     def prepare(self) -> None:
         """Creates the fifos. Raises `MonitorStartError` if something is in their place."""

@@ -7,6 +7,7 @@ import os
 import socket
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -44,7 +45,7 @@ class MonitorView(Generic[Client]):
     @classmethod
     def _finding(cls, directory: HostPath) -> Work[tuple[Workspace, Child]]:
         kind, path = cls._workspace_kind, os.path.abspath(directory)
-        return Work(lambda _: _find_detached(kind, path), "monitor-attach")
+        return Work(partial(_find_detached, kind, path), "monitor-attach")
 
     @classmethod
     def _attached(cls, workspace: Workspace, child: Child) -> Self:
@@ -177,13 +178,15 @@ def _ignore(_done: int, _size: int) -> None:
     pass
 
 
-def _find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
+def _find_detached(
+    kind: type[Any], path: str, require_wanted: Callable[[], None]
+) -> tuple[Workspace, Child]:
     """The workspace of this kind and the process of a detached monitor, whose folder is now held.
 
     Raises `MonitorExited` if it has ended, `MonitorError` if there is none or another owns it.
     """
     try:
-        descriptor = hold(path)
+        descriptor = hold(path, require_wanted)
     except (FileNotFoundError, NotADirectoryError):
         raise MonitorError(f"{path} is not the folder of a detached monitor") from None
     except (MonitorStartError, OSError) as error:
@@ -199,8 +202,15 @@ def _find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
         child = state.child()
         if child is None:
             raise MonitorExited(f"the monitor of {path} has ended")
-    except BaseException:
+    except MonitorError:
         os.close(descriptor)
         raise
-    workspace.take_back(descriptor, state)
+    except OSError as error:
+        os.close(descriptor)
+        raise MonitorError(f"the monitor of {path} cannot be taken up: {error}") from error
+    try:
+        workspace.take_back(descriptor, state)
+    except OSError as error:
+        workspace.abandon()
+        raise MonitorError(f"the monitor of {path} cannot be taken up: {error}") from error
     return workspace, child

@@ -21,7 +21,7 @@ from generated_vmm.process.errors import (
 )
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.supervisor import Goal, Phase, Supervisor
-from generated_vmm.process.things import Session, Thing
+from generated_vmm.process.things import Thing
 from generated_vmm.process.workspace import Workspace
 
 
@@ -124,10 +124,11 @@ class Watched(Supervisor):
             self.notify()
 
     def _note_end(self) -> None:
-        """Ends what is left of the session, and collects the exit status."""
-        for thing, _ in self.workspace.ward:
-            if isinstance(thing, Session):
-                thing.remove()
+        """Ends what is left of the session, and collects the exit status.
+
+        The session's number is another's to use after that, so the session is forgotten before.
+        """
+        self.workspace.end_processes()
         self.child.collect()
         self.outlets.end()
         self.has_ended = True

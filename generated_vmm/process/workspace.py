@@ -19,7 +19,15 @@ from typing import Any
 
 from generated_vmm.process.child import Child, Descriptor
 from generated_vmm.process.errors import MonitorError, MonitorStartError
-from generated_vmm.process.folders import enter, entry_of, hold, retried
+from generated_vmm.process.folders import (
+    NEW_FOLDER,
+    enter,
+    entry_of,
+    hold,
+    is_new,
+    require_trusted_path,
+    retried,
+)
 from generated_vmm.process.settings import Settings
 from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
 from generated_vmm.process.things import (
@@ -28,6 +36,7 @@ from generated_vmm.process.things import (
     Session,
     Thing,
     Ward,
+    end_processes,
     from_json,
     in_json,
 )
@@ -106,34 +115,34 @@ class Workspace(ABC):
 
     # Owning
 
-    def take(self, tell: Callable[[Ward], None]) -> None:
+    def take(self, tell: Callable[[Ward], None], require_wanted: Callable[[], None]) -> None:
         """Creates the folder if needed, and holds it; `tell` entrusts its things to the reaper.
 
-        What dead owners left is removed. Raises `MonitorStartError` if the folder is in use, or
-        other users can change it.
+        What dead owners left is removed. `require_wanted` raises to end the wait for the folder.
+        Raises `MonitorStartError` if the folder is in use, or other users can change it.
         """
         self.tell = tell
         path = str(self.directory)
-        made = retried(lambda: self._hold(path))
+        require_trusted_path(path)
+        made = retried(lambda: self._hold(path, require_wanted))
         made |= self._remove_leftovers()
         entry = entry_of(os.fstat(self.descriptor))
         folder = Folder(path, list(NAMES), self._is_whole, made, entry)
         self.ward = [each for each in self.ward if each[0] != EmptyFolder(path)]
         self._state = replace(self._state, owner=our_identity(), how=self.how())
         self.own(folder, self.descriptor)
+        if is_new(self.descriptor):
+            os.fchmod(self.descriptor, self._mode)
         enter(entry, path)
 
-    def _hold(self, path: str) -> bool:
+    def _hold(self, path: str, require_wanted: Callable[[], None]) -> bool:
         """Holds the folder; returns whether it was created. FileNotFoundError if just removed.
 
-        A new folder has the sticky bit until it is held, so that its first holder knows it.
+        A new folder has a mark until its state is written, so that its first holder knows it.
         """
-        self._make(path, stat.S_ISVTX | self._mode)
-        self._folder = Descriptor(hold(path))
-        made = bool(os.fstat(self.descriptor).st_mode & stat.S_ISVTX)
-        if made:
-            os.fchmod(self.descriptor, self._mode)
-        return made
+        self._make(path, NEW_FOLDER)
+        self._folder = Descriptor(hold(path, require_wanted))
+        return is_new(self.descriptor)
 
     def _make(self, path: str, mode: int) -> None:
         """Creates a folder unless it exists; the reaper is informed before."""
@@ -177,11 +186,35 @@ class Workspace(ABC):
         self.ward[-1] = (thing, self.ward[-1][1])
         self._write_down()
 
+    def drop_last(self) -> None:
+        """Removes the last thing from the ward: it was not created."""
+        self.ward.pop()
+        self._write_down()
+
     def own_process(self, child: Child) -> None:
         """Adds a process and its session to the ward."""
         self.session = Session(child.pid, child.start_time, self._root_identity())
         self.own(self.session)
         self.note_process(child)
+
+    def follow_process(self, child: Child) -> None:
+        """Records the monitor's process, and its session if it is not that of the first one."""
+        session = Session(child.pid, child.start_time, self._root_identity())
+        self.ward = [(session, None) if each[0] == self.session else each for each in self.ward]
+        self.session = session
+        self._write_down()
+        self.note_process(child)
+
+    def end_processes(self) -> None:
+        """Ends the monitor's processes once the first one has ended, and forgets their session.
+
+        Raises TimeoutError if a process does not end.
+        """
+        before = len(self.ward)
+        end_processes(self.ward)
+        if len(self.ward) < before:
+            with contextlib.suppress(MonitorError, OSError):  # without its leader it is not ended
+                self._write_down()
 
     def _root_identity(self) -> list[int] | None:
         """The root folder of the monitor's processes, if it is not the host's."""

@@ -118,7 +118,9 @@ async def _lines(path: HostPath, follow: bool) -> AsyncIterator[str]:
                 await readable(reader.descriptor, math.inf)
             while follow and not reader.has_grown():
                 await sleep(LOOK_AGAIN)
-            for line in reader.read():
-                yield line
+            for lines in reader.read():
+                for line in lines:
+                    yield line
+                await sleep(0)  # other tasks run between the pieces of a long file
             if not follow:
                 return

@@ -119,7 +119,9 @@ def _lines(path: HostPath, follow: bool) -> Iterator[str]:
                 readable(reader.descriptor, math.inf)
             while follow and not reader.has_grown():
                 sleep(LOOK_AGAIN)
-            for line in reader.read():
-                yield line
+            for lines in reader.read():
+                for line in lines:
+                    yield line
+                sleep(0)  # other tasks run between the pieces of a long file
             if not follow:
                 return

@@ -23,7 +23,8 @@ from generated_vmm.process import (
     MonitorExited,
     MonitorStartError,
 )
-from generated_vmm.process.child import Child
+from generated_vmm.process.child import Child, Descriptor
+from generated_vmm.process.unjailed import Unjailed
 from tests.vmm.process.conftest import PATIENCE, Do, Make
 
 WRONG_TYPES = '{"owner": ["a", 1], "process": null, "boot_id": "", "things": [], "how": {}}'
@@ -171,11 +172,48 @@ def test_what_somebody_else_wrote_down_is_refused(
     with pytest.raises(MonitorError, match="can be changed by others"):
         attach(folder)
     folder.chmod(0o700)
-    (folder / "log").unlink()
-    with pytest.raises(MonitorError, match="outlets cannot be opened"):
-        attach(folder)
-    os.mkfifo(folder / "log")
     attach(folder)
+
+
+@pytest.mark.parametrize("change", ["missing", "folder", "file", "link"])
+def test_one_whose_outlets_were_changed_is_taken_up(
+    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path, change: str
+) -> None:
+    """The user of a jail can do that; then the outlet stays empty."""
+    first = start(directory=folder / "vm", detached=True)
+    do(first.detach())
+    for name in ("log", "metrics", "console.out"):
+        path = folder / "vm" / name
+        path.unlink()
+        if change == "folder":
+            path.mkdir()
+        elif change == "file":
+            path.write_text("a line\n")
+        elif change == "link":
+            path.symlink_to(folder)
+    before = len(os.listdir("/proc/self/fd"))
+    second = attach(folder / "vm")
+    assert second.pid == first.pid
+    assert list(second.log) == []
+    do(second.stop())
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_failure_of_the_system_is_an_error_of_the_monitor(
+    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path
+) -> None:
+    first = start(directory=folder, detached=True)
+    do(first.detach())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Unjailed, "take_back", refuse)
+        with pytest.raises(MonitorError, match="cannot be taken up: no descriptors"):
+            attach(folder)
+    attach(folder)
+
+
+def refuse(self: Unjailed, descriptor: int, _: object) -> None:
+    self._folder = Descriptor(descriptor)
+    raise OSError("no descriptors")
 
 
 def test_one_that_was_started_with_relative_paths_is_found_from_elsewhere(

@@ -74,6 +74,7 @@ def test_a_monitor_that_no_signal_ends_is_told_and_keeps_its_files(
     monitor = start()
     with monkeypatch.context() as patch:
         patch.setattr(Child, "send_signal", lambda *_: None)
+        patch.setattr(things.Session, "_kill_group", lambda _: None)
         patch.setattr(things, "send", lambda pidfd, _: not removal.is_ready(pidfd, 0))
         patch.setattr(removal, "LONGEST_END", 0.01)
         with pytest.raises(MonitorError, match="was killed and does not end"):

@@ -256,6 +256,7 @@ def test_a_jail_of_another_monitor_is_left_alone(folder: Path) -> None:
 def test_a_jail_that_was_not_made_here_is_left_alone(folder: Path) -> None:
     made = jail(folder / "jails")
     made.root.mkdir(parents=True)
+    made.directory.chmod(0o711)
     with pytest.raises(MonitorStartError, match="another jail"):
         made.copy_in(__file__)
     assert made.root.is_dir()

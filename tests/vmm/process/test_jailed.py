@@ -116,9 +116,25 @@ def test_control_groups_are_made_and_removed(start: Any, do: Do) -> None:
     folders = [
         Path(thing.path) for thing, _ in monitor._jail.ward if isinstance(thing, ControlGroup)
     ]
-    assert [each.joinpath("pids.max").read_text().strip() for each in folders] == ["99"]
+    limits = [each / "pids.max" for each in folders if each.name == "vm-1"]
+    assert [each.read_text().strip() for each in limits] == ["99"]
     do(monitor.stop())
     assert not any(each.exists() for each in folders)
+
+
+def test_what_leaves_the_session_of_a_jail_ends_with_it(start: Any, do: Do, watch: Any) -> None:
+    monitor = start()
+    (group,) = [
+        Path(thing.path) for thing, _ in monitor._jail.ward if isinstance(thing, ControlGroup)
+    ]
+    if str(monitor.pid) not in (group / "cgroup.procs").read_text().split():
+        pytest.skip("not run: no control group of version 2 to write to")
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        child = watch(process.pid)
+        (group / "cgroup.procs").write_text(str(process.pid))
+        do(monitor.stop())
+        assert not child.running
+    assert not group.exists()
 
 
 def test_a_monitor_in_a_pid_namespace_of_its_own_is_found_and_ended(

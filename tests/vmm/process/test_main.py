@@ -17,6 +17,8 @@ from generated_vmm.process.__main__ import main
 from generated_vmm.process.child import Child
 from tests.vmm.process.conftest import PATIENCE, reapers_of
 
+netlink = pytest.importorskip("generated_vmm.process.netlink", reason="not run: it needs pyroute2")
+TAPS: list[tuple[str, str]] = []
 STARTS_ONE = """\
 import json, sys
 from generated_vmm.process import Monitor
@@ -31,6 +33,33 @@ def _registry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry of the test's own. What other processes start is in the user's."""
     (folder / "registry").mkdir(mode=0o700)
     monkeypatch.setattr(folders, "_registries", lambda: [f"{folder}/registry"])
+    monkeypatch.setattr(netlink, "leftovers", lambda: iter(TAPS))
+    TAPS.clear()
+
+
+def test_taps_without_an_owner_are_shown_and_removed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[object] = []
+    monkeypatch.setattr(netlink, "remove", removed.append)
+    TAPS.append(("tap0", "mark"))
+    assert main(["list"]) == 0
+    assert lines(capsys) == [["leftover", "-", "-", "tap0", "/sys/class/net/tap0"]]
+    assert removed == []
+    assert main(["clean"]) == 0
+    assert lines(capsys) == [["removed", "-", "-", "tap0", "/sys/class/net/tap0"]]
+    assert removed == [{"name": "tap0", "mark": "mark"}]
+
+
+def test_a_host_that_shows_no_taps_is_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise PermissionError("no netlink")
+
+    monkeypatch.setattr(netlink, "leftovers", refuse)
+    assert main(["list"]) == 1
+    assert capsys.readouterr().err == "taps: no netlink\n"
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:

@@ -32,6 +32,7 @@ from pyroute2 import IPRoute  # noqa: E402  # after the check
 from pyroute2.nftables.main import NFTables  # noqa: E402
 
 from generated_vmm.process import netlink  # noqa: E402
+from generated_vmm.process.__main__ import Found, look_at_taps  # noqa: E402
 from generated_vmm.process.network import TUNSETIFF, NetworkNamespace, Tap  # noqa: E402
 from tests.vmm.process.conftest import PATIENCE  # noqa: E402
 
@@ -404,6 +405,22 @@ def test_a_namespace_of_a_killed_caller_is_gone(host: NetworkNamespace) -> None:
 
 
 @needs_kernel
+def test_the_tap_of_a_dead_owner_is_cleaned(host: NetworkNamespace) -> None:
+    def clean() -> None:
+        with Tap("tap1"), IPRoute() as route:
+            route.link("add", ifname="tap0", kind="tuntap", mode="tap")
+            dead = netlink.Mark("token", os.getpid(), 1, os.stat("/proc/self/ns/pid").st_ino, 0)
+            index = netlink.find(route, "tap0")["index"]
+            route.link("set", index=index, ifalias=str(dead))
+            found = list(look_at_taps(clean=True))
+            assert [(each.id, each.status) for each in found] == [("tap0", "removed")]
+            assert "tap1" in links()
+            assert "tap0" not in links()
+
+    inside(host, clean)
+
+
+@needs_kernel
 def test_the_tap_of_a_dead_owner_is_taken_over(host: NetworkNamespace) -> None:
     """A caller that is killed with its reaper leaves a tap."""
     with calling(STARTED, host) as caller:
@@ -413,6 +430,9 @@ def test_the_tap_of_a_dead_owner_is_taken_over(host: NetworkNamespace) -> None:
         os.kill(reaper, signal.SIGKILL)
         caller.kill()
         caller.wait()
+
+    leftover = Found("/sys/class/net/tap0", "leftover", id="tap0")
+    assert inside(host, lambda: list(look_at_taps())) == [leftover]
 
     def take_over() -> None:
         before = links()["tap0"]["index"]

@@ -45,6 +45,23 @@ def test_a_file_is_followed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert next(lines).message == "second"
 
 
+async def test_a_long_file_leaves_the_loop_free(folder: Path) -> None:
+    path = folder / "log"
+    path.write_text("a line\n" * 40_000)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(count())
+    assert len([line async for line in async_log(path, follow=False)]) == 40_000
+    task.cancel()
+    assert turns >= 4
+
+
 async def test_a_file_is_followed_by_a_task(folder: Path) -> None:
     path = folder / "log"
     path.touch()
