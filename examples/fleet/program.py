@@ -165,9 +165,9 @@ class Program:
             return None
         if process.returncode is not None:
             return process.returncode
-        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-            # No other process gets the number of its group until it has been waited for.
-            with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, ChildProcessError):  # another thread has waited for it
+            if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                # No other process gets the number of its group until it has been waited for.
                 os.killpg(process.pid, signal.SIGKILL)
         return process.poll()
 
