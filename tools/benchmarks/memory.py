@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp
 
 from fastapi_oidc import MemorySessionStore, SessionCodec, SessionStore, StandardIdentity
 from fastapi_oidc.session.redis import RedisSessionStore
+from fastapi_oidc.session.sealing import KeyRing
 from tools.benchmarks.applications import (
     BY_DEPENDS,
     Session,
@@ -46,8 +48,12 @@ def figures() -> Iterator[Figure]:
         before = resident_kilobytes()
         runner.run(fill(memory, sessions))
         in_memory = (resident_kilobytes() - before) / SESSIONS
+        on_server = RedisSessionStore.from_url(url, StandardIdentity)
+        sealer = KeyRing([secrets.token_urlsafe()]).sealer("row")
+        on_server.bind(SessionCodec(StandardIdentity), sealer)
         before = used_memory(redis)
-        runner.run(fill(RedisSessionStore.from_url(url, StandardIdentity), sessions))
+        runner.run(fill(on_server, sessions))
+        runner.run(on_server.aclose())
         on_redis = (used_memory(redis) - before) / SESSIONS
     yield Figure("the JSON of the session", size, "kB")
     yield Figure("memory store, beside the JSON", in_memory - size, "kB", 2)
