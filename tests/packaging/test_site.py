@@ -136,6 +136,21 @@ def test_the_reference_begins_with_the_central_class_and_shows_sources(
     assert "fastapi_oidc/oidc.py" in entry(html, "fastapi_oidc.OIDC")
 
 
+@pytest.mark.parametrize(
+    ("page", "name", "file"),
+    [
+        ("fastapi-oidc", "fastapi_oidc.OIDCSession", "fastapi_oidc/session/model.py"),
+        ("generated-vmm", "generated_vmm.VmmClient", "generated_vmm/facade/_sync/client.py"),
+        ("generated-vmm", "generated_vmm.process.Monitor", "generated_vmm/process"),
+    ],
+)
+def test_the_reference_shows_the_source_of_a_class(
+    pages: dict[Path, Page], page: str, name: str, file: str
+) -> None:
+    html = next(path for path in pages if path.name == f"{page}.html").read_text()
+    assert file in entry(html, name)
+
+
 def test_broken_links_fail_the_build(tmp_path: Path) -> None:
     shutil.copy(REPOSITORY / "zensical.toml", tmp_path)
     (tmp_path / "docs").mkdir()

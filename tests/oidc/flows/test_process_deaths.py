@@ -5,18 +5,21 @@ A process that dies is one whose request to the provider or to the records never
 
 from __future__ import annotations
 
+import asyncio
 from time import monotonic
+from typing import Any
 
 import pytest
 from starlette.responses import Response
 
-from fastapi_oidc import Clock, MemoryRefreshLock
+from fastapi_oidc import Clock, MemoryRefreshLock, MemoryRevocationStore, RevocationRecord
 from fastapi_oidc.session import record_hold
 from fastapi_oidc.session.records import Advance, Phase, RefreshRecord, Take
 from fastapi_oidc.testing import ServerError
 from fastapi_oidc.testing.faults import Answer
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
+    LOCAL,
     LONGEST_HOLD,
     RETRY,
     copy_of,
@@ -248,3 +251,28 @@ async def test_lost_reply_of_the_records_is_asked_for_again(mode: str, phase: Ph
     await here.oidc.aclose()  # which writes what is owed
     assert await generation(before) == 1
     assert presented(here) == 1
+
+
+class Revocations(MemoryRevocationStore):
+    """A store whose writes never come back."""
+
+    async def revoke(self, record: RevocationRecord, /) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_process_dies_between_the_end_in_the_record_and_the_revocation() -> None:
+    time = Time()
+    clock = Clock(read=time)
+    shared: dict[str, Any] = {"refresh_lock": MemoryRefreshLock(clock=clock)}
+    here = make_world(time=time, back_channel_logout_store=Revocations(clock=clock), **shared)
+    there = another_process(here, back_channel_logout_store="memory", **shared)
+    browser = await here.signed_in()
+    copy = copy_of(browser, there)
+    dying = begun(browser.post("/auth/logout", data=LOCAL))
+    await others_have_run()
+    assert not dying.done()
+    assert await generation(copy) == 0, "its access token is valid"
+    time.advance(AFTER_EXPIRY)
+    assert await generation(copy) is None
+    assert presented(here) == 0
+    dying.cancel()
