@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import cast
 
+from generated_vmm._generated.models import SnapshotLoadParams, Vsock
 from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.operation import Operation
 from generated_vmm.process.child import Child, Descriptor
@@ -69,18 +69,18 @@ class Watched(Supervisor):
         self._stir()
         return lambda: self.is_over() or self.is_foreign or thing not in self._to_own
 
-    def own_vsock(self, operation: Operation[object]) -> Callable[[], bool]:
+    def own_vsock(self, operation: Operation[object]) -> Callable[[], bool] | None:
         """Removes the socket that a call creates when the monitor ends, even if the call fails.
 
-        The result says whether that is prepared, and the call can be sent.
+        The result says whether that is prepared, and the call can be sent; None if it can be
+        immediately.
         """
-        path = _vsock_path_in(operation.body or b"")
-        if path is not None:
-            self.vsock_path = path
-            thing = self.workspace.vsock_made_at(path)
-            if thing is not None:
-                return self.own(thing)
-        return lambda: True
+        path = _vsock_path_in(operation)
+        if path is None:
+            return None
+        self.vsock_path = path
+        thing = self.workspace.vsock_made_at(path)
+        return None if thing is None else self.own(thing)
 
     @contextlib.contextmanager
     def opened_vsock(self, path: str) -> Iterator[str]:
@@ -172,9 +172,13 @@ class Watched(Supervisor):
         return self.outlets.last_words(self.workspace.log_file())
 
 
-def _vsock_path_in(body: bytes) -> str | None:
-    with contextlib.suppress(ValueError, TypeError, AttributeError):
-        value = json.loads(body)
-        path = (value.get("vsock_override") or value).get("uds_path")
-        return path if isinstance(path, str) else None
+def _vsock_path_in(operation: Operation[object]) -> str | None:
+    """The path of the vsock device's socket that a call creates, as the monitor sees it."""
+    body = operation.body or b""
+    with contextlib.suppress(ValueError):  # it is no model: the monitor will refuse it
+        if operation.path == "/vsock":
+            return Vsock.from_answer(body).uds_path
+        if operation.path == "/snapshot/load":
+            override = SnapshotLoadParams.from_answer(body).vsock_override
+            return None if override is None else override.uds_path
     return None

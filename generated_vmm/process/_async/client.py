@@ -13,7 +13,6 @@ from generated_vmm.process.run import Run
 from generated_vmm.transport import DEFAULT_TIMEOUT, AsyncUnixChannel, CallFailed, HttpAnswer
 from generated_vmm.transport._async.vsock import AsyncVsockConnection
 
-SETS_VSOCK = {"/vsock", "/snapshot/load"}
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
 
@@ -27,8 +26,8 @@ class AsyncMonitorChannel(AsyncUnixChannel):
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `timeout` seconds."""
-        if operation.path in SETS_VSOCK:
-            await wait_for(self._run, self._run.own_vsock(operation))
+        if is_prepared := self._run.own_vsock(operation):
+            await wait_for(self._run, is_prepared)
         try:
             return await super().exchange(operation, seconds)
         except CallFailed as failed:

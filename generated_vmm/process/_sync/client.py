@@ -14,7 +14,6 @@ from generated_vmm.process.run import Run
 from generated_vmm.transport import DEFAULT_TIMEOUT, CallFailed, HttpAnswer, UnixChannel
 from generated_vmm.transport._sync.vsock import VsockConnection
 
-SETS_VSOCK = {"/vsock", "/snapshot/load"}
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
 
@@ -28,8 +27,8 @@ class MonitorChannel(UnixChannel):
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `timeout` seconds."""
-        if operation.path in SETS_VSOCK:
-            wait_for(self._run, self._run.own_vsock(operation))
+        if is_prepared := self._run.own_vsock(operation):
+            wait_for(self._run, is_prepared)
         try:
             return super().exchange(operation, seconds)
         except CallFailed as failed:

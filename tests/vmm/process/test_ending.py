@@ -13,6 +13,7 @@ import pytest
 
 from generated_vmm.process import MonitorError, removal, things
 from generated_vmm.process.child import Child
+from tests.vmm.described import has_field
 from tests.vmm.process.conftest import PATIENCE, Do, Make
 
 
@@ -127,3 +128,29 @@ def test_the_socket_of_a_vsock_device_goes_with_a_monitor_that_was_killed(
     do(monitor.wait(PATIENCE))
     do(monitor.stop())
     assert not (folder / "v.sock").exists()
+
+
+@pytest.mark.skipif(
+    not has_field("SnapshotLoadParams.vsock_override"), reason="not run: the release lacks it"
+)
+def test_the_socket_of_a_restored_vsock_device_goes(
+    start: Make, do: Do, folder: Path, guest: dict[str, Any]
+) -> None:
+    saved, first, other = start(), folder / "v.sock", folder / "other.sock"
+    do(saved.client.vsock.set(guest_cid=3, uds_path=first))
+    do(saved.client.boot(**guest))
+    do(saved.client.vm.update(state="Paused"))
+    do(saved.client.snapshot.create(snapshot_path=folder / "state", mem_file_path=folder / "mem"))
+    do(saved.stop())
+    restored = start()
+    memory: Any = {"backend_path": str(folder / "mem"), "backend_type": "File"}
+    override: Any = {"vsock_override": {"uds_path": str(other)}}
+    do(
+        restored.client.snapshot.load(
+            snapshot_path=folder / "state", mem_backend=memory, **override
+        )
+    )
+    assert other.exists()
+    do(restored.stop())
+    assert not first.exists()
+    assert not other.exists()
