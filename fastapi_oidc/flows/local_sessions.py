@@ -1,10 +1,10 @@
-"""The local sessions: this process's own table of session states, by session id."""
+"""The local sessions: what this process knows of sessions, by session id."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Final, Generic, Self
+from typing import Final, Generic, Self, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
@@ -16,12 +16,14 @@ from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.revocations import CLOCK_MARGIN
 from fastapi_oidc.ttl_cache import TTLCache
 
+Fact = TypeVar("Fact")
+
 LOCAL_SESSIONS: Final = 20_000
-"""Maximum number of sessions in the table; beyond it, those that expire first are dropped."""
+"""Maximum number of sessions of which one kind of fact is known, for example their end."""
 
 NEWEST_SECONDS: Final = 600
-"""Seconds for which the table has the newest state of a session that this process changed;
-afterwards the session store or the refresh record has it.
+"""Seconds for which the newest state of a session is known that this process changed; afterwards
+the session store or the refresh record has it.
 """
 
 
@@ -84,49 +86,45 @@ class Postponed:
     is_announced: bool = False
 
 
-@dataclass(slots=True)
-class LocalSession(Generic[Identity]):
-    """The entry of one session."""
-
-    newest: StoredSession[Identity] | None = None
-    ended: EndReason | None = None
-    end_is_announced: bool = False
-    postponed: Postponed | None = None
-    answer: TokenAnswer | None = None
-
-
 class LocalSessions(Generic[Identity]):
-    """The table. Lost entries are not lost data: it is in the session store or refresh record."""
+    """The facts, each until it expires.
+
+    There are `LOCAL_SESSIONS` of each kind at most. Beyond that, the one that expires first is
+    dropped, so sessions that end push out no pauses. A dropped state or end is in the session store
+    or refresh record: until its next refresh, a copy of an ended session's cookie is accepted as in
+    another process. A dropped response is in the shared refresh record; without one, the session
+    ends at its next refresh. A dropped pause is over, and refusals are counted anew.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._table: TTLCache[str, LocalSession[Identity]] = TTLCache(
-            clock, max_entries=LOCAL_SESSIONS
-        )
-
-    def get(self, session_id: str) -> LocalSession[Identity] | None:
-        """The session's entry; None without one, which is the usual case."""
-        return self._table.get(session_id)
+        self._newest: TTLCache[str, StoredSession[Identity]] = _facts(clock)
+        self._ends: TTLCache[str, EndReason] = _facts(clock)
+        self._announced: TTLCache[str, bool] = _facts(clock)
+        self._pauses: TTLCache[str, Postponed] = _facts(clock)
+        self._answers: TTLCache[str, TokenAnswer] = _facts(clock)
 
     def ended(self, session: OIDCSession[Identity]) -> EndReason | None:
         """Why the session has ended, if it ended in this process."""
-        local = self._table.get(session.id)
-        return None if local is None else local.ended
+        return self._ends.get(session.id)
 
     def newest(self, stored: StoredSession[Identity]) -> StoredSession[Identity]:
         """The newest state of the session in this process; `stored` itself if it is the newest."""
-        local = self._table.get(stored.session.id)
-        return stored if local is None or local.newest is None else newer_of(stored, local.newest)
+        newest = self._newest.get(stored.session.id)
+        return stored if newest is None else newer_of(stored, newest)
 
     def keep(self, stored: StoredSession[Identity]) -> None:
         """Store the state `stored`, unless a newer one is known or the session has ended."""
-        session = stored.session
-        local = self._entry(session.id, min(self._clock.now() + NEWEST_SECONDS, session.expires_at))
-        if local.ended is not None:
+        id = stored.session.id
+        if id in self._ends:
             return
-        local.newest = stored if local.newest is None else newer_of(local.newest, stored)
-        if local.answer and local.answer.generation < local.newest.session.generation:
-            local.answer = None
+        known = self._newest.get(id)
+        newest = stored if known is None else newer_of(known, stored)
+        until = min(self._clock.now() + NEWEST_SECONDS, newest.session.expires_at)
+        self._newest.set(id, newest, expires_at=until)
+        answer = self._answers.get(id)
+        if answer is not None and answer.generation < newest.session.generation:
+            self._answers.pop(id)
 
     def end(self, session_id: str, reason: EndReason, *, expires_at: int) -> None:
         """Note the end of the session until `expires_at`, its absolute end.
@@ -134,29 +132,44 @@ class LocalSessions(Generic[Identity]):
         So operations under way cannot restore the session, and late responses cannot overwrite a
         newer cookie.
         """
-        until = max(expires_at, self._clock.now() + CLOCK_MARGIN)
-        local = self._entry(session_id, until)
-        local.ended, local.newest, local.answer = reason, None, None
+        until = max(expires_at, self._clock.now() + CLOCK_MARGIN, self._ends.expires_at(session_id))
+        self._ends.set(session_id, reason, expires_at=until)
+        self._newest.pop(session_id)
+        self._answers.pop(session_id)
 
     def announce_end(self, session_id: str) -> bool:
         """Whether the end of the session must be announced: True once, then False."""
-        local = self._entry(session_id, self._clock.now() + CLOCK_MARGIN)
-        is_first, local.end_is_announced = not local.end_is_announced, True
+        is_first = session_id not in self._announced
+        self._announced.set(session_id, True, expires_at=self._clock.now() + CLOCK_MARGIN)
         return is_first
+
+    def postponed(self, session: OIDCSession[Identity]) -> Postponed | None:
+        """The last refresh without a result of this generation of the session."""
+        postponed = self._pauses.get(session.id)
+        is_of_it = postponed is not None and postponed.generation == session.generation
+        return postponed if is_of_it else None
 
     def postpone(self, session: OIDCSession[Identity], postponed: Postponed, until: int) -> None:
         """Store `postponed` until the second `until`: no refresh before `postponed.retry_at`."""
-        self._entry(session.id, until).postponed = postponed
+        self._pauses.set(session.id, postponed, expires_at=until)
+
+    def answer(self, session: OIDCSession[Identity]) -> TokenAnswer | None:
+        """The provider's response to the refresh token of this generation of the session."""
+        answer = self._answers.get(session.id)
+        return answer if answer is not None and answer.generation == session.generation else None
 
     def keep_answer(self, session: OIDCSession[Identity], answer: TokenAnswer) -> None:
         """Store the provider's response until the next session is saved."""
-        self._entry(session.id, session.expires_at).answer = answer
+        self._answers.set(session.id, answer, expires_at=session.expires_at)
 
-    def _entry(self, session_id: str, until: int) -> LocalSession[Identity]:
-        local = self._table.get(session_id) or LocalSession()
-        expires_at = max(until, self._table.expires_at(session_id))
-        self._table.set(session_id, local, expires_at=expires_at)
-        return local
+    def is_known(self, session_id: str) -> bool:
+        """Whether this process has refreshed, used or ended the session lately."""
+        kinds = (self._newest, self._ends, self._announced, self._pauses, self._answers)
+        return any(session_id in facts for facts in kinds)
+
+
+def _facts(clock: Clock) -> TTLCache[str, Fact]:
+    return TTLCache(clock, max_entries=LOCAL_SESSIONS)
 
 
 def newer_of(

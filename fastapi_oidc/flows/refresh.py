@@ -183,16 +183,14 @@ class RefreshCoordinator(Generic[Identity]):
 
     def _known(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity] | None:
         """The known outcome for `stored`; None if it must be refreshed."""
-        local = self._party.sessions.get(stored.session.id)
-        if local is None:
-            return None
-        if local.ended is not None:
-            return Ended(Code.SESSION_SIGNED_OUT, reason=local.ended)
-        newest, generation = local.newest, stored.session.generation
-        if newest is not None and newest.session.generation > generation:
-            return Refreshed(StoredSession(newest.session, stored.reference))
-        postponed = local.postponed
-        if postponed is None or postponed.generation != generation:
+        sessions, session = self._party.sessions, stored.session
+        if (reason := sessions.ended(session)) is not None:
+            return Ended(Code.SESSION_SIGNED_OUT, reason=reason)
+        newest = sessions.newest(stored)
+        if newest.session.generation > session.generation:
+            return Refreshed(newest)
+        postponed = sessions.postponed(session)
+        if postponed is None:
             return None
         # A retry time that is farther away than the pause is from before the clock was set back.
         is_due = not 0 < postponed.retry_at - self._clock.now() <= postponed.pause
@@ -363,10 +361,8 @@ class RefreshCoordinator(Generic[Identity]):
     async def _made(self, run: _Run[Identity], record: RefreshRecord) -> StoredSession[Identity]:
         """The next session, from a token response or `run.make`. It is not stored yet."""
         session = run.stored.session
-        local = self._party.sessions.get(session.id)
-        if local is not None and local.answer and local.answer.generation == session.generation:
-            run.answer = local.answer
-        elif record.phase is Phase.ANSWERED:
+        run.answer = self._party.sessions.answer(session)
+        if run.answer is None and record.phase is Phase.ANSWERED:
             run.answer = TokenAnswer.decode(record.generation, record.data)
         if run.answer is None:
             run.is_new = True
@@ -495,13 +491,11 @@ class RefreshCoordinator(Generic[Identity]):
 
     def _postponed(self, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
         """Announce a refresh without a result, and set the pause before the next attempt."""
-        now, local = self._clock.now(), self._party.sessions.get(session.id)
-        before = None if local is None else local.postponed
-        is_next = before is not None and before.generation == session.generation
-        pause = min(2 * before.pause, LONGEST_BACKOFF) if before and is_next else FIRST_BACKOFF
-        refusals = (before.refusals if before and is_next else 0) + 1
-        if not isinstance(error, RefusedRequest):
-            refusals = 0
+        now, before = self._clock.now(), self._party.sessions.postponed(session)
+        pause = FIRST_BACKOFF if before is None else min(2 * before.pause, LONGEST_BACKOFF)
+        refusals = 0
+        if isinstance(error, RefusedRequest):
+            refusals = 1 if before is None else before.refusals + 1
         postponed = Postponed(session.generation, pause, now + pause, error.message, refusals)
         # Stored beyond the next attempt, so that the pauses grow; refusals however rare they are.
         until = session.expires_at if refusals else now + pause + 2 * LONGEST_BACKOFF

@@ -130,9 +130,7 @@ async def resume(
     if not party.is_ours(lookup.stored.session):
         return Resumed(None)
     stored, ended = lookup
-    if (local := party.sessions.get(stored.session.id)) is not None:
-        ended = ended or local.ended
-        stored = party.sessions.newest(stored)
+    stored, ended = party.sessions.newest(stored), ended or party.sessions.ended(stored.session)
     if ended is not None:
         return _over(party, stored, ENDED_CODES[ended], ended)
     decision = decide(stored.session, party.policy, now=party.clock.now())
@@ -462,4 +460,4 @@ def _should_be_here(party: RelyingParty[Identity], cookies: Mapping[str, str]) -
     hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
     if hint is None or hint.previous.expires_at <= party.clock.now():
         return False
-    return party.sessions.get(hint.previous.id) is None
+    return not party.sessions.is_known(hint.previous.id)

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import pytest
 from fastapi import BackgroundTasks, Depends, FastAPI
 
-from fastapi_oidc import OIDC, OIDCSession, require_auth
+from fastapi_oidc import OIDC, Clock, MemorySessionStore, OIDCSession, require_auth
 from tests.oidc.grants.api import Api
-from tests.oidc.world import World, make_world
+from tests.oidc.world import Time, World, make_world
 
 Session = Annotated[OIDCSession[Any], Depends(require_auth)]
 
@@ -43,8 +43,18 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def world(mode: str) -> World:
-    return calling_world(session_store="memory" if mode == "store" else None)
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def store(mode: str, time: Time) -> MemorySessionStore[Any] | None:
+    return MemorySessionStore(clock=Clock(read=time)) if mode == "store" else None
+
+
+@pytest.fixture
+def world(store: MemorySessionStore[Any] | None, time: Time) -> World:
+    return calling_world(session_store=store, time=time)
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, generation
 from tests.oidc.grants.api import Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
-from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import World, make_world
+from tests.oidc.interleaving import Held, another_process, begun, same_browser
+from tests.oidc.world import Time, World, make_world
 
 NEARLY_EXPIRED = 250
 """Seconds after which a token of 300 is not valid for the next minute, and is not refreshed yet."""
@@ -41,15 +41,12 @@ async def test_a_token_is_refreshed_for_the_time_that_is_needed(world: World, ap
     assert len(set(api.tokens)) == 2
 
 
-async def test_the_response_has_the_cookie_of_the_refresh(world: World, mode: str) -> None:
+async def test_the_response_has_the_cookie_of_the_refresh(world: World, store: Any) -> None:
     browser = await world.signed_in()
     world.time.advance(NEARLY_EXPIRED)
     response = await browser.get("/call")
-    assert ("set-cookie" in response.headers) == (mode == "cookie")
-    # Without what the process remembers, the cookie and the store alone know the new token.
-    world.oidc.runtime.party.sessions._table.pop(
-        next(iter(world.oidc.runtime.party.sessions._table._entries))
-    )
+    assert ("set-cookie" in response.headers) == (store is None)
+    browser = same_browser(browser, another_process(world, session_store=store))
     assert await generation(browser) == 1
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 2
@@ -185,7 +182,9 @@ async def test_a_session_without_refresh_token_uses_its_token_to_the_end() -> No
     assert (await browser.get("/call")).json() == [200]
 
 
-async def test_a_request_that_signs_in_calls_with_the_session_that_it_began(mode: str) -> None:
+async def test_a_request_that_signs_in_calls_with_the_session_that_it_began(
+    store: Any, time: Time
+) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         @app.get("/auth/callback")
         async def callback(request: Request) -> list[int]:
@@ -196,11 +195,11 @@ async def test_a_request_that_signs_in_calls_with_the_session_that_it_began(mode
 
         app.router.routes.insert(0, app.router.routes.pop())
 
-    world = make_world(mount=mount, session_store="memory" if mode == "store" else None)
+    world = make_world(mount=mount, session_store=store, time=time)
     world.app.state.api = Api(world)
     browser = world.browser()
     assert (await sign_in(browser, "/auth/login", user="alice")).json() == [200, 0]
-    world.oidc.runtime.party.sessions._table.pop(session_id(world))
+    browser = same_browser(browser, another_process(world, session_store=store))
     assert await generation(browser) == 1
     assert issued(world) == 1
 

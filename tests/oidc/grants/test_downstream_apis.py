@@ -19,7 +19,7 @@ from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes
 from tests.oidc.grants.api import Api, issued, session_id
 from tests.oidc.grants.conftest import Session, calling
-from tests.oidc.interleaving import Held, begun
+from tests.oidc.interleaving import Held, another_process, begun, same_browser
 from tests.oidc.world import World, make_world
 
 CALENDAR, MAIL = "https://calendar.test", "https://mail.test"
@@ -174,7 +174,7 @@ async def test_in_a_request_the_cookie_follows_the_refresh_token() -> None:
     response = await browser.get("/calendar")
     assert response.json() == 200
     assert "set-cookie" in response.headers
-    world.oidc.runtime.party.sessions._table.pop(session_id(world))
+    browser = same_browser(browser, another_process(world))
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 2, "the refresh token is the newest"
 
