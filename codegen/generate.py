@@ -77,7 +77,7 @@ for module in pkgutil.walk_packages(generated_vmm.__path__, "generated_vmm."):
 """
 
 
-# This makes its forms, each of which refuses a model that requires what it lacks.
+# This makes its forms, each of which refuses names that its model has in no release.
 IMPORT_CONSOLE = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -86,8 +86,10 @@ import examples.console.changes
 
 BESIDE = ("examples", "fastapi_oidc")  # the folders beside the package that the console needs
 MADE = re.compile(r"/_generated/|/_sync/")
-# The console's forms.py says what is wrong with a form that another module makes.
-FRAME = re.compile(r'File "((?:generated_vmm|examples/console)/(?!forms\.py)[^"]+)", line (\d+)')
+# These two modules of the console say what is wrong with names that another module gives.
+FRAME = re.compile(
+    r'File "((?:generated_vmm|examples/console)/(?!(?:forms|versions)\.py)[^"]+)", line (\d+)'
+)
 ERROR = re.compile(r"^(\S+:\d+): error: (.*)$", re.MULTILINE)
 ADAPT = "the description says otherwise now: edit this line, then generate again"
 

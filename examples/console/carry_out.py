@@ -174,11 +174,10 @@ async def _wrong_files(
     wrong: dict[str, Told] = {}
     for section in change.sections:
         fields = parsed.get(section.key, {})
-        reads = fields.get("is_read_only", fields.get("read_only", False))
         for one in section.fields:
             path = member_of(fields, one.name)
             if one.places and isinstance(path, str | Path) and str(path):
-                writes = one.places == ("disks",) and not reads
+                writes = one.places == ("disks",) and not fields.get(one.reads_if)
                 try:
                     await monitor.admit(str(path), one.places, writes=writes)
                 except ValueError as error:

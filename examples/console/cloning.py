@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -13,8 +14,18 @@ from examples.console.machine import Machine
 from examples.console.registry import MachineName
 from examples.console.restoring import Files, go_on, remove, with_disks, write_down, written
 from examples.console.words import SHARED
-from generated_vmm import FullVmConfiguration, NetworkOverride, VmmError
+from generated_vmm import (
+    FullVmConfiguration,
+    MemoryBackend,
+    NetworkOverride,
+    SnapshotLoadParams,
+    VmmError,
+    VsockOverride,
+)
 from generated_vmm.model import ApiModel
+
+if TYPE_CHECKING:
+    from generated_vmm import SnapshotLoadParamsFields
 
 
 class Wish(ApiModel):
@@ -82,16 +93,16 @@ async def _paused(source: HostedMonitor, machine: Machine) -> AsyncIterator[None
 async def _restore(copy: HostedMonitor, machine: Machine, files: Files, wish: Wish) -> None:
     made, vsock = machine.configuration, copy.launch.vsock(copy.name, copy.kept.uid)
     tracks = made.machine_config is not None and made.machine_config.track_dirty_pages
+    memory = MemoryBackend(backend_type="File", backend_path=files.memory)
+    given: SnapshotLoadParamsFields = {"snapshot_path": files.state, "mem_backend": memory}
     # A client for an older release lacks some of these members, and refuses them.
-    members = {
-        "snapshot_path": str(files.state),
-        "mem_backend": {"backend_type": "File", "backend_path": str(files.memory)},
-        "track_dirty_pages": tracks or None,
-        "network_overrides": [tap.model_dump() for tap in wish.taps] or None,
-        "vsock_override": {"uds_path": str(vsock)} if made.vsock else None,
-    }
-    given = {name: value for name, value in members.items() if value is not None}
-    await go_on(copy, made, files, given)
+    if tracks:
+        given["track_dirty_pages"] = True
+    if wish.taps:
+        given["network_overrides"] = wish.taps
+    if made.vsock:
+        given["vsock_override"] = VsockOverride(uds_path=vsock)
+    await go_on(copy, made, files, SnapshotLoadParams(**given))
     if wish.run:
         await copy.control.resume()
 

@@ -6,12 +6,15 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from examples.console.library import Place
 from examples.console.versions import ANY, Version
 from examples.console.words import ABSENCE
 from generated_vmm.model import ApiModel, Body
+
+if TYPE_CHECKING:
+    from generated_vmm import NetworkOverrideFields
 
 Fields: TypeAlias = Mapping[str, object]
 Texts: TypeAlias = Mapping[str, str]
@@ -27,7 +30,8 @@ class Field:
     An `item` is the id of the form's device: users do not type it. `pairs` are written
     `interface=device`. A `rare` field is folded. `since` is the first release with it, if the
     model's description does not say. `places` are the folders from which a file of this console's
-    machines is chosen.
+    machines is chosen, with the ending `suffix` in place of its own; it is only read from if the
+    flag `reads_if` is set. The monitor may lack a `deprecated` member.
     """
 
     name: str
@@ -41,6 +45,9 @@ class Field:
     rare: bool = False
     since: Version = ANY
     places: tuple[Place, ...] = ()
+    suffix: str = ""
+    reads_if: str = ""
+    deprecated: bool = False
 
     @property
     def full_label(self) -> str:
@@ -124,9 +131,10 @@ def described(model: type[ApiModel], field: Field) -> str:
     return field.hint or words
 
 
-def _pair(word: str) -> dict[str, str]:
+def _pair(word: str) -> NetworkOverrideFields | str:
+    """What the word says, or the word itself, which is no valid value."""
     name, separator, device = word.partition("=")
-    return {"iface_id": name} | ({"host_dev_name": device} if separator else {})
+    return {"iface_id": name, "host_dev_name": device} if separator else word
 
 
 def _shown(value: object) -> str:

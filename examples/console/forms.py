@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from examples.console.fields import Field, Fields, Texts, described, nested
 from examples.console.machine import Machine
-from examples.console.versions import ANY, Version, is_known, since
+from examples.console.versions import ANY, Version, is_known, require, since
 from examples.console.words import FAULTS, HINTS
 from generated_vmm import AsyncVmmClient
 from generated_vmm.model import ApiModel
@@ -48,13 +48,10 @@ class Section:
     since: Version = ANY
 
     def __post_init__(self) -> None:
-        """Drops fields that a client for another release lacks.
-
-        Raises TypeError if nothing that has the others would be valid.
-        """
+        """Drops fields that a client for an older release lacks. TypeError for unknown names."""
         members = self.model.model_fields
         if is_known(self.model):
-            self._require_members()
+            require(self.model, self._named())
         known = (
             replace(one, hint=one.hint or HINTS.get(f"{self.key}.{one.name}", ""))
             for one in self.fields
@@ -62,18 +59,11 @@ class Section:
         )
         object.__setattr__(self, "fields", tuple(known))
 
-    def _require_members(self) -> None:
-        """A member that is required, or fixed here, may have another name in the model."""
-        members = self.model.model_fields
-        required = {name for name, member in members.items() if member.is_required()}
-        fixed = {path.split(".")[0] for path in self.fixed}
-        given = {one.name.split(".")[0] for one in self.fields} | fixed
-        lacking, unknown = sorted(required - given), sorted(given - members.keys())
-        if (lacking and unknown) or not fixed <= members.keys():
-            raise TypeError(
-                f"{self.model.__name__} has no {', '.join(unknown)}"
-                + f", and requires {', '.join(lacking)}" * bool(lacking)
-            )
+    def _named(self) -> set[str]:
+        """The paths of the members that are named here, without those that may be missing."""
+        inputs = (path for one in self.fields for path in (one.name, one.reads_if))
+        deprecated = {"", *(one.name for one in self.fields if one.deprecated)}
+        return {*self.fixed, *self.about.values(), *inputs} - deprecated
 
     def for_release(self, version: Version) -> Self:
         """The section without inputs that a monitor of that release would refuse."""

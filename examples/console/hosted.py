@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from examples.console.monitors import Monitor
 from examples.console.scrollback import Scrollback
 from examples.console.taps import new_tap, tap_of
 from examples.console.terminal import BEHIND_BYTES, Terminal
-from generated_vmm import VmmError, VmmTimeoutError
+from generated_vmm import FullVmConfiguration, VmmError, VmmTimeoutError
 from generated_vmm.process import (
     AsyncJailedMonitor,
     AsyncMonitor,
@@ -45,10 +45,6 @@ LAST_LINES: Final = 5
 """The number of lines of console and log that are recorded when a monitor has ended."""
 METRICS_SECONDS: Final = 0.5
 """How long to wait for requested metrics, in seconds."""
-
-
-DEVICES: Final = {"drive": "drives", "network": "network_interfaces", "pmem": "pmem"}
-"""The members of the configuration with the devices of each kind."""
 
 
 class HostedMonitor(Monitor):
@@ -195,12 +191,11 @@ class HostedMonitor(Monitor):
         stem = self.launch.stem(self.name)
         return {one: self.launch.disks / f"{stem}-{one}" for one in drive_ids}
 
-    async def drop(self, kind: str, id_name: str, device_id: str) -> None:
+    async def drop(self, take_out: Callable[[FullVmConfiguration], None]) -> None:
         """Remove a device from a machine that is not started: its monitor is restarted."""
         made = (await self.look()).configuration
-        devices = getattr(made, name := DEVICES[kind], None) or []
-        left = [one for one in devices if getattr(one, id_name) != device_id]
-        self.kept.configuration = made.model_copy(update={name: left})
+        take_out(made)
+        self.kept.configuration = made
         async with self._turn:
             if self._process is not None:
                 await self._process.kill()

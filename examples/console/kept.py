@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from examples.console.machine import memory_hotplug_of, pmem_of
+from examples.console.machine import pmem_of
 from examples.console.taps import MadeTap
 from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
 from generated_vmm.model import ApiModel
@@ -108,7 +108,8 @@ class Kept(BaseModel):
         if source is not None and source.kernel_image_path:
             self.configuration = _in_order(configuration, before)
         elif before is not None:
-            booted = configuration.model_copy(update={"boot_source": before.boot_source})
+            booted = configuration.model_copy()
+            booted.boot_source = before.boot_source
             self.configuration = _in_order(booted, before)
         elif configuration.drives or configuration.network_interfaces or pmem_of(configuration):
             self.configuration = configuration
@@ -125,14 +126,12 @@ def _in_order(
         return shown
     drives = [drive.drive_id for drive in before.drives or []]
     interfaces = [interface.iface_id for interface in before.network_interfaces or []]
-    return shown.model_copy(
-        update={
-            "drives": _sorted(shown.drives or [], drives, lambda one: one.drive_id),
-            "network_interfaces": _sorted(
-                shown.network_interfaces or [], interfaces, lambda one: one.iface_id
-            ),
-        }
+    ordered = shown.model_copy()
+    ordered.drives = _sorted(shown.drives or [], drives, lambda one: one.drive_id)
+    ordered.network_interfaces = _sorted(
+        shown.network_interfaces or [], interfaces, lambda one: one.iface_id
     )
+    return ordered
 
 
 def _sorted(
@@ -176,7 +175,7 @@ def _made_of(
     yield from _devices(vm, made)
     if made.balloon is not None:
         yield vm.balloon.set(made.balloon)
-    if (memory := memory_hotplug_of(made)) is not None:
+    if (memory := made.memory_hotplug) is not None:
         yield vm.hotplug_memory.set(memory)
     if made.mmds_config is not None:
         yield vm.mmds.config.set(made.mmds_config)

@@ -10,12 +10,10 @@ from pydantic import JsonValue
 
 from examples.console.versions import Version, version_of
 from generated_vmm import (
-    Balloon,
     Drive,
     FullVmConfiguration,
     InstanceInfo,
     MachineConfiguration,
-    MemoryHotplugConfig,
     NetworkInterface,
     Pmem,
 )
@@ -32,17 +30,7 @@ NO_ANSWER: Final = "No answer"
 
 def pmem_of(made: FullVmConfiguration) -> list[Pmem]:
     """The persistent memory; none with a client for a monitor before 1.14."""
-    return getattr(made, "pmem", None) or []
-
-
-def memory_hotplug_of(made: FullVmConfiguration) -> MemoryHotplugConfig | None:
-    """The memory that can be added; none with a client for a monitor before 1.14."""
-    return getattr(made, "memory_hotplug", None)
-
-
-def free_page_hinting_of(balloon: Balloon) -> bool:
-    """Whether hints are enabled; false with a client for a monitor before 1.14."""
-    return bool(getattr(balloon, "free_page_hinting", None))
+    return made.pmem or []
 
 
 def static_template_of(configured: MachineConfiguration | None) -> str:

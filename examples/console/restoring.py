@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from examples.console.fields import Fields, member_of
 from examples.console.hosted import HostedMonitor
 from examples.console.jail import bring_in, give, require
 from examples.console.kept import SnapshotFiles
 from examples.console.library import copy_file, disk_of
 from examples.console.machine import pmem_of
-from generated_vmm import Drive, FullVmConfiguration, SnapshotLoadParams
+from generated_vmm import Drive, FullVmConfiguration, SnapshotCreateParams, SnapshotLoadParams
 
-RESTORED: Final = ("snapshot_path", "mem_backend.backend_path")
 DRIVE_ID: Final = re.compile(r"\w+", re.ASCII)
 
 
@@ -112,30 +110,34 @@ async def _write_memory(
 ) -> None:
     """Write state and memory; the machine's jail has access to the files meanwhile."""
     jail, paths = machine.jail, [files.state, files.memory]
+    wanted = SnapshotCreateParams(
+        snapshot_path=files.state, mem_file_path=files.memory, snapshot_type=kind
+    )
     try:
         if jail is not None:
             for path in paths:
                 path.touch(0o600)
                 await bring_in(jail, path, str(path), machine.kept.uid)
-        await machine.control.snapshot.create(**files.names.model_dump(), snapshot_type=kind)
+        await machine.control.snapshot.create(wanted)
     finally:
         for path in paths if jail else []:
             give(path, 0)
 
 
-async def restore(machine: HostedMonitor, fields: Fields) -> None:
-    """Continue from a snapshot with copies of its disks; `fields` are those of the load call.
-
-    Raises VmmError and ValueError.
-    """
-    state, memory = (Path(str(member_of(fields, name))) for name in RESTORED)
+async def restore(machine: HostedMonitor, wanted: SnapshotLoadParams) -> None:
+    """Continue from a snapshot with copies of its disks. Raises VmmError and ValueError."""
+    if wanted.mem_backend is None:
+        raise ValueError("The memory file is missing.")
+    state, memory = Path(wanted.snapshot_path), Path(wanted.mem_backend.backend_path)
     made = machine.house.library.about(state).made or FullVmConfiguration()
     copies = Files.of_snapshot(state, memory, made).disks
     files = Files(state, memory, machine.new_disks(copies))
     try:
         for drive_id, disk in files.disks.items():
             await copy_file(copies[drive_id], disk)
-        await go_on(machine, made, files, {**fields, "resume_vm": False})
+        paused = wanted.model_copy()
+        paused.resume_vm = False
+        await go_on(machine, made, files, paused)
         await _require_own(machine)
     except BaseException:
         await machine.end()  # it may have opened forbidden files
@@ -143,12 +145,12 @@ async def restore(machine: HostedMonitor, fields: Fields) -> None:
         raise
     machine.kept.configuration = with_disks(made, files) if made.drives else None
     machine.kept.backing = str(memory)
-    if fields.get("resume_vm"):
+    if wanted.resume_vm:
         await machine.control.resume()
 
 
 async def go_on(
-    machine: HostedMonitor, made: FullVmConfiguration, files: Files, fields: Fields
+    machine: HostedMonitor, made: FullVmConfiguration, files: Files, wanted: SnapshotLoadParams
 ) -> None:
     """Load a snapshot into an empty monitor, paused, and give it its own disks.
 
@@ -165,7 +167,7 @@ async def go_on(
             await machine.admit(drive.path_on_host, ("disks",), writes=False)
     for device in pmem_of(made):
         await machine.admit(device.path_on_host, ("disks",), writes=not device.read_only)
-    await machine.control.snapshot.load(SnapshotLoadParams.model_validate(fields, strict=False))
+    await machine.control.snapshot.load(wanted)
     for drive_id, disk in files.disks.items():
         await machine.control.drive(drive_id).update(path_on_host=disk)
 
@@ -179,6 +181,13 @@ async def _require_own(machine: HostedMonitor) -> None:
 
 def with_disks(made: FullVmConfiguration, files: Files) -> FullVmConfiguration:
     """The configuration of the origin, with the disks of the restored machine."""
-    own = {drive_id: {"path_on_host": str(disk)} for drive_id, disk in files.disks.items()}
-    drives = [one.model_copy(update=own.get(one.drive_id)) for one in made.drives or []]
-    return made.model_copy(update={"drives": drives})
+    copy = made.model_copy()
+    copy.drives = [_moved(one, files.disks.get(one.drive_id)) for one in made.drives or []]
+    return copy
+
+
+def _moved(drive: Drive, disk: Path | None) -> Drive:
+    moved = drive.model_copy()
+    if disk is not None:
+        moved.path_on_host = str(disk)
+    return moved

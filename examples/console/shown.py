@@ -11,13 +11,12 @@ from examples.console.carry_out import NO_FAILURE, Failure, sentence
 from examples.console.changes import CHANGES, Change, Item, Panel
 from examples.console.fields import Texts
 from examples.console.hosted import HostedMonitor
-from examples.console.library import MEMORY, Library
+from examples.console.library import Library
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, fingerprint
 from examples.console.monitors import Monitor
 from generated_vmm import VmmError
 
-MEMORY_FIELDS: Final = ("mem_file_path", "mem_backend.backend_path")
 MOST_ITEMS: Final = 50
 """The maximum number of devices of a kind that a page shows."""
 
@@ -101,7 +100,7 @@ def choices_of(library: Library, change: Change) -> Mapping[str, Sequence[str]]:
     fields = [(section, one) for section in change.sections for one in section.fields]
     return {
         f"{section.key}.{one.name}": [
-            str(path.with_suffix(MEMORY) if one.name in MEMORY_FIELDS else path)
+            str(path.with_suffix(one.suffix) if one.suffix else path)
             for place in one.places
             if place != "machine"
             for path in library.paths(place)

@@ -137,8 +137,18 @@ def test_a_refused_form_says_why_and_keeps_what_was_typed(
 
 
 def test_a_form_whose_fields_the_client_lacks_is_not_offered() -> None:
-    gone = Section(key="entropy", title="", model=EntropyDevice, fields=(Field("gone", "Gone"),))
+    gone = _form_of(Field("gone", "Gone", deprecated=True))
     assert not Change(name="entropy", when=BEFORE_START, sections=(gone,)).is_known
+
+
+@pytest.mark.parametrize("name", ["gone", "rate_limiter.gone", "rate_limiter.ops.gone"])
+def test_a_form_with_a_name_that_the_model_has_in_no_release_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=f"^EntropyDevice has no {name}$"):
+        _form_of(Field(name, "Gone"))
+
+
+def _form_of(field: Field) -> Section:
+    return Section(key="entropy", title="", model=EntropyDevice, fields=(field,))
 
 
 def test_no_form_is_left_out() -> None:

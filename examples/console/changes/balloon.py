@@ -8,7 +8,7 @@ from typing import Final
 from examples.console.changes.change import AFTER_START, BEFORE_START, Change, Panel
 from examples.console.fields import Field
 from examples.console.forms import Section
-from examples.console.machine import Machine, free_page_hinting_of
+from examples.console.machine import Machine
 from examples.console.words import STATISTICS
 from generated_vmm import (
     AsyncVmmClient,
@@ -40,7 +40,7 @@ def _no_statistics(machine: Machine) -> str:
 
 def _no_hinting(machine: Machine) -> str:
     balloon = _balloon(machine)
-    if balloon is None or free_page_hinting_of(balloon):
+    if balloon is None or balloon.free_page_hinting:
         return _no_balloon(machine)
     return "Hints were not allowed before the start."
 
@@ -52,7 +52,7 @@ async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
     facts = {"Asked for": f"{balloon.amount_mib} MiB"}
     if machine.has_statistics:
         facts |= _statistics(await vm.balloon.stats.get())
-    if machine.is_started and free_page_hinting_of(balloon):
+    if machine.is_started and balloon.free_page_hinting:
         status = await vm.balloon.hinting.status()
         guest = "none" if status.guest_cmd is None else status.guest_cmd
         facts["Hints"] = f"last command of the host {status.host_cmd}, of the guest {guest}"

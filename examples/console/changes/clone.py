@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from examples.console.changes.change import AFTER_START, Change, Panel, Parsed
 from examples.console.changes.power import hosted
 from examples.console.cloning import Wish, clone
@@ -12,6 +14,11 @@ from examples.console.machine import Machine, pmem_of
 from examples.console.versions import ANY, in_words, is_known, since
 from generated_vmm import NetworkOverride, SnapshotLoadParams
 
+# The first releases in which a clone gets its own.
+_TAPS: Final = since(SnapshotLoadParams, "network_overrides")
+_VSOCK: Final = since(SnapshotLoadParams, "vsock_override")
+_TRACKING: Final = since(SnapshotLoadParams, "track_dirty_pages")
+
 
 async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
     await clone(monitor, Wish.model_validate(parsed[CLONE.key]))
@@ -21,12 +28,12 @@ def _cannot_be_cloned(machine: Machine) -> str:
     made = machine.configuration
     if not all(device.read_only for device in pmem_of(made)):
         return "This machine writes to persistent memory, which a clone would write to as well."
-    own = {
-        "network_overrides": made.network_interfaces,
-        "vsock_override": made.vsock,
-        "track_dirty_pages": made.machine_config and made.machine_config.track_dirty_pages,
-    }
-    releases = [since(SnapshotLoadParams, name) for name, used in own.items() if used]
+    own = (
+        (_TAPS, made.network_interfaces),
+        (_VSOCK, made.vsock),
+        (_TRACKING, made.machine_config and made.machine_config.track_dirty_pages),
+    )
+    releases = [release for release, used in own if used]
     if machine.version < (release := max(releases, default=ANY)):
         return f"A clone of this machine needs a monitor of release {in_words(release)} or newer."
     return ""

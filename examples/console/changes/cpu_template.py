@@ -46,6 +46,7 @@ STATIC = Section(
             "Template",
             "choice",
             choices=("None", "C3", "T2", "T2S", "T2CL", "T2A", "V1N1"),
+            deprecated=True,
         ),
     ),
     send=lambda vm, fields: vm.machine_config.update(fields),

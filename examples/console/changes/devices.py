@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from examples.console.changes.change import AFTER_START, ANY_TIME, BEFORE_START, Change, Parsed
 from examples.console.changes.power import hosted
@@ -13,27 +12,19 @@ from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
 from examples.console.versions import in_words
-from generated_vmm import AsyncVmmClient, Drive, Pmem
-from generated_vmm.model import ApiModel
+from generated_vmm import AsyncVmmClient, FullVmConfiguration
 
 PLUGGING = (1, 16)
-TAGS = {
-    "root": ("is_root_device", "root_device"),
-    "read only": ("is_read_only", "read_only"),
-    "limited": ("rate_limiter",),
-}
 NO_PCI = "Devices come and go while it runs only if it was created for that (PCI)."
-
-
-Devices: TypeAlias = Callable[[Machine], Sequence[ApiModel]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of device: its `section` sets one up, `limits` changes an existing one.
 
-    `ids` are the existing ones, `removable` those that may be removed and set up again. The texts
-    of its changes are made with the kind's noun in `words.toml`.
+    `ids` are the existing ones, `removable` those that may be removed and set up again. `drop`
+    takes one out of a configuration. The texts of its changes are made with the kind's noun in
+    `words.toml`.
     """
 
     name: str
@@ -43,25 +34,13 @@ class Kind:
     ids: Callable[[Machine], Sequence[str]]
     removable: Callable[[Machine], Sequence[str]]
     delete: Callable[[AsyncVmmClient, str], Awaitable[None]]
+    drop: Callable[[FullVmConfiguration, str], None]
 
 
-def ids_of(devices: Devices, id_name: str, stays: str = "") -> Callable[[Machine], list[str]]:
-    """The ids of the devices, without those whose member `stays` is true."""
-    return lambda machine: [
-        getattr(one, id_name) for one in devices(machine) if not getattr(one, stays, False)
-    ]
-
-
-def by_id(devices: Devices, id_name: str) -> Callable[[Machine, str], ApiModel | None]:
-    """Finds a device by its id."""
-    return lambda machine, device_id: next(
-        (one for one in devices(machine) if getattr(one, id_name) == device_id), None
-    )
-
-
-def tags_of(device: Drive | Pmem) -> list[str]:
+def tags_of(*, root: bool | None, reads: bool | None, limits: object) -> list[str]:
     """A short description of a device with a file."""
-    return [tag for tag, names in TAGS.items() if any(getattr(device, one, None) for one in names)]
+    tags = {"root": root, "read only": reads, "limited": limits}
+    return [tag for tag, has in tags.items() if has]
 
 
 def without_pci(machine: Machine) -> str:
@@ -99,7 +78,7 @@ def _dropping(kind: Kind) -> Change:
 
     async def drop(monitor: HostedMonitor, parsed: Parsed) -> None:
         device = str(parsed[section.key][kind.id_name])
-        await monitor.drop(kind.name, kind.id_name, device)
+        await monitor.drop(lambda made: kind.drop(made, device))
 
     return Change(
         name=section.key,

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from examples.console.changes.change import AFTER_START, Change, Item, Panel
-from examples.console.changes.devices import Kind, by_id, device_changes, ids_of, tags_of
+from examples.console.changes.devices import Kind, device_changes, tags_of
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
-from generated_vmm import Drive, PartialDrive
+from generated_vmm import Drive, FullVmConfiguration, PartialDrive
 
 
-def _drives(machine: Machine) -> list[Drive]:
-    return machine.drives
+def _item(drive: Drive) -> Item:
+    tags = tags_of(root=drive.is_root_device, reads=drive.is_read_only, limits=drive.rate_limiter)
+    return Item(drive.drive_id, tags, drive.path_on_host or drive.socket or "")
 
 
-def _items(machine: Machine) -> list[Item]:
-    return [Item(one.drive_id, tags_of(one), _where(one)) for one in machine.drives]
+def _drive(machine: Machine, drive_id: str) -> Drive | None:
+    return next((one for one in machine.drives if one.drive_id == drive_id), None)
 
 
-def _where(drive: Drive) -> str:
-    return drive.path_on_host or drive.socket or ""
+def _drop(made: FullVmConfiguration, drive_id: str) -> None:
+    made.drives = [one for one in made.drives or [] if one.drive_id != drive_id]
 
 
 DRIVE = Section(
@@ -28,7 +29,7 @@ DRIVE = Section(
     model=Drive,
     fields=(
         Field("drive_id", "Name"),
-        Field("path_on_host", "Disk image", places=("disks",)),
+        Field("path_on_host", "Disk image", places=("disks",), reads_if="is_read_only"),
         Field("is_read_only", "Read only", kind="flag"),
         *rare(
             (
@@ -40,7 +41,7 @@ DRIVE = Section(
         ),
     ),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).set(fields),
-    current=by_id(_drives, "drive_id"),
+    current=_drive,
     fixed={"is_root_device": False},
     about={
         "device id in use": "drive_id",
@@ -57,7 +58,7 @@ LIMITS = Section(
     model=PartialDrive,
     fields=(Field("drive_id", "Name", kind="item"), *limits("rate_limiter", "read and written")),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
-    current=by_id(_drives, "drive_id"),
+    current=_drive,
 )
 MEDIUM = Section(
     key="medium",
@@ -68,7 +69,7 @@ MEDIUM = Section(
         Field("path_on_host", "New disk image", places=("disks",)),
     ),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
-    current=by_id(_drives, "drive_id"),
+    current=_drive,
     about={"backing file": "path_on_host", "different backend": "path_on_host"},
 )
 KIND = Kind(
@@ -76,13 +77,14 @@ KIND = Kind(
     id_name="drive_id",
     section=DRIVE,
     limits=LIMITS,
-    ids=ids_of(_drives, "drive_id"),
-    removable=ids_of(_drives, "drive_id", "is_root_device"),
+    ids=lambda machine: [one.drive_id for one in machine.drives],
+    removable=lambda machine: [one.drive_id for one in machine.drives if not one.is_root_device],
     delete=lambda vm, drive_id: vm.drive(drive_id).delete(),
+    drop=_drop,
 )
 DRIVES = Panel(
     key="drives",
-    items=_items,
+    items=lambda machine: [_item(one) for one in machine.drives],
     changes=(
         *device_changes(KIND),
         Change(name="medium", when=AFTER_START, sections=(MEDIUM,), items=KIND.ids),

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from examples.console.changes.change import AFTER_START, BEFORE_START, Change, Panel
 from examples.console.fields import Field, rare
 from examples.console.forms import Section
-from examples.console.machine import Machine, memory_hotplug_of
+from examples.console.machine import Machine
 from generated_vmm import AsyncVmmClient, MemoryHotplugConfig, MemoryHotplugSizeUpdate
 
 
 def _not_set_up(machine: Machine) -> str:
-    set_up = memory_hotplug_of(machine.configuration)
+    set_up = machine.configuration.memory_hotplug
     return "" if set_up else "Memory on top was not set up before the start."
 
 
 async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
-    set_up = memory_hotplug_of(machine.configuration)
+    set_up = machine.configuration.memory_hotplug
     if set_up is None:
         return {"On top at most": "nothing"}
     facts = {"On top at most": f"{set_up.total_size_mib} MiB"}
@@ -43,7 +43,7 @@ SIZES = Section(
         ),
     ),
     send=lambda vm, fields: vm.hotplug_memory.set(fields),
-    current=lambda machine, item: memory_hotplug_of(machine.configuration),
+    current=lambda machine, item: machine.configuration.memory_hotplug,
     about={
         "total size": "total_size_mib",
         "slot size": "slot_size_mib",

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from examples.console.changes.change import Item, Panel
-from examples.console.changes.devices import Kind, by_id, device_changes, ids_of
+from examples.console.changes.devices import Kind, device_changes
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
-from generated_vmm import NetworkInterface, PartialNetworkInterface
+from generated_vmm import FullVmConfiguration, NetworkInterface, PartialNetworkInterface
 
 
-def _interfaces(machine: Machine) -> list[NetworkInterface]:
-    return machine.interfaces
-
-
-def _items(machine: Machine) -> list[Item]:
-    return [Item(one.iface_id, _tags(one), one.guest_mac or "") for one in machine.interfaces]
-
-
-def _tags(interface: NetworkInterface) -> list[str]:
+def _item(interface: NetworkInterface) -> Item:
     limited = interface.rx_rate_limiter or interface.tx_rate_limiter
-    return [interface.host_dev_name, *(["limited"] if limited else [])]
+    tags = [interface.host_dev_name, *(["limited"] if limited else [])]
+    return Item(interface.iface_id, tags, interface.guest_mac or "")
+
+
+def _interface(machine: Machine, iface_id: str) -> NetworkInterface | None:
+    return next((one for one in machine.interfaces if one.iface_id == iface_id), None)
+
+
+def _ids(machine: Machine) -> list[str]:
+    return [one.iface_id for one in machine.interfaces]
+
+
+def _drop(made: FullVmConfiguration, iface_id: str) -> None:
+    made.network_interfaces = [
+        one for one in made.network_interfaces or [] if one.iface_id != iface_id
+    ]
 
 
 LIMITED = (*limits("rx_rate_limiter", "received"), *limits("tx_rate_limiter", "sent"))
@@ -41,7 +48,7 @@ NETWORK = Section(
         ),
     ),
     send=lambda vm, fields: vm.network_interface(str(fields["iface_id"])).set(fields),
-    current=by_id(_interfaces, "iface_id"),
+    current=_interface,
     about={
         "device id in use": "iface_id",
         "iface_id": "iface_id",
@@ -56,15 +63,21 @@ LIMITS = Section(
     model=PartialNetworkInterface,
     fields=(Field("iface_id", "Name", kind="item"), *LIMITED),
     send=lambda vm, fields: vm.network_interface(str(fields["iface_id"])).update(fields),
-    current=by_id(_interfaces, "iface_id"),
+    current=_interface,
 )
 KIND = Kind(
     name="network",
     id_name="iface_id",
     section=NETWORK,
     limits=LIMITS,
-    ids=ids_of(_interfaces, "iface_id"),
-    removable=ids_of(_interfaces, "iface_id"),
+    ids=_ids,
+    removable=_ids,
     delete=lambda vm, iface_id: vm.network_interface(iface_id).delete(),
+    drop=_drop,
 )
-NETWORKS = Panel(key="networks", aside=True, items=_items, changes=device_changes(KIND))
+NETWORKS = Panel(
+    key="networks",
+    aside=True,
+    items=lambda machine: [_item(one) for one in machine.interfaces],
+    changes=device_changes(KIND),
+)

@@ -33,7 +33,7 @@ ROOT = Section(
     title="Root drive",
     model=Drive,
     fields=(
-        Field("path_on_host", "Disk image", places=("disks",)),
+        Field("path_on_host", "Disk image", places=("disks",), reads_if="is_read_only"),
         Field("is_read_only", "Read only", kind="flag"),
         *rare(
             (

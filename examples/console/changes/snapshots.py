@@ -9,6 +9,7 @@ from examples.console.changes.power import hosted
 from examples.console.fields import Field, rare
 from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
+from examples.console.library import MEMORY
 from examples.console.machine import Machine
 from examples.console.monitors import Monitor
 from examples.console.restoring import restore, snapshot, update_snapshot
@@ -32,7 +33,7 @@ async def go_on(monitor: Monitor, parsed: Parsed) -> None:
     """Restore a snapshot; a machine of this console gets copies of the disks."""
     fields = parsed[RESTORE.key]
     if isinstance(monitor, HostedMonitor):
-        await restore(monitor, fields)
+        await restore(monitor, SnapshotLoadParams.model_validate(fields, strict=False))
     else:
         await monitor.control.snapshot.load(fields)
 
@@ -44,7 +45,7 @@ def _snapshot(key: str, kind: str) -> Section:
         model=SnapshotCreateParams,
         fields=(
             Field("snapshot_path", "State file", places=("snapshots",)),
-            Field("mem_file_path", "Memory file", places=("snapshots",)),
+            Field("mem_file_path", "Memory file", places=("snapshots",), suffix=MEMORY),
         ),
         send=lambda vm, fields: vm.snapshot.create(fields),
         fixed={"snapshot_type": kind},
@@ -60,7 +61,12 @@ RESTORE = Section(
     model=SnapshotLoadParams,
     fields=(
         Field("snapshot_path", "State file", places=("snapshots",)),
-        Field("mem_backend.backend_path", "Memory file", places=("snapshots", "machine")),
+        Field(
+            "mem_backend.backend_path",
+            "Memory file",
+            places=("snapshots", "machine"),
+            suffix=MEMORY,
+        ),
         Field("resume_vm", "Run it at once", kind="flag"),
         Field("track_dirty_pages", "Track changed memory", kind="flag"),
         *rare(

@@ -67,14 +67,21 @@ def test_a_name_that_the_written_half_uses_and_no_model_has_is_refused_at_its_li
     assert "\n" not in str(caught.value)
 
 
-def test_a_form_of_the_console_without_what_it_must_send_is_refused_at_its_line(
-    workshop: Workshop, tmp_path: Path
+@pytest.mark.parametrize(
+    ("schema", "field", "line"),
+    [
+        ("BalloonUpdate", "amount_mib", r"changes/balloon\.py:\d+: .* has no amount_mib"),
+        ("Drive", "partuuid", r"changes/setup\.py:\d+: TypeError: Drive has no partuuid"),
+        ("SnapshotLoadParams", "resume_vm", r"restoring\.py:\d+: .* has no attribute"),
+    ],
+)
+def test_a_name_that_the_console_uses_and_no_model_has_is_refused_at_its_line(
+    schema: str, field: str, line: str, workshop: Workshop, tmp_path: Path
 ) -> None:
     document = committed()
-    rename(document, "BalloonUpdate", "amount_mib")
+    rename(document, schema, field)
     made = workshop.make(PROJECT, write(document, tmp_path), tmp_path / "made")
-    line = r"examples/console/changes/balloon\.py:\d+: TypeError: BalloonUpdate has no amount_mib, "
-    with pytest.raises(Unusable, match=f"^{line}.*{ADAPT}$") as caught:
+    with pytest.raises(Unusable, match=f"^examples/console/{line}.*{ADAPT}$") as caught:
         try_out(made.folder, PARTS, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)
 
