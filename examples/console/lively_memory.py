@@ -43,6 +43,6 @@ class LivelyMemory(Mapping[str, int]):
     def _configured_mib(self) -> int:
         for call in reversed(self._monitor.calls):
             if (call.method, call.path, call.status) == ("PUT", "/machine-config", 204):
-                mib: int = json.loads(call.body or b"{}")["mem_size_mib"]
+                mib: int = json.loads(call.body or b"{}").get("mem_size_mib", _SMALLEST_MIB)
                 return mib
         return _SMALLEST_MIB

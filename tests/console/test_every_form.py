@@ -8,13 +8,18 @@ from typing import Final
 
 import pytest
 
-from examples.console.changes import CHANGES
+from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, PRESETS
 from examples.console.changes.change import BEFORE_START, Change
 from examples.console.changes.devices import PLUGGING
+from examples.console.creating import BOOT_ARGUMENTS
 from examples.console.fields import Field
+from examples.console.first_machines import BEFORE_THE_START
 from examples.console.forms import Section
+from examples.console.host import ROOT_DISK, ROOT_READ_ONLY
+from examples.console.launch import Launch
 from examples.console.meanwhile import PageState
 from examples.console.versions import version_of
+from examples.console.words import HINTS
 from generated_vmm import API_VERSION, EntropyDevice, VmmClient
 from tests.console.accepted_forms import ACCEPTED, Stage, Typed
 from tests.console.browser import Browser
@@ -149,6 +154,18 @@ def test_a_form_with_a_name_that_the_model_has_in_no_release_is_refused(name: st
 
 def _form_of(field: Field) -> Section:
     return Section(key="entropy", title="", model=EntropyDevice, fields=(field,))
+
+
+@pytest.mark.since("1.16")
+def test_every_text_for_a_form_is_of_one_of_its_fields(tmp_path: Path) -> None:
+    made = [CREATE, CREATE_FROM_SNAPSHOT, *CHANGES.values()]
+    sections = [section for change in made for section in change.sections]
+    fields = {f"{section.key}.{one.name}" for section in sections for one in section.fields}
+    launch = Launch((), tmp_path, outlive=False)
+    texts = (*PRESETS.values(), *BEFORE_THE_START.values(), HINTS)
+    texts += (launch.suggestions("demo", 0), launch.files_of("first"))
+    assert {name for one in texts for name in one} <= fields
+    assert {ROOT_DISK, ROOT_READ_ONLY, BOOT_ARGUMENTS} <= fields
 
 
 def test_no_form_is_left_out() -> None:

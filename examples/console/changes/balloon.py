@@ -9,6 +9,7 @@ from examples.console.changes.change import AFTER_START, BEFORE_START, Change, P
 from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.machine import Machine
+from examples.console.versions import require
 from examples.console.words import STATISTICS
 from generated_vmm import (
     AsyncVmmClient,
@@ -22,6 +23,9 @@ from generated_vmm import (
 BYTES_PER_MIB: Final = 1 << 20
 HINTING: Final = (1, 14)
 """The release that added hints and reports about free pages."""
+
+
+require(BalloonStats, [*STATISTICS["in_bytes"], *STATISTICS["counted"]])
 
 
 def _balloon(machine: Machine) -> Balloon | None:
