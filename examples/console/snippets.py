@@ -65,15 +65,20 @@ def _expression(call: Call) -> str:
     if call.path == "/":
         return "get_instance_info()"
     if call.path == "/actions":
-        return f"action({body.get('action_type')!r})"
+        return f"action({_only(body)!r})"
     if call.path == "/vm":
-        return f"{_STATES.get(str(body.get('state')), 'pause')}()"
+        return f"{_STATES.get(_only(body), 'pause')}()"
     if (name := _DEVICES.get(folder)) is None:
         name = _RESOURCES.get(call.path, call.path[1:].replace("-", "_").replace("/", "."))
         verb = _OWN.get(call.path, _VERBS.get(call.method, "get"))
         return f"{name}.{verb}({_arguments(call, body)})"
     own = {key: value for key, value in body.items() if value != device or not key.endswith("id")}
     return f"{name}({device!r}).{_VERBS.get(call.method, 'get')}({_arguments(call, own)})"
+
+
+def _only(body: dict[str, object]) -> str:
+    """The value of a body with one member."""
+    return str(next(iter(body.values()), ""))
 
 
 def _arguments(call: Call, body: dict[str, object]) -> str:
