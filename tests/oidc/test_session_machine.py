@@ -21,8 +21,10 @@ from hypothesis.stateful import (
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.local_sessions import TokenAnswer
-from tests.oidc.breakages import BREAKAGES, MODES, Breakage, killed_after_the_response
-from tests.oidc.machine import Browser, Fault, MachineWorld, Mode
+from tests.oidc.machine.breakages import BREAKAGES, MODES, Breakage, killed_after_the_response
+from tests.oidc.machine.ledger import Browser
+from tests.oidc.machine.processes import RESOURCES, Fault, Mode
+from tests.oidc.machine.world import MachineWorld
 from tests.oidc.virtual_time import virtual_monotonic as virtual_monotonic
 
 pytestmark = pytest.mark.usefixtures("virtual_monotonic")
@@ -36,7 +38,8 @@ MOST_EXAMPLES: Final = 500
 STEPS: Final = 12
 MOST_BROWSERS: Final = 5
 browsers, processes = st.integers(0, MOST_BROWSERS - 1), st.integers(0, 1)
-kinds = st.sampled_from(["me", "me", "me", "long", "login", "logout"])
+apis = [f"{kind} {api}" for kind in ("call", "job") for api in ("itself", *RESOURCES)]
+kinds = st.sampled_from(["me"] * 6 + ["long", "login", "logout"] * 2 + ["silent", *apis])
 # The access token is good for 60 seconds, and refreshed in its last 30.
 pauses = st.sampled_from([0.0, 35.0, 35.0, 80.0])
 faults = st.sampled_from(

@@ -10,18 +10,22 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from fastapi_oidc import MemoryRevocationStore, MemorySessionStore
-from fastapi_oidc.flows.local_sessions import LocalSessions
+from fastapi_oidc.flows.local_sessions import LocalSessions, TokenAnswer
 from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.grants import grants
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.session import records
 from fastapi_oidc.session.record_hold import RecordHold
 from fastapi_oidc.session.records import Phase, RefreshRecord, Take
-from tests.oidc.machine import Browser, Fault, MachineWorld, Mode
+from tests.oidc.machine.ledger import Browser
+from tests.oidc.machine.processes import RESOURCES, Fault, Mode
+from tests.oidc.machine.world import MachineWorld
 
 MODES: Final = {
     "cookie": Mode(processes=1),
     "records": Mode(records=True),
     "records and revocations": Mode(records=True, revocations=True),
-    "idle timeout": Mode(records=True, revocations=True, idle_timeout=3600),
+    "idle timeout, DPoP": Mode(records=True, revocations=True, idle_timeout=3600, dpop=True),
     "store": Mode(store=True),
 }
 
@@ -190,7 +194,49 @@ def provider_that_is_silent(world: MachineWorld, alice: Browser) -> None:
     world.wait(700)
 
 
+def one_token_for_all_apis(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(grants, "record_id", lambda session_id, api: f"{session_id}/any")
+
+
+def two_apis(world: MachineWorld, alice: Browser) -> None:
+    for api in RESOURCES:
+        world.begin(f"call {api}", alice, 0)
+
+
+def one_token_for_all_persons(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(grants, "record_id", lambda session_id, api: f"any/{api.key()}")
+
+
+def two_persons_at_one_api(world: MachineWorld, alice: Browser) -> None:
+    for browser in world.browsers:
+        world.begin("call mail", browser, 0)
+
+
+def forget_for_which_api(patch: pytest.MonkeyPatch) -> None:
+    encode = TokenAnswer.encode
+    patch.setattr(TokenAnswer, "encode", lambda answer: encode(replace(answer, api="")))
+
+
+def killed_with_the_token_of_an_api(world: MachineWorld, alice: Browser) -> None:
+    world.begin("me", alice, 0)  # with tokens for the next half minute
+    world.fail(0, "advance", Fault.PAUSED)
+    world.wait(15)
+    world.begin("call calendar", alice, 0)
+    world.kill(0)
+    world.wait(22)
+    world.begin("call itself", alice, 0)
+
+
+def prove_with_another_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DPoPKey, "from_text", lambda text: DPoPKey.new())
+
+
+def an_api_is_called(world: MachineWorld, alice: Browser) -> None:
+    world.begin("call mail", alice, 1)
+
+
 _RECORDS, _ALL = MODES["records"], MODES["records and revocations"]
+_DPOP = MODES["idle timeout, DPoP"]
 BREAKAGES: Final = {
     each.breakage.__name__.replace("_", " "): each
     for each in (
@@ -216,6 +262,14 @@ BREAKAGES: Final = {
             "ended was accepted",
         ),
         Breakage(ignore_revocations, _ALL, old_cookie_that_is_not_refreshed, "ended was accepted"),
+        Breakage(one_token_for_all_apis, _RECORDS, two_apis, "a token for another"),
+        Breakage(
+            one_token_for_all_persons, _RECORDS, two_persons_at_one_api, "token of somebody else"
+        ),
+        Breakage(
+            forget_for_which_api, _RECORDS, killed_with_the_token_of_an_api, "a token for another"
+        ),
+        Breakage(prove_with_another_key, _DPOP, an_api_is_called, "proof by another key"),
         Breakage(await_the_provider_for_ever, _RECORDS, provider_that_is_silent, "no answer after"),
     )
 }

@@ -1,0 +1,258 @@
+"""The processes of the application, and what becomes of their requests to stores and provider."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+import httpx
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse
+
+from fastapi_oidc import OIDC, Clock, DownstreamAPI, OIDCError, OIDCMiddleware
+from fastapi_oidc.session.records import RefreshRecords
+from fastapi_oidc.session.revocations import RevocationStore
+from fastapi_oidc.session.stores import SessionStore
+
+if TYPE_CHECKING:
+    from tests.oidc.machine.ledger import Presentation
+    from tests.oidc.machine.world import MachineWorld
+
+EPOCH: Final = 1_800_000_000
+STORE_TIMEOUT: Final = 5.0
+SKEWS: Final = (0, 20, -20)
+"""Seconds by which the clocks of the processes differ from the provider's; 30 are tolerated."""
+RESOURCES: Final = {"calendar": "https://calendar.test", "mail": "https://mail.test"}
+APIS: Final = [
+    DownstreamAPI(grant="refresh_token", resource=RESOURCES["calendar"]),
+    DownstreamAPI(grant="token_exchange", resource=RESOURCES["mail"]),
+]
+
+
+class Fault(Enum):
+    """What becomes of one request to a store or to the provider."""
+
+    DOWN = "it is not sent"
+    REPLY_LOST = "it takes effect, and its reply does not arrive"
+    LATE = "it takes effect when the gate opens, maybe after its sender gave up"
+    LATE_REPLY = "its reply comes when the gate opens"
+    PAUSED = "it takes effect, and its sender stands still until the gate opens"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Where an application keeps its sessions."""
+
+    processes: int = 2
+    records: bool = False
+    revocations: bool = False
+    store: bool = False
+    idle_timeout: int | None = None
+    dpop: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        return self.records or self.store
+
+    @property
+    def ends_everywhere(self) -> bool:
+        return self.revocations or self.store
+
+
+class Process:
+    """One process of the application: an `OIDC` object, and what it asks over the network."""
+
+    def __init__(self, world: MachineWorld, number: int) -> None:
+        self.world, self.is_dead = world, False
+        self.clock_error: float = SKEWS[number % len(SKEWS)]
+        self.faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
+        mode = world.mode
+        clock = Clock(read=lambda: EPOCH + world.loop.seconds + self.clock_error)
+        self.oidc: OIDC[Any, Any] = OIDC(
+            world.settings,
+            clock=clock,
+            transport=_ToProvider(self),
+            session_store=_Store(self, world.store) if mode.store else None,
+            back_channel_logout_store=(
+                _Revocations(self, world.revocations) if mode.revocations else None
+            ),
+            refresh_lock=_Records(self, world.records) if mode.records else None,
+            downstream_apis=APIS,
+        )
+        self.app = _application(self.oidc, world)
+
+    async def ask(
+        self, name: str, operation: Callable[[], Awaitable[Any]], args: tuple[Any, ...]
+    ) -> Any:
+        """The reply of a store, with the next fault of this name."""
+        world, fault = self.world, await self.next_fault(name)
+        if fault is not None and name in ("advance", "replace"):
+            world.ledger.hinder(self)
+
+        async def effect() -> Any:
+            if fault is Fault.LATE:
+                await world.gate.wait()
+            result = await operation()
+            world.ledger.note(self, name, args, result)
+            if fault is Fault.LATE_REPLY:
+                await world.gate.wait()
+            return result
+
+        if fault is Fault.DOWN:
+            raise ConnectionError("down")
+        if fault in (None, Fault.PAUSED):
+            result = await effect()
+            if fault is Fault.PAUSED:
+                await world.stand_still()
+        else:
+            async with asyncio.timeout(STORE_TIMEOUT):
+                result = await asyncio.shield(world.spawn(effect()))
+        await self.require_alive()
+        if fault is Fault.REPLY_LOST:
+            raise ConnectionError("the reply was lost")
+        return result
+
+    async def next_fault(self, name: str) -> Fault | None:
+        await self.require_alive()
+        return self.faults[name].popleft() if self.faults[name] else None
+
+    async def require_alive(self) -> None:
+        """A dead process does nothing any more."""
+        if self.world.is_closing:
+            raise ConnectionError("the world ends")
+        if self.is_dead:
+            await asyncio.get_running_loop().create_future()
+
+
+def _asks(name: str) -> Any:
+    async def method(self: Any, *args: Any, **options: Any) -> Any:
+        operation = partial(getattr(self.inner, name), *args, **options)
+        return await self.process.ask(name, operation, args)
+
+    return method
+
+
+class _Remote:
+    def __init__(self, process: Process, inner: Any) -> None:
+        self.process, self.inner = process, inner
+
+
+class _Records(_Remote, RefreshRecords):
+    take, advance, look = map(_asks, ("take", "advance", "look"))
+
+
+class _Revocations(_Remote, RevocationStore):
+    revoke, ended_by, stamps = map(_asks, ("revoke", "ended_by", "stamps"))
+
+
+class _Store(_Remote, SessionStore[Any]):
+    records_last_use = returns_copies = True
+    get, set, delete = map(_asks, ("get", "set", "delete"))
+    replace, touch, find = map(_asks, ("replace", "touch", "find"))
+    find_by_session_id = _asks("find_by_session_id")
+
+    def bind(self, *args: Any) -> None:
+        self.inner.bind(*args)
+
+    @property
+    def revocations(self) -> RevocationStore:
+        return _Revocations(self.process, self.inner.revocations)
+
+    @property
+    def records(self) -> RefreshRecords:
+        return _Records(self.process, self.inner.records)
+
+
+class _ToProvider(httpx.AsyncBaseTransport):
+    """The network between a process and the provider; refresh tokens that pass are written down."""
+
+    def __init__(self, process: Process) -> None:
+        self.process, self.world = process, process.world
+        self.provider = httpx.ASGITransport(self.world.op.app)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        form = parse_qs((await request.aread()).decode())
+        if form.get("grant_type") != ["refresh_token"]:
+            return await self._reply(request, await self.process.next_fault("provider"), None)
+        fault = await self.process.next_fault("token")
+        if fault is Fault.DOWN:
+            raise httpx.ConnectError("down")
+        presentation = self.world.ledger.present(self.process, form["refresh_token"][0])
+        try:
+            return await self._reply(request, fault, presentation)
+        finally:
+            presentation.over = not self.process.is_dead
+
+    async def _reply(
+        self, request: httpx.Request, fault: Fault | None, presentation: Presentation | None
+    ) -> httpx.Response:
+        if fault is Fault.DOWN:
+            raise httpx.ConnectError("down")
+        if fault is Fault.LATE:
+            await self.world.gate.wait()
+        response = await self.provider.handle_async_request(request)
+        is_good = response.status_code == 200
+        if presentation is not None:
+            presentation.used = is_good
+        if fault is Fault.LATE_REPLY:
+            await self.world.gate.wait()
+        await self.process.require_alive()
+        if fault is Fault.REPLY_LOST:
+            raise httpx.ReadError("the reply was lost")
+        if presentation is not None:
+            presentation.arrived = is_good
+        return response
+
+
+def _application(oidc: OIDC[Any, Any], world: MachineWorld) -> FastAPI:
+    async def me(request: Request) -> JSONResponse:
+        return _described(await oidc.require_auth(request))
+
+    async def long(request: Request) -> JSONResponse:
+        """A connection that stays open until it gets an order."""
+        await oidc.require_auth(request)
+        if await world.orders[request.path_params["number"]] == "ask":
+            return JSONResponse({"is_signed_in": await oidc.is_still_signed_in(request)})
+        return _described(await oidc.refresh(request))
+
+    async def call(request: Request) -> JSONResponse:
+        """Calls an API within the request of a browser."""
+        session, api = await oidc.require_auth(request), request.path_params["api"]
+        await called(api, session.sub, oidc.auth(session, resource=RESOURCES.get(api)))
+        return _described(session)
+
+    async def job(request: Request) -> JSONResponse:
+        """Has only the session's id."""
+        api, user = request.path_params["api"], request.path_params["user"]
+        grant = await oidc.grant(request.path_params["id"], resource=RESOURCES.get(api))
+        await called(api, user, oidc.auth(grant))
+        return JSONResponse({"is_signed_in": True})
+
+    async def called(api: str, user: str, auth: httpx.Auth) -> None:
+        transport = world.ledger.api(api, user)
+        async with httpx.AsyncClient(auth=auth, transport=transport) as client:
+            await client.get("https://api.test")
+
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, OIDCError)
+        return JSONResponse({"code": error.code}, error.status)
+
+    app = FastAPI(openapi_url=None, exception_handlers={OIDCError: refused})
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+    app.add_route("/me", me)
+    app.add_route("/long/{number:int}", long)
+    app.add_route("/call/{api}", call)
+    app.add_route("/job/{id}/{user}/{api}", job)
+    return app
+
+
+def _described(session: Any) -> JSONResponse:
+    names = ("sub", "id", "sid", "generation")
+    return JSONResponse({name: getattr(session, name) for name in names})
