@@ -21,10 +21,10 @@ from hypothesis.stateful import (
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.local_sessions import TokenAnswer
-from tests.oidc.machine.breakages import BREAKAGES, MODES, Breakage, killed_after_the_response
+from tests.oidc.machine.breakages import BREAKAGES, MODES, killed_after_the_response
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import RESOURCES, Fault, Mode
-from tests.oidc.machine.world import MachineWorld
+from tests.oidc.machine.world import MachineWorld, play_story
 from tests.oidc.virtual_time import virtual_monotonic as virtual_monotonic
 
 pytestmark = pytest.mark.usefixtures("virtual_monotonic")
@@ -181,11 +181,11 @@ def test_a_breakage_breaks_a_promise(
 ) -> None:
     broken = BREAKAGES[name]
     if not is_broken:
-        play_story(broken)
+        play_story(broken.mode, broken.story)
         return
     broken.breakage(monkeypatch)
     with pytest.raises(AssertionError, match=broken.found):
-        play_story(broken)
+        play_story(broken.mode, broken.story)
 
 
 def test_a_response_that_a_process_cannot_read_is_left_for_another(
@@ -201,19 +201,4 @@ def test_a_response_that_a_process_cannot_read_is_left_for_another(
         world.wait(80)
         world.begin("me", alice, 1)
 
-    play_story(Breakage(Mock(), MODES["records"], story, ""))
-
-
-def play_story(broken: Breakage) -> None:
-    """The story, with a session whose tokens are due, and what has to be true after it."""
-    world = MachineWorld(broken.mode)
-    try:
-        for browser in world.browsers:
-            world.begin("login", browser, 0)
-        world.begin("me", world.browsers[0], broken.mode.processes - 1)
-        world.wait(35)
-        broken.story(world, world.browsers[0])
-        world.require()
-        world.recover()
-    finally:
-        world.end()
+    play_story(MODES["records"], story)

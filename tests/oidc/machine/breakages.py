@@ -19,7 +19,7 @@ from fastapi_oidc.session.record_hold import RecordHold
 from fastapi_oidc.session.records import Phase, RefreshRecord, Take
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import RESOURCES, Fault, Mode
-from tests.oidc.machine.world import MachineWorld
+from tests.oidc.machine.world import MachineWorld, Story
 
 MODES: Final = {
     "cookie": Mode(processes=1),
@@ -35,7 +35,7 @@ class Breakage(NamedTuple):
 
     breakage: Callable[[pytest.MonkeyPatch], None]
     mode: Mode
-    story: Callable[[MachineWorld, Browser], None]
+    story: Story
     found: str
 
 

@@ -71,7 +71,7 @@ class Process:
     def __init__(self, world: MachineWorld, number: int) -> None:
         self.world, self.is_dead = world, False
         self.clock_error: float = SKEWS[number % len(SKEWS)]
-        self.faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
+        self.faults: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         mode = world.mode
         clock = Clock(read=lambda: EPOCH + world.loop.seconds + self.clock_error)
         self.oidc: OIDC[Any, Any] = OIDC(

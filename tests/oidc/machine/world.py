@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeAlias
 
 import httpx
 
@@ -31,6 +31,7 @@ from tests.oidc.session.examples import SECRET
 from tests.oidc.virtual_time import VirtualTimeLoop
 from tests.oidc.world import BASE_URL
 
+Story: TypeAlias = Callable[["MachineWorld", Browser], None]
 CLIENT_SECRET: Final = SECRET[::-1]
 IFRAME: Final = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
 
@@ -78,6 +79,7 @@ class MachineWorld:
         )
         self.store = MemorySessionStore[Any](clock=stores)
         self.orders: dict[int, asyncio.Future[str]] = {}
+        self.last_document: dict[str, Any] = {}
         self.pending: list[Pending] = []
         self.requests: list[asyncio.Task[Any]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -155,6 +157,15 @@ class MachineWorld:
             case _:
                 return await browser.client.get("/me")
 
+    def asked(self, kind: str, browser: Browser, number: int) -> int:
+        """The status of a request, for which time passes as long as it takes."""
+        pending = self.begin(kind, browser, number)
+        while not pending.task.done():
+            self.wait(1)
+        response = pending.task.result()
+        self.last_document = response.json()
+        return response.status_code
+
     def ask_everywhere(self) -> None:
         for browser in self.browsers:
             for number in range(self.mode.processes):
@@ -215,8 +226,8 @@ class MachineWorld:
             self._note_what_only_it_knew()
         self.processes[number] = Process(self, number)
 
-    def fail(self, number: int, name: str, *faults: Fault) -> None:
-        """The next requests of this name fail so."""
+    def fail(self, number: int, name: str, *faults: Fault | None) -> None:
+        """The next requests of this name fail so; None is one that does not."""
         self.processes[number].faults[name].extend(faults)
 
     def set_clock(self, number: int, error: float) -> None:
@@ -289,3 +300,18 @@ class MachineWorld:
             if pending.kind != "long" and not self.standing_still and seconds > pending.patience:
                 self.ledger.faults_found.append(f"no answer after {seconds:g} seconds")
         assert not self.ledger.faults_found, self.ledger.faults_found
+
+
+def play_story(mode: Mode, story: Story) -> None:
+    """The story, with a session whose tokens are due, and what has to be true after it."""
+    world = MachineWorld(mode)
+    try:
+        for browser in world.browsers:
+            world.begin("login", browser, 0)
+        world.begin("me", world.browsers[0], mode.processes - 1)
+        world.wait(35)
+        story(world, world.browsers[0])
+        world.require()
+        world.recover()
+    finally:
+        world.end()
