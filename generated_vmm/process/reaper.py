@@ -16,17 +16,14 @@ import select
 import signal
 import socket
 import sys
-from pathlib import Path
 from types import ModuleType
 
-PACKAGES = {
-    "generated_vmm.process": Path(__file__).parent,
-    "generated_vmm": Path(__file__).parents[1],
-}
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+PACKAGES = {"generated_vmm.process": FOLDER, "generated_vmm": os.path.dirname(FOLDER)}
 if __name__ == "__main__":  # the packages import more than is needed here
     for name, folder in PACKAGES.items():
         sys.modules[name] = ModuleType(name)
-        sys.modules[name].__path__ = [str(folder)]
+        sys.modules[name].__path__ = [folder]
 
 from generated_vmm.process.removal import open_pidfd  # noqa: E402
 from generated_vmm.process.things import Session, Ward, from_json, in_json, remove_all  # noqa: E402

@@ -21,6 +21,7 @@ from generated_vmm.process.child import Child, Descriptor
 from generated_vmm.process.errors import MonitorError, MonitorStartError
 from generated_vmm.process.folders import (
     NEW_FOLDER,
+    WRITABLE,
     enter,
     entry_of,
     hold,
@@ -45,6 +46,9 @@ SOCKET, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, METRICS = NAMES = (
     *("api.socket", "console.in", "console.out", "log", "metrics"),
 )
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
+MADE = (
+    stat.S_ISVTX
+)  # the mark of a folder for monitors; where others cannot write, it has no effect
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
 
@@ -152,10 +156,12 @@ class Workspace(ABC):
                 os.mkdir(path, mode)
 
     def _make_parents(self, path: str) -> None:
-        """Creates missing folders above a path; they are removed once they are empty."""
-        parents = [str(parent) for parent in Path(path).parents]
-        for parent in reversed(parents):
-            self._make(parent, 0o755)
+        """Creates missing folders above a path; the last monitor below removes them."""
+        for parent in map(str, reversed(Path(path).parents)):
+            self._make(parent, MADE | 0o755)
+            mode = os.stat(parent).st_mode
+            if mode & MADE and not mode & WRITABLE:
+                self._own_if_empty(parent)
 
     def _own_if_empty(self, path: str) -> None:
         thing = (EmptyFolder(path), None)

@@ -5,9 +5,10 @@ It runs as a program that forks for each case, reads a case on each line and pri
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import errno
 import fcntl
+import inspect
 import json
 import os
 import signal
@@ -15,12 +16,18 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from generated_vmm.process import JailedMonitor, Monitor, MonitorError
-from generated_vmm.process.reaper_client import REAPER
+from generated_vmm.process import (
+    AsyncJailedMonitor,
+    AsyncMonitor,
+    JailedMonitor,
+    Monitor,
+    MonitorError,
+)
+from tests.vmm.process.events import CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage, user_of
 
 CALLS = {
     os: (
@@ -31,23 +38,16 @@ CALLS = {
     signal: ("pidfd_send_signal",),
     socket: ("send_fds",),
 }
-MAY_FAIL = {
-    errno.ENOSPC: {"link", "mkdir", "mkfifo", "open", "rename", "symlink", "write"},
-    errno.EMFILE: {"dup", "eventfd", "open", "pidfd_open", "pipe", "posix_spawn", "send_fds"},
-}
-
-
-class Interrupted(Exception):
-    """What a signal handler raises."""
+STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
+NAME = f"vm-{os.getpid()}"  # of a jail, the same for rivals
 
 
 class Moments:
     """Counts the calls of the threads that run monitors, and lets one thing happen at one."""
 
-    def __init__(self, event: str, moment: int) -> None:
+    def __init__(self, stage: Stage, event: str, moment: int) -> None:
         self.count = 0
-        self._event, self._moment = event, moment
-        signal.signal(signal.SIGUSR1, self._interrupt)
+        self._stage, self._event, self._moment = stage, EVENTS[event], moment
         for module, names in CALLS.items():
             for name in names:
                 setattr(module, name, self._counted(name, getattr(module, name)))
@@ -55,116 +55,132 @@ class Moments:
     def _counted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*given: Any, **named: Any) -> Any:
             if threading.current_thread().name.startswith("monitor"):
-                if self.count == self._moment:
-                    self.count += 1
-                    getattr(self, f"_{self._event}")(name, *given)
-                else:
-                    self.count += 1
+                self.count += 1
+                if self.count == self._moment + 1:
+                    self._event(self._stage, name, given)
             return call(*given, **named)
 
         return counted
 
-    def _interrupt(self, *_: object) -> None:
-        raise Interrupted
 
-    def _nothing(self, *_: Any) -> None:
-        pass
+class Play:
+    """One case: monitors for threads or for tasks, and what they leave."""
 
-    def _kill_caller(self, *_: Any) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
+    def __init__(self, folder: Path, event: str, *, in_tasks: bool) -> None:
+        self.folder, self._event, self._in_tasks = folder, event, in_tasks
+        self._made: list[Monitor] = []
 
-    def _kill_reaper(self, *_: Any) -> None:
-        if REAPER._reaper is not None:
-            REAPER._reaper.child.send_signal(signal.SIGKILL)
+    def unjailed(self, **options: Any) -> Any:
+        real = os.environ.get("FIRECRACKER_BIN")
+        program = [real] if real and self._event != FORKED else STAND_IN
+        kind: Any = AsyncMonitor if self._in_tasks else Monitor
+        return self._remember(kind(program, directory=self.folder / "vm", timeout=30, **options))
 
-    def _raise_in_caller(self, *_: Any) -> None:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+    def jailed(self, **options: Any) -> Any:
+        kind: Any = AsyncJailedMonitor if self._in_tasks else JailedMonitor
+        where: Any = {"chroot_base_dir": self.folder / "jails", "timeout": 30}
+        return self._remember(kind(id=NAME, **where, **options))
 
-    def _disk_full(self, name: str, *given: Any) -> None:
-        makes_nothing = name == "open" and not given[1] & os.O_CREAT
-        if name in MAY_FAIL[errno.ENOSPC] and not makes_nothing:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def of_the_jailer(self, **options: Any) -> Any:
+        jailer, binary = os.environ["JAILER_BIN"], os.environ["FIRECRACKER_BIN"]
+        user = user_of(self.folder)
+        return self.jailed(jailer=jailer, binary=binary, uid=user, gid=user, **options)
 
-    def _descriptors_used_up(self, name: str, *_: Any) -> None:
-        if name in MAY_FAIL[errno.EMFILE]:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    def _remember(self, monitor: Any) -> Any:
+        self._made.append(monitor)
+        return monitor
 
-
-def unjailed(folder: Path, **options: Any) -> Monitor:
-    real = os.environ.get("FIRECRACKER_BIN")
-    stand_in = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
-    return Monitor([real] if real else stand_in, directory=folder / "vm", timeout=30, **options)
-
-
-def jailed(folder: Path, **options: Any) -> JailedMonitor:
-    jailer, binary = os.environ["JAILER_BIN"], os.environ["FIRECRACKER_BIN"]
-    where: Any = {"id": f"vm-{os.getpid()}", "uid": 54_321, "gid": 54_321, "timeout": 30}
-    return JailedMonitor(jailer, binary, chroot_base_dir=folder / "jails", **where, **options)
-
-
-def start_and_stop(monitor: Monitor) -> None:
-    monitor.start().stop()
+    async def carry_out(self, scenario: str) -> str:
+        """Plays a scenario; afterwards, when nothing happens any more, what failed is ended."""
+        try:
+            await SCENARIOS[scenario](self)
+        except (asyncio.CancelledError, Interrupted, MonitorError, OSError) as failure:
+            for monitor in self._made:
+                with contextlib.suppress(Interrupted):
+                    await done(monitor.kill())
+            return repr(failure)
+        return ""
 
 
-def start_and_kill(monitor: Monitor) -> None:
-    monitor.start().kill()
+async def done(result: Any) -> Any:
+    """The result of a call on a monitor of either kind."""
+    return await result if inspect.isawaitable(result) else result
 
 
-def crash(monitor: Monitor) -> None:
-    os.kill(monitor.start().pid, signal.SIGKILL)
-    monitor.wait(30)
-    monitor.stop()
+async def start_and_stop(monitor: Monitor) -> None:
+    await done(monitor.start())
+    await done(monitor.stop())
 
 
-def detach_and_attach(monitor: Monitor) -> None:
-    monitor.start().detach()
-    type(monitor).attach(monitor.directory).stop()
+async def start_and_kill(play: Play) -> None:
+    monitor = await done(play.unjailed().start())
+    await done(monitor.client.vsock.set(guest_cid=3, uds_path=play.folder / "v.sock"))
+    await done(monitor.kill())
 
 
-def fill_a_jail(folder: Path) -> None:
+async def crash(monitor: Monitor) -> None:
+    await done(monitor.start())
+    os.kill(monitor.pid, signal.SIGKILL)
+    await done(monitor.wait(30))
+    await done(monitor.stop())
+
+
+async def detach_and_attach(play: Play) -> None:
+    monitor = play.unjailed(detached=True)
+    await done(monitor.start())
+    await done(monitor.detach())
+    again = await done(type(monitor).attach(monitor.directory))
+    await done(play._remember(again).stop())
+
+
+async def fill_a_jail(play: Play) -> None:
     """Without a start, for which one has to be root."""
-    own: Any = {"id": "vm-1", "uid": os.getuid(), "gid": os.getgid(), "binary": "/bin/true"}
-    monitor = JailedMonitor(chroot_base_dir=folder / "jails", **own)
-    monitor.copy_in(__file__, "/a/b")
-    monitor.link_in(folder / "linked")
-    monitor.stop()
+    monitor = play.jailed(uid=os.getuid(), gid=os.getgid(), binary="/bin/true")
+    await done(monitor.copy_in(__file__, "/a/b"))
+    await done(monitor.link_in(play.folder / "linked"))
+    await done(monitor.stop())
 
 
-SCENARIOS: dict[str, Callable[[Path], None]] = {
-    "start and stop": lambda folder: start_and_stop(unjailed(folder)),
-    "start and kill": lambda folder: start_and_kill(unjailed(folder)),
-    "crash": lambda folder: crash(unjailed(folder)),
-    "detach and attach": lambda folder: detach_and_attach(unjailed(folder, detached=True)),
+SCENARIOS: dict[str, Callable[[Play], Awaitable[None]]] = {
+    "start and stop": lambda play: start_and_stop(play.unjailed()),
+    "start and kill": start_and_kill,
+    "crash": lambda play: crash(play.unjailed()),
+    "detach and attach": detach_and_attach,
     "fill a jail": fill_a_jail,
-    "jail": lambda folder: start_and_stop(jailed(folder)),
-    "jail with control groups": lambda folder: start_and_stop(
-        jailed(folder, cgroups={"pids.max": "99"}, cgroup_version=1)
+    "jail": lambda play: start_and_stop(play.of_the_jailer()),
+    "jail with control groups": lambda play: start_and_stop(
+        play.of_the_jailer(cgroups={"pids.max": "99"}, cgroup_version=1)
     ),
-    "jail with a PID namespace": lambda folder: start_and_stop(jailed(folder, new_pid_ns=True)),
+    "jail with a PID namespace": lambda play: start_and_stop(play.of_the_jailer(new_pid_ns=True)),
 }
 
 
-def carry_out(scenario: str, event: str, moment: int, folder: Path) -> dict[str, Any]:
-    """Plays a scenario; afterwards, when nothing happens any more, what failed is ended again."""
-    made: list[Monitor] = []
-    set_up = Monitor._set_up
-
-    def remember(self: Monitor, workspace: Any) -> None:
-        made.append(self)
-        set_up(self, workspace)
-
-    setattr(Monitor, "_set_up", remember)  # noqa: B010  # mypy would want another signature
+def carry_out(scenario: str, event: str, moment: int, folder: str, rival: int) -> dict[str, Any]:
+    """Plays a scenario for threads, or for tasks if one is to be cancelled."""
     before = descriptors()
-    moments = Moments(event, moment)
-    error = ""
-    try:
-        SCENARIOS[scenario](folder)
-    except (Interrupted, MonitorError, OSError) as failure:
-        error = repr(failure)
-        for monitor in made:
-            with contextlib.suppress(Interrupted):
-                monitor.kill()
+    stage = Stage(Path(folder), rival, lambda: None)
+    moments = Moments(stage, event, moment)
+    play = Play(Path(folder), event, in_tasks=event == CANCELLED)
+    if event == CANCELLED:
+        error = asyncio.run(in_a_task(play.carry_out(scenario), stage))
+    else:
+        error = in_this_thread(play.carry_out(scenario))
     return {"calls": moments.count, "error": error, "descriptors": left(before)}
+
+
+async def in_a_task(played: Coroutine[Any, Any, str], stage: Stage) -> str:
+    task, loop = asyncio.create_task(played), asyncio.get_running_loop()
+    stage.cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+    return await task
+
+
+def in_this_thread(played: Coroutine[Any, Any, str]) -> str:
+    """The result of a coroutine that never waits."""
+    try:
+        played.send(None)
+    except StopIteration as end:
+        return str(end.value)
+    raise AssertionError("a call for threads was awaited")
 
 
 def descriptors() -> set[str]:
@@ -188,22 +204,48 @@ def left(before: set[str]) -> list[str]:
         time.sleep(0.002)
 
 
+def rival_for(case: dict[str, Any], signals: int) -> Callable[[], str]:
+    """A process that starts the same monitor once it is told to; waits for what came of it."""
+    reading, writing = os.pipe()
+    if (pid := os.fork()) == 0:
+        os.close(reading)
+        error = "it was not told to"
+        if os.read(signals, 1):
+            play = Play(Path(case["folder"]), "nothing", in_tasks=False)
+            error = in_this_thread(play.carry_out(case["scenario"]))
+        os.write(writing, error.encode())
+        sys.exit()
+    os.close(writing)
+    return lambda: printed_by(pid, reading)
+
+
+def printed_by(pid: int, reading: int) -> str:
+    """What a process writes until its end."""
+    with open(reading, encoding="utf-8") as child:
+        printed = child.read()
+    os.waitpid(pid, 0)
+    return printed
+
+
 def main() -> None:
     for line in sys.stdin:
         case = json.loads(line)
-        folder = Path(case["folder"])
-        os.environ["MOMENT"] = str(folder)
-        reading, writing = os.pipe()
+        os.environ["MOMENT"] = case["folder"]
+        (reading, writing), (signals, rival) = os.pipe(), os.pipe()
         if (pid := os.fork()) == 0:
             os.close(reading)
-            result = carry_out(case["scenario"], case["event"], case["moment"], folder)
-            os.write(writing, json.dumps(result).encode())
+            with contextlib.suppress(KeyboardInterrupt):
+                result = carry_out(**case, rival=rival)
+                os.write(writing, json.dumps(result).encode())
             sys.exit()
         os.close(writing)
-        with open(reading, encoding="utf-8") as child:
-            printed = child.read()
-        os.waitpid(pid, 0)
-        print(printed or "null", flush=True)
+        os.close(rival)
+        wait_for_rival = rival_for(case, signals) if case["event"] == RIVAL else None
+        os.close(signals)
+        result = json.loads(printed_by(pid, reading) or "null")
+        if wait_for_rival is not None:
+            result["rival"] = wait_for_rival()
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

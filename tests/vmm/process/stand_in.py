@@ -1,19 +1,39 @@
-"""A program in place of the monitor that starts in milliseconds and knows one answer."""
+"""A program in place of the monitor that starts in milliseconds and knows few answers.
 
-import json
+It forks when it gets SIGUSR1, and creates the socket of a vsock device.
+"""
+
+import os
 import signal
 import socket
 import sys
 
+
+def fork(*_: object) -> None:
+    """A child in the same session, which does nothing."""
+    if os.fork() == 0:
+        while True:
+            signal.pause()
+
+
+def answer(request: bytes) -> bytes:
+    """The response to a request."""
+    if not request.startswith(b"PUT /vsock "):
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+    vsock = socket.socket(socket.AF_UNIX)
+    vsock.bind(request.partition(b'"uds_path":"')[2].partition(b'"')[0])
+    vsock.detach()
+    return b"HTTP/1.1 204 No Content\r\n\r\n"
+
+
+BODY = b'{"app_name":"Firecracker","id":"a","state":"Not started","vmm_version":"1.16.1"}'
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-INFO = {"app_name": "Firecracker", "id": "a", "state": "Not started", "vmm_version": "1.16.1"}
-BODY = json.dumps(INFO).encode()
+signal.signal(signal.SIGUSR1, fork)
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[sys.argv.index("--api-sock") + 1])
 listener.listen()
 while True:
     connection, _ = listener.accept()
     with connection:
-        while connection.recv(65_536):
-            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY)
-            connection.sendall(head + BODY)
+        while request := connection.recv(65_536):
+            connection.sendall(answer(request))

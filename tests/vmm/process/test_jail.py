@@ -344,3 +344,20 @@ def after_the_first(call: Callable[..., int], go_on: threading.Event) -> Callabl
         return call(*given)
 
     return called
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_the_last_jail_removes_the_folders_that_the_first_one_made(
+    folder: Path, is_made: bool
+) -> None:
+    base = folder / "jails"
+    if not is_made:
+        base.mkdir()
+    first, second = jail(base), jail(base, id="vm-2")
+    first.copy_in(__file__)
+    second.copy_in(__file__)
+    first.kill()
+    assert second.directory.exists()
+    second.kill()
+    assert base.exists() is not is_made
+    assert not second.directory.parent.exists()

@@ -1,0 +1,213 @@
+"""What happens at a moment: to a caller, to its reaper, or by the hands of a monitor's user.
+
+Each event is a function that is called in a monitor's thread before the system call of that name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import socket
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+from zlib import crc32
+
+from generated_vmm.process.reaper_client import REAPER
+
+Event: TypeAlias = "Callable[[Stage, str, tuple[Any, ...]], object]"
+
+MAY_FAIL = {
+    errno.ENOSPC: {"link", "mkdir", "mkfifo", "open", "rename", "symlink", "write"},
+    errno.EMFILE: {"dup", "eventfd", "open", "pidfd_open", "pipe", "posix_spawn", "send_fds"},
+}
+CANCELLED, RIVAL = "the task is cancelled", "the same is started"
+SWAPPED, FORKED, ANOTHER_VSOCK = (
+    *("the monitor swaps files", "the monitor forks", "another vsock is made"),
+)
+PATIENCE = 5.0  # seconds for a monitor to do something
+VSOCK = json.dumps({"guest_cid": 3, "uds_path": "/another.sock"}).encode()
+
+
+@dataclass
+class Stage:
+    """Where events happen: `rival` is a pipe that lets another process start the same monitor."""
+
+    folder: Path
+    rival: int
+    cancel: Callable[[], object]
+
+
+class Interrupted(Exception):
+    """What a signal handler raises."""
+
+
+def raise_in_caller(*_: object) -> None:
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    signal.signal(signal.SIGUSR1, interrupt)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+
+def signal_caller(number: signal.Signals) -> Event:
+    return lambda *_: os.kill(os.getpid(), number)
+
+
+def signal_reaper(number: signal.Signals) -> Event:
+    def send(*_: object) -> None:
+        if REAPER._reaper is not None:
+            REAPER._reaper.child.send_signal(number)
+
+    return send
+
+
+def fail_with(error: int) -> Event:
+    def fail(_: Stage, name: str, given: tuple[Any, ...]) -> None:
+        makes_nothing = name == "open" and not given[1] & os.O_CREAT
+        if name in MAY_FAIL[error] and not (error == errno.ENOSPC and makes_nothing):
+            raise OSError(error, os.strerror(error))
+
+    return fail
+
+
+# What a hostile monitor does, in the places that belong to its user
+
+
+def swap_files(stage: Stage, *_: object) -> None:
+    """Links to a file and a folder of the host take the place of all that the user may replace."""
+    sockets = [*stage.folder.glob("vm/*"), stage.folder / "v.sock"]
+    jailed = [path for root in roots(stage.folder) for path in root.glob("*")]
+    for path in (*sockets, *jailed):
+        with contextlib.suppress(OSError):
+            mode = path.lstat().st_mode
+            if path in jailed or stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode):
+                link = path.with_name(f"{path.name}.link")
+                link.symlink_to(stage.folder if stat.S_ISDIR(mode) else stage.folder / "linked")
+                if stat.S_ISDIR(mode):
+                    path.rename(path.with_name(f"{path.name}.moved"))
+                link.replace(path)
+
+
+def fork(stage: Stage, *_: object) -> None:
+    """The monitor forks: in a jail out of its session, where the stand-in cannot run."""
+    for pid, is_jailed in processes(stage.folder):
+        if is_jailed:
+            return fork_in_jail(pid, user_of(stage.folder))
+        if catches(pid, signal.SIGUSR1):
+            deadline = time.monotonic() + PATIENCE
+            os.kill(pid, signal.SIGUSR1)
+            while not children_of(pid) and time.monotonic() < deadline:
+                os.sched_yield()
+    return None
+
+
+def fork_in_jail(pid: int, user: int) -> None:
+    """A process with the monitor's root and control groups, but with a session of its own."""
+    ready, told = os.pipe()
+    if os.fork() == 0:
+        with contextlib.suppress(OSError):
+            for folder in cgroups_of(pid):
+                with contextlib.suppress(OSError):
+                    (folder / "cgroup.procs").write_text(str(os.getpid()))
+            os.setsid()
+            os.chroot(f"/proc/{pid}/root")
+            os.setgid(user)
+            os.setuid(user)
+            os.closerange(0, 4096)
+            while True:
+                signal.pause()
+        os._exit(1)
+    os.close(told)
+    os.read(ready, 1)  # nothing: the end, once it is what it should be
+    os.close(ready)
+
+
+def make_another_vsock(stage: Stage, *_: object) -> None:
+    """The jailed user sets up a vsock device, of whose socket the caller has not heard."""
+    head = b"PUT /vsock HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(VSOCK)
+    for root in roots(stage.folder):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(PATIENCE)
+            connection.connect(f"{root}/api.socket")
+            connection.sendall(head + VSOCK)
+            connection.recv(4096)
+
+
+def roots(folder: Path) -> Iterator[Path]:
+    """The roots of jails that belong to their users."""
+    for root in folder.glob("jails/*/*/root"):
+        with contextlib.suppress(OSError):
+            if root.stat().st_uid in (user_of(folder), os.geteuid()):
+                yield root
+
+
+def user_of(folder: Path) -> int:
+    """The user of the jails in a folder, who has no other processes."""
+    return 100_000 + crc32(os.fsencode(folder)) % 1_000_000
+
+
+def processes(folder: Path) -> Iterator[tuple[int, bool]]:
+    """The processes of monitors, each with whether it is in a jail."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if int(status(name, "Uid")[0]) == user_of(folder):
+                yield int(name), True
+            elif f"MOMENT={folder}".encode() in Path(f"/proc/{name}/environ").read_bytes():
+                yield int(name), False
+
+
+def status(pid: int | str, field: str) -> list[str]:
+    """A field of a process that has not ended. Raises OSError."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return line.split()[1:]
+    raise ProcessLookupError(pid)
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal."""
+    with contextlib.suppress(OSError):
+        return bool(int(status(pid, "SigCgt")[0], 16) >> (number - 1) & 1)
+    return False
+
+
+def children_of(pid: int) -> bool:
+    """Whether a process has children; true if it has ended, and cannot get any."""
+    try:
+        return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+    except OSError:
+        return True
+
+
+def cgroups_of(pid: int) -> Iterator[Path]:
+    """The folders of the control groups of a process."""
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        yield Path(f"/sys/fs/cgroup/{controllers.removeprefix('name=')}{path}")
+
+
+EVENTS: dict[str, Event] = {
+    "nothing": lambda *_: None,
+    "the caller gets SIGINT": signal_caller(signal.SIGINT),
+    "the caller gets SIGTERM": signal_caller(signal.SIGTERM),
+    "the caller gets SIGKILL": signal_caller(signal.SIGKILL),
+    "the reaper gets SIGINT": signal_reaper(signal.SIGINT),
+    "the reaper gets SIGTERM": signal_reaper(signal.SIGTERM),
+    "the reaper gets SIGKILL": signal_reaper(signal.SIGKILL),
+    "a handler raises": raise_in_caller,
+    CANCELLED: lambda stage, *_: stage.cancel(),
+    "the disk is full": fail_with(errno.ENOSPC),
+    "descriptors are used up": fail_with(errno.EMFILE),
+    RIVAL: lambda stage, *_: os.write(stage.rival, b"\n"),
+    SWAPPED: swap_files,
+    FORKED: fork,
+    ANOTHER_VSOCK: make_another_vsock,
+}
