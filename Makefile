@@ -85,7 +85,7 @@ codegen-check: setup ## compare the generated code with a fresh generation
 releases: setup programs ## test and check with other descriptions of the monitor; SPECS="FILE ...", or "older newer"; QUICK=1
 	@$(BIN)/python -m tests.releases $(SPECS) $(if $(QUICK),--quick)
 
-renames: setup ## try the client with every field of the description renamed (15 minutes); WORDS="Drive ..." for some
+renames: setup ## try the client with every field of the description renamed, and every call removed (20 minutes); WORDS="Drive ..." for some
 	@$(BIN)/python -m tests.releases --renames $(WORDS)
 
 # FIRECRACKER_BIN=PROGRAM for a real monitor; BEFORE=FOLDER beside the libraries of another checkout; NAMES="storms memory"

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--renames",
         nargs="*",
         metavar="WORD",
-        help="try every rename of one field instead, or those whose names have a word (15 minutes)",
+        help="try every rename of one field instead, or those whose names have a word (20 minutes)",
     )
     options = parser.parse_args(arguments)
     if options.renames is not None:

@@ -12,7 +12,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -102,7 +102,8 @@ def try_facade(_: str) -> None:
     """Every member can be called, and what takes several calls works."""
     vm = VmmClient("/vm", transport=Everything())
     for _name, call in calls(vm):
-        call()
+        with lacking():
+            call()
     vm.boot("/kernel", "/disk", example("MachineConfiguration"))
     vm.pause()
     vm.resume()
@@ -137,11 +138,21 @@ def try_console(folder: str) -> None:
         shown(browser, "empty")
         for name, call in calls(vm):
             if name.endswith(".set"):
-                with suppress(VmmApiError):
+                with suppress(VmmApiError), lacking():
                     call()
         shown(browser, "set up")
         vm.boot("/kernel", "/disk")
         shown(browser, "running")
+
+
+@contextmanager
+def lacking() -> Iterator[None]:
+    """A call that the release lacks raises an error that says so, before anything is sent."""
+    try:
+        yield
+    except VmmError as error:
+        if "this client is made for" not in str(error):
+            raise
 
 
 def shown(browser: Browser, state: str) -> None:
@@ -155,7 +166,8 @@ def shown(browser: Browser, state: str) -> None:
 
 def answered(name: str, call: Callable[[], object], died: list[str]) -> None:
     try:
-        call()
+        with lacking():
+            call()
     except VmmApiError:
         pass
     except VmmError as error:

@@ -1,8 +1,8 @@
-"""What a release that renames or removes a field does to each layer of the client.
+"""What a release that renames a field, or removes a call, does to each layer of the client.
 
-For every field of the committed description, renamed alone, and for those whose removal is
-announced: either `make codegen` stops with the line to edit, or the facade, the simulated
-monitor and the console work with what it made.
+For every field of the committed description, renamed alone, every call removed alone, and the
+fields whose removal is announced: either `make codegen` stops with the line to edit, or the facade,
+the simulated monitor and the console work with what it made.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from codegen.document import Unusable
+from codegen.document import Unusable, operations_of
 from codegen.generate import put_together, try_out
 from codegen.pipeline import PARTS, make
+from codegen.requirements import CORE
 from tests.vmm.codegen.descriptions import PROJECT, committed, write
 
 Change: TypeAlias = Callable[[dict[str, Any]], None]
@@ -72,6 +73,10 @@ def changes() -> Iterator[tuple[str, Change]]:
     for schema, described in committed()["components"]["schemas"].items():
         for field in described.get("properties", {}):
             yield f"{schema}.{field} renamed", partial(rename, schema=schema, field=field)
+    for path, method, operation in operations_of(committed()):
+        if operation["operationId"] not in CORE:
+            name = f"{method.upper()} {path}"
+            yield f"{name} removed", partial(remove_operation, path=path, method=method)
     for schema, field in ANNOUNCED:
         yield f"{schema}.{field} removed", partial(remove, schema=schema, field=field)
     yield "all that are announced removed", remove_announced
@@ -93,6 +98,11 @@ def remove(document: dict[str, Any], schema: str, field: str) -> None:
     found = document["components"]["schemas"][schema]
     found["properties"].pop(field, None)
     found["required"] = [name for name in found.get("required", []) if name != field]
+
+
+def remove_operation(document: dict[str, Any], path: str, method: str) -> None:
+    """The call is gone."""
+    del document["paths"][path][method]
 
 
 def remove_announced(document: dict[str, Any]) -> None:
