@@ -77,8 +77,7 @@ def look_at_taps(*, clean: bool = False) -> Iterator[Found]:
 
 def id_of(state: State) -> str | None:
     """The instance id of a monitor."""
-    given = state.how.get("jail") or state.how.get("settings") or {}
-    found = given.get("id")
+    found = (state.how.get("settings") or {}).get("id")
     return found if isinstance(found, str) else None
 
 

@@ -19,7 +19,6 @@ from generated_vmm.process.removal import identity, is_ready, start_time_of
 from generated_vmm.process.settings import (
     HostPath,
     JailSettings,
-    Settings,
     cgroup_folders,
     jailer_arguments,
     monitor_arguments,
@@ -41,9 +40,9 @@ from generated_vmm.process.workspace import (
 MOUNTS = Path("/proc/self/mounts")
 OWN_CGROUPS = Path("/proc/self/cgroup")
 COPIES = {
-    "--config-file": "/config.json",
-    "--metadata": "/metadata.json",
-    "--seccomp-filter": "/seccomp-filter",
+    "config_file": "/config.json",
+    "metadata": "/metadata.json",
+    "seccomp_filter": "/seccomp-filter",
 }
 
 
@@ -53,18 +52,18 @@ class Jail(Workspace):
     _is_whole = True
     _mode = 0o711  # others may pass through, not read: a user that can read a folder can lock it
 
-    def __init__(
-        self, jailer: HostPath, binary: HostPath, jail: JailSettings, settings: Settings
-    ) -> None:
+    settings: JailSettings
+
+    def __init__(self, jailer: HostPath, binary: HostPath, settings: JailSettings) -> None:
         super().__init__()
         self.settings = settings
-        self.id = jail.id
-        self.uid = jail.uid
-        self._jailer, self._binary, self._jail = os.fspath(jailer), os.fspath(binary), jail
+        self.id = settings.id
+        self.uid = settings.uid
+        self._jailer, self._binary = os.fspath(jailer), os.fspath(binary)
         self._program = os.path.realpath(shutil.which(self._binary) or self._binary)
         self._exec_name = os.path.basename(self._program)  # the jailer follows links
-        self._base = os.path.abspath(jail.chroot_base_dir)
-        self._directory = Path(self._base, self._exec_name, jail.id)
+        self._base = os.path.abspath(settings.chroot_base_dir)
+        self._directory = Path(self._base, self._exec_name, self.id)
         self._root: Descriptor | None = None
         self._own_cgroup: ControlGroup | None = None
         self.root = self._directory / ROOT
@@ -85,9 +84,7 @@ class Jail(Workspace):
 
     def _hold(self, path: str, require_wanted: Callable[[], None]) -> bool:
         self._make_parents(path)
-        exec_folder = os.path.dirname(path)
-        self._own_if_empty(exec_folder)  # the last monitor of this program removes it
-        for folder in (self._base, exec_folder):
+        for folder in (self._base, os.path.dirname(path)):
             require_private(folder, os.stat(folder))
         return super()._hold(path, require_wanted)
 
@@ -117,24 +114,22 @@ class Jail(Workspace):
         for name in (LOG, METRICS):
             make_fifo(name, self._held(self._root).number, self.root)
             self._give_fifo(name)
-        for folder in cgroup_folders(self._jail, self._exec_name, MOUNTS.read_text()):
+        for folder in cgroup_folders(self.settings, self._exec_name, MOUNTS.read_text()):
             retried(partial(self._make_cgroup, folder))
         self._make_own_cgroup()
-        for option, source in self._read_at_start().items():
-            self.copy_in(source, COPIES[option])
+        for option, copy in self._copies().items():
+            self.copy_in(getattr(self.settings, option), copy)
 
     def _give_fifo(self, name: str) -> None:
         fifo = self.outlet(name, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            os.fchown(fifo, self._jail.uid, self._jail.gid)
+            os.fchown(fifo, self.settings.uid, self.settings.gid)
         finally:
             os.close(fifo)
 
     def _make_cgroup(self, folder: str) -> None:
         """Creates a control group for this monitor. Raises `MonitorStartError` if it exists."""
         self._make_parents(folder)
-        if self._jail.parent_cgroup is None:
-            self._own_if_empty(os.path.dirname(folder))
         message = f"the control group {folder} exists: another jail may use it, else remove it"
         if os.path.lexists(folder):
             raise MonitorStartError(message)
@@ -170,29 +165,24 @@ class Jail(Workspace):
                 self._own_cgroup.take_in(child.pid)
         super().own_process(child)
 
-    def _read_at_start(self) -> dict[str, HostPath]:
-        """The files of the host that the monitor reads at its start, by the options for them."""
-        given = self.settings
-        sources = {
-            "--config-file": given.config_file,
-            "--metadata": given.metadata,
-            "--seccomp-filter": given.seccomp_filter,
-        }
-        return {option: source for option, source in sources.items() if source is not None}
+    def _copies(self) -> dict[str, str]:
+        """The copies of files that the monitor reads at its start, by the options for them."""
+        given = vars(self.settings)
+        return {option: copy for option, copy in COPIES.items() if given[option] is not None}
 
     def argv(self) -> list[str]:
         """The command line."""
         exec_file = find_program(self._binary, self.settings.env)
         jailer = find_program(self._jailer, self.settings.env)
         inner = monitor_arguments(self.settings, self._paths())
-        return [jailer, *jailer_arguments(self._jail, exec_file), *inner]
+        return [jailer, *jailer_arguments(self.settings, exec_file), *inner]
 
     def _paths(self) -> dict[str, str | None]:
         return {
-            "--api-sock": self._inner_socket,
-            "--log-path": os.fspath(self.settings.log_path or f"/{LOG}"),
-            "--metrics-path": os.fspath(self.settings.metrics_path or f"/{METRICS}"),
-            **{option: COPIES[option] for option in self._read_at_start()},
+            "api_sock": self._inner_socket,
+            "log_path": os.fspath(self.settings.log_path or f"/{LOG}"),
+            "metrics_path": os.fspath(self.settings.metrics_path or f"/{METRICS}"),
+            **self._copies(),
         }
 
     def outlet(self, name: str, flags: int) -> int:
@@ -215,7 +205,7 @@ class Jail(Workspace):
 
         Its PID file is not read: the jailed user could write to it too.
         """
-        if not self._jail.new_pid_ns or not is_ready(started.pidfd, self.settings.timeout):
+        if not self.settings.new_pid_ns or not is_ready(started.pidfd, self.settings.timeout):
             return started
         session = cast(Session, self.session)
         found = [pid for pid in session.pids() if pid != started.pid]
@@ -246,7 +236,7 @@ class Jail(Workspace):
 
     @property
     def _owner(self) -> tuple[int, int]:
-        return self._jail.uid, self._jail.gid
+        return self.settings.uid, self.settings.gid
 
     def _target(self, source: HostPath, path: HostPath | None) -> str:
         return normal(os.path.basename(os.fspath(source)) if path is None else path)
@@ -267,15 +257,10 @@ class Jail(Workspace):
 
     def how(self) -> dict[str, Any]:
         """The data for `from_how`, with absolute paths."""
-        return {
-            "jailer": self._jailer,
-            "binary": self._program,
-            "jail": {**without_environment(self._jail), "chroot_base_dir": self._base},
-            "settings": without_environment(self.settings),
-        }
+        settings = {**without_environment(self.settings), "chroot_base_dir": self._base}
+        return {"jailer": self._jailer, "binary": self._program, "settings": settings}
 
     @classmethod
     def from_how(cls, how: Mapping[str, Any]) -> Self:
         """The workspace whose `how` this is."""
-        jail, settings = JailSettings(**how["jail"]), Settings(**how["settings"])
-        return cls(how["jailer"], how["binary"], jail, settings)
+        return cls(how["jailer"], how["binary"], JailSettings(**how["settings"]))

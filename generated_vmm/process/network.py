@@ -16,7 +16,6 @@ from abc import abstractmethod
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
-from weakref import WeakSet
 
 from generated_vmm.process._async.waiting import AsyncBlock
 from generated_vmm.process._sync.waiting import Block
@@ -35,6 +34,7 @@ from generated_vmm.process.netlink import (
 )
 from generated_vmm.process.reaper_client import REAPER
 from generated_vmm.process.things import Network
+from generated_vmm.transport.connection import start_over_in_children
 
 LONGEST_NAME = 15  # bytes: IFNAMSIZ without the end
 NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%]+")  # dev_valid_name of the kernel; % makes a number
@@ -105,10 +105,14 @@ class NetworkNamespace(Owned):
         with explained("no network namespace can be created", "CAP_SYS_ADMIN"):
             _switch("unshare", CLONE_NEWNET)  # only for this thread, which ends now
             self._descriptor = Descriptor(os.open("/proc/thread-self/ns/net", os.O_RDONLY))
-        NAMESPACES.add(self)
+        start_over_in_children(self)
 
     def _remove(self) -> None:
         self._descriptor = None
+
+    def start_over(self) -> None:
+        """Only closes the descriptor, in a forked process."""
+        self._remove()
 
     def join(self) -> None:
         """Moves the calling thread into it for the rest of the thread's life. Raises OSError."""
@@ -188,8 +192,7 @@ class Tap(Owned):
             with explained(f"the tap {self.name} cannot be created"), open_route() as route:
                 take_name(route, self.name)
                 if self._namespace is None:  # else the kernel removes it
-                    what = {"name": self.name, "mark": str(mark)}
-                    REAPER.entrust(mark.token, [(Network(what), None)])
+                    REAPER.entrust(mark.token, [(Network(self._what(mark)), None)])
                 self._make_marked(route, mark)
         except BaseException:
             self._remove()
@@ -228,7 +231,7 @@ class Tap(Owned):
             with explained(f"the tap {self.name} cannot be removed"):
                 if namespace is not None:
                     namespace.join()
-                remove({"name": self.name, "mark": str(mark)})
+                remove(self._what(mark))
         REAPER.release(mark.token)
         self._mark = None
 
@@ -245,14 +248,3 @@ def _first_free(address: IPv4Interface | None) -> IPv4Interface | None:
         return None
     free = next(each for each in address.network.hosts() if each != address.ip)
     return IPv4Interface((free, address.network.prefixlen))
-
-
-NAMESPACES: WeakSet[NetworkNamespace] = WeakSet()
-
-
-def _abandon_namespaces() -> None:
-    for namespace in list(NAMESPACES):
-        namespace._remove()
-
-
-os.register_at_fork(after_in_child=_abandon_namespaces)

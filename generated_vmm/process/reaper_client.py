@@ -18,6 +18,7 @@ from generated_vmm.process import reaper
 from generated_vmm.process.child import Child, begin
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.things import Ward
+from generated_vmm.transport.connection import start_over_in_children
 
 PROGRAM = Path(reaper.__file__)
 LONGEST_START = 30.0  # seconds
@@ -103,7 +104,7 @@ class ReaperClient:
             return True
         return False
 
-    def forget(self) -> None:
+    def start_over(self) -> None:
         """Drops the reaper in a forked process: it and its monitors belong to the parent."""
         self._lock = threading.Lock()
         self._wards = {}
@@ -140,4 +141,4 @@ def _start_reaper() -> Reaper:
 
 REAPER = ReaperClient()
 atexit.register(REAPER.close)
-os.register_at_fork(after_in_child=REAPER.forget)
+start_over_in_children(REAPER)

@@ -12,12 +12,17 @@ from dataclasses import dataclass, field
 from typing import Literal, Required, TypeAlias, TypedDict
 
 from generated_vmm.transport import DEFAULT_MAX_BODY_BYTES
+from generated_vmm.transport.connection import fault_of_path
 
 HostPath: TypeAlias = str | os.PathLike[str]
 Level: TypeAlias = Literal["Error", "Warning", "Info", "Debug", "Trace", "Off"]
 
+# Arguments of the monitor under these names.
+MONITOR_OPTIONS = (
+    *("http_api_max_payload_size", "mmds_size_limit", "level", "module"),
+    *("enable_pci", "boot_timer", "no_seccomp", "show_level", "show_log_origin"),
+)
 INSTANCE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
-LONGEST_SOCKET_PATH = 107  # bytes in sockaddr_un, without the end
 
 
 class CommonOptions(TypedDict, total=False):
@@ -108,22 +113,16 @@ def monitor_arguments(settings: Settings, paths: Mapping[str, str | None]) -> li
     `paths` are the paths among the options, as the monitor sees them. Source: the monitor's own
     `--help`, version 1.16.1.
     """
-    valued = {
-        **paths,
-        "--http-api-max-payload-size": settings.http_api_max_payload_size,
-        "--mmds-size-limit": settings.mmds_size_limit,
-        "--level": settings.level,
-        "--module": settings.module,
-    }
-    flags = {
-        "--enable-pci": settings.enable_pci,
-        "--boot-timer": settings.boot_timer,
-        "--no-seccomp": settings.no_seccomp,
-        "--show-level": settings.show_level,
-        "--show-log-origin": settings.show_log_origin,
-    }
-    given = [(name, str(value)) for name, value in valued.items() if value is not None]
-    return [word for pair in given for word in pair] + [name for name, on in flags.items() if on]
+    return words_of({**paths, **{name: getattr(settings, name) for name in MONITOR_OPTIONS}})
+
+
+def words_of(options: Mapping[str, object]) -> list[str]:
+    """The words of a command line for options; those that are None or false are left out."""
+    words = []
+    for name, value in options.items():
+        if value is not None and value is not False:
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return words
 
 
 def without_environment(settings: object) -> dict[str, object]:
@@ -143,12 +142,8 @@ def require_instance_id(instance_id: str) -> None:
 
 def require_short(socket_path: str) -> None:
     """Raises ValueError for a path that no unix socket can have (unix(7))."""
-    size = len(os.fsencode(socket_path))
-    if size > LONGEST_SOCKET_PATH:
-        raise ValueError(
-            f"the socket's path has {size} bytes, at most {LONGEST_SOCKET_PATH} are possible: "
-            f"{socket_path}"
-        )
+    if fault := fault_of_path(socket_path):
+        raise ValueError(f"{fault}: {socket_path}")
 
 
 class JailedOptions(CommonOptions, total=False):
@@ -167,8 +162,8 @@ class JailedOptions(CommonOptions, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JailSettings:
-    """The options of the jailer. Raises ValueError for values that it would refuse."""
+class JailSettings(Settings):
+    """The options of a jailed monitor. Raises ValueError for what the jailer would refuse."""
 
     id: str
     uid: int
@@ -182,7 +177,7 @@ class JailSettings:
     new_pid_ns: bool = False
 
     def __post_init__(self) -> None:
-        require_instance_id(self.id)
+        super().__post_init__()
         if self.cgroup_version not in (1, 2):
             raise ValueError(f"cgroup_version is {self.cgroup_version}; it must be 1 or 2")
         if unknown := set(self.resource_limits) - {"fsize", "no-file"}:
@@ -194,24 +189,30 @@ class JailSettings:
 
 def jailer_arguments(settings: JailSettings, exec_file: str) -> list[str]:
     """The command line of the jailer after its name, up to the monitor's own arguments."""
-    valued: list[tuple[str, object]] = [
-        ("--id", settings.id),
-        ("--exec-file", exec_file),
-        ("--uid", settings.uid),
-        ("--gid", settings.gid),
-        ("--chroot-base-dir", os.path.abspath(settings.chroot_base_dir)),
-    ]
-    if settings.netns is not None:
-        valued.append(("--netns", os.path.abspath(settings.netns)))
-    if settings.cgroups or settings.parent_cgroup is not None:
-        valued.append(("--cgroup-version", settings.cgroup_version))
-    if settings.parent_cgroup is not None:
-        valued.append(("--parent-cgroup", settings.parent_cgroup))
-    valued += [("--cgroup", f"{name}={value}") for name, value in settings.cgroups.items()]
-    limits = settings.resource_limits.items()
-    valued += [("--resource-limit", f"{name}={value}") for name, value in limits]
-    words = [word for name, value in valued for word in (name, str(value))]
-    return [*words, *(["--new-pid-ns"] if settings.new_pid_ns else []), "--"]
+    has_cgroups = settings.cgroups or settings.parent_cgroup is not None
+    words = words_of(
+        {
+            "id": settings.id,
+            "exec_file": exec_file,
+            "uid": settings.uid,
+            "gid": settings.gid,
+            "chroot_base_dir": os.path.abspath(settings.chroot_base_dir),
+            "netns": absolute(settings.netns),
+            "cgroup_version": settings.cgroup_version if has_cgroups else None,
+            "parent_cgroup": settings.parent_cgroup,
+            "new_pid_ns": settings.new_pid_ns,
+        }
+    )
+    for name, value in settings.cgroups.items():
+        words += ["--cgroup", f"{name}={value}"]
+    for limit, most in settings.resource_limits.items():
+        words += ["--resource-limit", f"{limit}={most}"]
+    return [*words, "--"]
+
+
+def absolute(path: HostPath | None) -> str | None:
+    """The absolute path."""
+    return None if path is None else os.path.abspath(path)
 
 
 def cgroup_folders(settings: JailSettings, exec_name: str, mounts: str) -> list[str]:

@@ -13,12 +13,12 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import cast
-from weakref import WeakSet
 
 from generated_vmm.process.broadcast import Broadcast, taken
 from generated_vmm.process.child import Descriptor
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.removal import PAUSE
+from generated_vmm.transport.connection import start_over_in_children
 
 
 class Phase(IntEnum):
@@ -136,13 +136,14 @@ class Supervisor(Broadcast):
         elif self._turn:
             threading.Thread(target=self._live, name="monitor", daemon=True).start()
 
-    def abandon(self) -> None:
+    @abstractmethod
+    def start_over(self) -> None:
         """Drops the run in a forked process: it belongs to the parent."""
 
     def _live(self) -> None:
         if taken(self._turn):
             self._owner = os.getpid()
-            RUNS.add(self)
+            start_over_in_children(self)
             while self._take_turn():
                 pass
 
@@ -178,14 +179,3 @@ class Supervisor(Broadcast):
         self.failure, self.failures = error, self.failures + 1
         self.notify()
         return True
-
-
-RUNS: WeakSet[Supervisor] = WeakSet()
-
-
-def _abandon_runs() -> None:
-    for run in list(RUNS):
-        run.abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_runs)

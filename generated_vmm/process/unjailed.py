@@ -17,6 +17,7 @@ from generated_vmm.process.removal import is_served
 from generated_vmm.process.settings import (
     HostPath,
     Settings,
+    absolute,
     monitor_arguments,
     require_short,
     without_environment,
@@ -24,7 +25,7 @@ from generated_vmm.process.settings import (
 from generated_vmm.process.things import Socket, Thing, Ward
 from generated_vmm.process.workspace import LOG, METRICS, NAMES, SOCKET, Workspace
 
-PATHS = ("socket_path", "config_file", "metadata", "seccomp_filter", "log_path", "metrics_path")
+PATHS = ("config_file", "metadata", "seccomp_filter", "log_path", "metrics_path")
 
 
 class Unjailed(Workspace):
@@ -84,14 +85,12 @@ class Unjailed(Workspace):
         return [found, *first, *named, *monitor_arguments(self.settings, self._paths())]
 
     def _paths(self) -> dict[str, str | None]:
-        given = self.settings
+        given = {name: absolute(getattr(self.settings, name)) for name in PATHS}
         return {
-            "--api-sock": self.socket_path,
-            "--log-path": absolute(given.log_path) or str(self.directory / LOG),
-            "--metrics-path": absolute(given.metrics_path) or str(self.directory / METRICS),
-            "--config-file": absolute(given.config_file),
-            "--metadata": absolute(given.metadata),
-            "--seccomp-filter": absolute(given.seccomp_filter),
+            **given,
+            "api_sock": self.socket_path,
+            "log_path": given["log_path"] or str(self.directory / LOG),
+            "metrics_path": given["metrics_path"] or str(self.directory / METRICS),
         }
 
     def outlet(self, name: str, flags: int) -> int:
@@ -123,15 +122,11 @@ class Unjailed(Workspace):
         """The data for `from_how`, with absolute paths."""
         given = without_environment(self.settings)
         given |= {name: absolute(getattr(self.settings, name)) for name in PATHS}
-        given["directory"], given["cwd"] = str(self.directory), self._outside("")
+        given |= {"socket_path": self._socket_path, "directory": str(self.directory)}
+        given["cwd"] = self._outside("")
         return {"binary": self._binary, "settings": given}
 
     @classmethod
     def from_how(cls, how: Mapping[str, Any]) -> Self:
         """The workspace whose `how` this is."""
         return cls(how["binary"], Settings(**how["settings"]))
-
-
-def absolute(path: HostPath | None) -> str | None:
-    """The absolute path."""
-    return None if path is None else os.path.abspath(path)

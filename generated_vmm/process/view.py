@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import socket
 from abc import abstractmethod
@@ -18,13 +17,12 @@ from generated_vmm.process.folders import hold
 from generated_vmm.process.jail import Jail
 from generated_vmm.process.jail_files import Progress, inside
 from generated_vmm.process.run import Run
-from generated_vmm.process.settings import HostPath, JailedOptions, JailSettings, Settings
+from generated_vmm.process.settings import HostPath, Settings
 from generated_vmm.process.state import read_state
 from generated_vmm.process.unjailed import Unjailed
 from generated_vmm.process.workspace import Workspace
 
 Client = TypeVar("Client")
-OF_THE_JAIL = {field.name for field in dataclasses.fields(JailSettings)}
 
 
 class MonitorView(Generic[Client]):
@@ -164,14 +162,6 @@ class JailView(MonitorView[Client]):
 
     def _linking(self, source: HostPath, path: HostPath | None, *, give: bool) -> Work[str]:
         return Work(lambda _: self._jail.link_in(source, path, give=give), "monitor-link")
-
-
-def jail_of(jailer: HostPath, binary: HostPath, options: JailedOptions) -> Jail:
-    """The jail of a monitor with these options."""
-    given = cast(dict[str, Any], options)
-    ours = {name: value for name, value in given.items() if name in OF_THE_JAIL}
-    rest = {name: value for name, value in given.items() if name not in OF_THE_JAIL}
-    return Jail(jailer, binary, JailSettings(**ours), Settings(**rest))
 
 
 def _ignore(_done: int, _size: int) -> None:

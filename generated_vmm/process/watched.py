@@ -94,7 +94,7 @@ class Watched(Supervisor):
         finally:
             os.close(found)
 
-    def abandon(self) -> None:
+    def start_over(self) -> None:
         """Drops the monitor in a forked process, with the folder's lock."""
         self.workspace.abandon()
 

@@ -14,14 +14,21 @@ from generated_vmm.process._sync.client import MonitorClient
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import finished, until, wait_for
 from generated_vmm.process.errors import MonitorError
+from generated_vmm.process.jail import Jail
 from generated_vmm.process.jail_files import Progress
 from generated_vmm.process.lines import LogLine, Metrics
 from generated_vmm.process.outlets import LOG_LINES, METRICS_LINES, Outlets
 from generated_vmm.process.run import Run
-from generated_vmm.process.settings import HostPath, JailedOptions, MonitorOptions, Settings
+from generated_vmm.process.settings import (
+    HostPath,
+    JailedOptions,
+    JailSettings,
+    MonitorOptions,
+    Settings,
+)
 from generated_vmm.process.supervisor import Goal
 from generated_vmm.process.unjailed import Unjailed
-from generated_vmm.process.view import JailView, MonitorView, jail_of
+from generated_vmm.process.view import JailView, MonitorView
 from generated_vmm.process.workspace import Workspace
 
 
@@ -186,7 +193,7 @@ class JailedMonitor(JailView[VmmClient], Monitor):
         binary: HostPath = "firecracker",
         **options: Unpack[JailedOptions],
     ) -> None:
-        self._set_up(jail_of(jailer, binary, options))
+        self._set_up(Jail(jailer, binary, JailSettings(**options)))
 
     def copy_in(
         self, source: HostPath, path: HostPath | None = None, *, progress: Progress | None = None

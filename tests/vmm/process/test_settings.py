@@ -16,12 +16,12 @@ from generated_vmm.process.settings import (
 )
 
 PATHS: dict[str, str | None] = {
-    "--api-sock": "/api.socket",
-    "--config-file": None,
-    "--metadata": None,
-    "--seccomp-filter": None,
-    "--log-path": "/log",
-    "--metrics-path": "/metrics",
+    "api_sock": "/api.socket",
+    "config_file": None,
+    "metadata": None,
+    "seccomp_filter": None,
+    "log_path": "/log",
+    "metrics_path": "/metrics",
 }
 ALWAYS = ["--api-sock", "/api.socket", "--log-path", "/log", "--metrics-path", "/metrics"]
 
@@ -55,10 +55,10 @@ def test_an_option_becomes_its_argument(options: dict[str, Any], words: list[str
     assert sorted(made[:begin] + made[begin + len(words) :]) == sorted(ALWAYS)
 
 
-@pytest.mark.parametrize("name", ["--config-file", "--metadata", "--seccomp-filter"])
+@pytest.mark.parametrize("name", ["config_file", "metadata", "seccomp_filter"])
 def test_a_file_is_given_as_the_monitor_sees_it(name: str) -> None:
     words = monitor_arguments(Settings(), {**PATHS, name: "/inside"})
-    assert words[words.index(name) + 1] == "/inside"
+    assert words[words.index(f"--{name.replace('_', '-')}") + 1] == "/inside"
 
 
 @pytest.mark.parametrize(
