@@ -1,4 +1,4 @@
-"""Signing keys of the tests' providers."""
+"""Signing keys of the tests' providers, and where sessions are."""
 
 from __future__ import annotations
 
@@ -31,3 +31,10 @@ def keys_made_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keys, "generate_key", next_key)
         yield
+
+
+@pytest.fixture(params=["cookie", "store"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """Where sessions are."""
+    mode: str = request.param
+    return mode

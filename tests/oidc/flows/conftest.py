@@ -8,13 +8,6 @@ from tests.oidc.flows.steps import two_processes
 from tests.oidc.world import World, make_world
 
 
-@pytest.fixture(params=["cookie", "store"])
-def mode(request: pytest.FixtureRequest) -> str:
-    """Where sessions are."""
-    mode: str = request.param
-    return mode
-
-
 @pytest.fixture
 def world(mode: str) -> World:
     """One process, with sessions in cookies or in a store."""

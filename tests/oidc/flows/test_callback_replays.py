@@ -170,6 +170,23 @@ async def test_code_is_not_presented_again_after_a_failure(endpoint: Any) -> Non
     assert world.op.record.calls["token"] == 1
 
 
+async def test_code_that_one_process_used_up_is_not_sent_by_another(mode: str) -> None:
+    """The application refused the login."""
+
+    def refuse(_context: IdentityContext) -> StandardIdentity:
+        raise LookupError("nobody we know")
+
+    here, there = two_processes(mode, resolve_identity=refuse)
+    browser = here.browser()
+    url = await callback_url(browser)
+    again = copy_of(browser, there)
+    with pytest.raises(LookupError):
+        await browser.get(url)
+    answer = await again.get(url)
+    assert answer.json()["code"] == "authorization.transaction_missing"
+    assert here.op.record.calls["token"] == 1
+
+
 async def test_login_that_takes_too_long_is_there_at_the_reload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

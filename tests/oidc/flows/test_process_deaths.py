@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oidc.machine.breakages import killed_after_the_response
+from tests.oidc.machine.breakages import (
+    killed_after_the_response,
+    killed_with_the_token_of_an_api,
+)
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import Fault, Mode
 from tests.oidc.machine.world import MachineWorld, Story, play_story
@@ -115,6 +118,34 @@ def test_lost_reply_of_the_records_is_asked_for_again(mode: Mode, before: tuple[
         world.wait(5)
         assert world.asked("me", old, 1) == 200
         assert world.ledger.tokens_presented == presented + 1
+
+    play_story(mode, story)
+
+
+def test_process_dies_before_it_exchanges_a_token() -> None:
+    """The exchange may be repeated, so others wait no longer than twice `provider_timeout`."""
+
+    def story(world: MachineWorld, alice: Browser) -> None:
+        world.begin("me", alice, 0)  # with tokens for the next half minute
+        began = world.loop.seconds
+        world.fail(0, "take", Fault.PAUSED)
+        world.begin("call mail", alice, 0)
+        world.kill(0)
+        assert world.asked("call mail", alice, 0) == 200
+        assert 19 < world.loop.seconds - began < 22
+
+    play_story(STORE, story)
+
+
+@MODES
+def test_process_dies_with_the_token_of_an_api(mode: Mode) -> None:
+    """The next one goes on with the session, and asks for the API's token again."""
+
+    def story(world: MachineWorld, alice: Browser) -> None:
+        before = world.ledger.tokens_presented
+        killed_with_the_token_of_an_api(world, alice)
+        assert world.asked("call calendar", alice, 0) == 200
+        assert world.ledger.tokens_presented == before + 4
 
     play_story(mode, story)
 

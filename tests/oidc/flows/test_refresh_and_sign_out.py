@@ -145,15 +145,23 @@ class ThreeMethods(SessionStore[Any]):
         self.rows.pop(id, None)
 
 
-async def test_sign_out_while_a_store_sets_a_row_leaves_no_row() -> None:
+@pytest.mark.parametrize(
+    ("elsewhere", "has_records"), [(False, False), (False, True), (True, True)]
+)
+async def test_sign_out_while_a_store_sets_a_row_leaves_no_row(
+    elsewhere: bool, has_records: bool
+) -> None:
     store = ThreeMethods()
-    world = make_world(session_store=store, back_channel_logout_store=None)
-    browser = await world.signed_in()
+    lock = MemoryRefreshLock() if has_records else None
+    shared: dict[str, Any] = {"session_store": store, "refresh_lock": lock}
+    here = make_world(back_channel_logout_store=None, **shared)
+    there = another_process(here, **shared)
+    browser = await here.signed_in()
     gate = store.gate = Gate()
-    world.time.advance(AFTER_EXPIRY)
-    refreshing = begun(copy_of(browser, world).get("/me"))
+    here.time.advance(AFTER_EXPIRY)
+    refreshing = begun(copy_of(browser, here).get("/me"))
     await gate.until_reached()
-    await browser.post("/auth/logout", data=LOCAL)
+    await copy_of(browser, there if elsewhere else here).post("/auth/logout", data=LOCAL)
     gate.opened.set()
     assert (await refreshing).status_code == 401
     assert store.rows == {}

@@ -203,6 +203,24 @@ async def test_sign_out_during_a_check_wins(
         assert await generation(copy_of(browser, world)) is None
 
 
+async def test_new_sid_does_not_escape_the_revocation_of_the_former(mode: str) -> None:
+    """The check confirms the session with another session at the provider."""
+
+    async def revoke(context: PersistContext[Any]) -> None:
+        if context.reason == "refresh":
+            [sid] = {event.sid for event in world.events} - {None}
+            await world.oidc.revoke(sid=sid)
+
+    store = "memory" if mode == "store" else None
+    world = make_world(session_store=store, before_session_persist=revoke)
+    browser = await world.signed_in()
+    copy = copy_of(browser, world)
+    world.op.edits.put("id_token", lambda said: said | {"sid": "another"})
+    assert outcome(await check(browser))[0] == "error"
+    for tab in (browser, copy):
+        assert await user(tab) is None
+
+
 async def test_check_without_a_session_asks_the_provider_nothing(world: World) -> None:
     assert outcome(await check(world.browser())) == ("error", "session.required")
     assert world.op.record.calls["authorization"] == 0

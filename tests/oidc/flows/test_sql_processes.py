@@ -38,32 +38,19 @@ async def processes(mode: str, sql_url: str) -> AsyncIterator[tuple[World, World
             await world.oidc.aclose()
 
 
-async def test_a_session_is_refreshed_once_and_continues_in_each_process(
+async def test_processes_refresh_end_and_revoke_sessions_of_a_database(
     processes: tuple[World, World],
 ) -> None:
-    here, _ = processes
+    here, there = processes
     browser = await here.signed_in()
     tabs = [copy_of(browser, world) for world in processes] * 5
     for number in (1, 2):
         here.time.advance(AFTER_EXPIRY)
-        generations = await asyncio.gather(*map(generation, tabs))
-        assert set(generations) == {number}
+        assert set(await asyncio.gather(*map(generation, tabs))) == {number}
         assert refreshes(here) == number
-
-
-async def test_a_sign_out_ends_every_copy_of_the_cookie(processes: tuple[World, World]) -> None:
-    here, _ = processes
+    await browser.post("/auth/logout", data=LOCAL)
+    assert {await generation(tab) for tab in tabs} == {None}
     browser = await here.signed_in()
-    copies = [copy_of(browser, world) for world in processes]
-    assert [await generation(copy) for copy in copies] == [0, 0]
-    assert (await browser.post("/auth/logout", data=LOCAL)).status_code == 200
-    assert [await generation(copy) for copy in copies] == [None, None]
-
-
-async def test_a_revoked_users_next_login_continues(processes: tuple[World, World]) -> None:
-    here, there = processes
-    first = await here.signed_in()
     await there.oidc.revoke(sub="alice")
-    assert await generation(first) is None
-    second = await there.signed_in()
-    assert await generation(copy_of(second, here)) == 0
+    assert await generation(browser) is None
+    assert await generation(copy_of(await there.signed_in(), here)) == 0

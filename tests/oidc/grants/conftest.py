@@ -35,13 +35,6 @@ def calling(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         tasks.add_task(work)
 
 
-@pytest.fixture(params=["cookie", "store"])
-def mode(request: pytest.FixtureRequest) -> str:
-    """Where sessions are."""
-    mode: str = request.param
-    return mode
-
-
 @pytest.fixture
 def time() -> Time:
     return Time()

@@ -14,16 +14,12 @@ import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc import Code, SessionError, StandardIdentity
-from fastapi_oidc.flows.local_sessions import TokenAnswer
-from fastapi_oidc.flows.revocation import record_id
 from fastapi_oidc.protocol.downstream import GrantKind
-from fastapi_oidc.session.records import Take
 from fastapi_oidc.session.redis import RedisSessionStore
 from fastapi_oidc.session.sql import SQLSessionStore
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LONGEST_HOLD,
     copy_of,
     generation,
     shared_stores,
@@ -217,59 +213,6 @@ async def test_a_revocation_while_a_token_is_exchanged_reaches_another_process()
     with pytest.raises(SessionError):
         await asked
     assert here.op.record.calls["revocation"] == 1
-
-
-async def dead_after_take(world: World, id: str) -> None:
-    """As if a process had died that was to get the token `id`."""
-    records = world.oidc.runtime.party.records
-    take = Take(generation=0, owner="dead", hold=20, answered_hold=20)
-    await records.take(id, take, lifetime=3600)
-
-
-async def test_a_process_that_died_keeps_others_waiting_no_longer_than_its_hold(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    here, there = in_store()
-    await here.signed_in()
-    id = record_id(session_id(here), apis("token_exchange")[0])
-    await dead_after_take(here, id)
-    sleeping = asyncio.sleep
-
-    async def slept(seconds: float) -> None:
-        here.time.advance(max(seconds, 1))
-        await sleeping(0)
-
-    monkeypatch.setattr("fastapi_oidc.session.record_hold.asyncio.sleep", slept)
-    began = here.time.now
-    token = await (await there.oidc.grant(session_id(here), resource=CALENDAR)).access_token()
-    assert token.value
-    assert here.time.now - began <= 21
-
-
-async def test_a_process_that_died_with_the_response_loses_no_refresh_token() -> None:
-    """Its refresh was for an API; the next process goes on with the session, and asks again."""
-    here, there = in_store("refresh_token")
-    browser, party = await here.signed_in(), here.oidc.runtime.party
-    stored = (await party.backend.lookup_by_id(session_id(here))).stored  # type: ignore[union-attr]
-    hold = party.hold(stored.session.id, 0, stored.session.expires_at)
-    await hold.take()
-    api = apis("refresh_token")[0]
-    refresh_token = stored.session.tokens.refresh_token or ""
-    response = await party.provider.refresh(refresh_token, target=api.parameters())
-    answer = TokenAnswer(0, response, int(here.time.now), api=api.key(api.grant))
-    await hold.answered(answer.encode())
-    here.time.advance(LONGEST_HOLD)
-    grant = await there.oidc.grant(session_id(here), resource=CALENDAR)
-    token = await grant.access_token()
-    credentials = here.op._state.credentials
-    found = credentials.access_token(token.value)
-    assert found is not None
-    assert found.access.audience == CALENDAR
-    assert await generation(copy_of(browser, there)) == 2
-    own = await (await there.oidc.grant(session_id(here))).access_token()
-    assert own.value == stored.session.tokens.access_token, "that of the API is for the API alone"
-    here.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 3
 
 
 async def test_a_browser_and_an_api_refresh_one_after_the_other() -> None:

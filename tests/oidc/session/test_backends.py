@@ -116,49 +116,9 @@ async def test_a_cookie_names_its_session_without_the_store(backend: SessionBack
     assert hint.previous == backend.previous(stored)
 
 
-async def test_a_session_is_found_as_it_was_last_used(backend: SessionBackend[User]) -> None:
-    if not backend.records_last_use or isinstance(backend, CookieBackend):
-        return  # the cookie of the response has it
-    stored = backend.place(a_session())
-    await backend.save(stored)
-    await backend.touch(stored, NOW + 60)
-    await backend.touch(stored, NOW + 30)
-    assert await backend.replace(refreshed(stored))
-    lookup = await backend.reread(stored)
-    assert lookup is not None
-    session = lookup.stored.session
-    assert (session.generation, session.last_seen_at) == (1, NOW + 60)
-
-
 def refreshed(stored: StoredSession[User], generation: int = 1) -> StoredSession[User]:
     session = stored.session.model_copy(update={"generation": generation})
     return StoredSession(session, stored.reference)
-
-
-@pytest.mark.parametrize("store", [DictionaryStore(), MemorySessionStore[User](clock=CLOCK)])
-async def test_a_row_never_goes_back_a_generation(store: SessionStore[User]) -> None:
-    backend = in_store(store)
-    stored = backend.place(a_session())
-    assert not await backend.replace(refreshed(stored))
-    await backend.save(stored)
-    assert await backend.replace(refreshed(stored, 2))
-    assert not await backend.replace(refreshed(stored, 1))
-    assert not await backend.replace(refreshed(stored, 2))
-    assert await backend.reread(stored) == Lookup(refreshed(stored, 2))
-
-
-async def test_no_two_lookups_share_what_can_be_changed() -> None:
-    backend = in_store(DictionaryStore())
-    stored = backend.place(a_session())
-    await backend.save(stored)
-    first, second = [await backend.reread(stored) for _ in range(2)]
-    assert first is not None
-    assert second is not None
-    amr = first.stored.session.claims["amr"]
-    assert isinstance(amr, list)
-    amr.append("otp")
-    assert second.stored.session.claims["amr"] == ["pwd"]
-    assert second.stored.session.identity is not first.stored.session.identity
 
 
 async def test_a_reference_is_current_until_the_sid_changes() -> None:

@@ -297,6 +297,14 @@ async def test_the_same_owner_may_take_the_record_again(timed: TimedRecords) -> 
     assert await timed.do(take("a")) == RefreshRecord(1, Phase.ANSWERED, "a", data=b"response")
 
 
+async def test_the_longer_of_two_holds_counts(timed: TimedRecords) -> None:
+    """Of processes whose `provider_timeout` differs while a new one is rolled out."""
+    await timed.do(replace(take("a"), hold=2 * HOLD))
+    for seconds in (0.0, LONGER_THAN_A_HOLD):
+        await timed.do(seconds)
+        assert await timed.do(take("b")) == RefreshRecord(1, Phase.SENT, "a")
+
+
 owners, generations = st.sampled_from("abc"), st.integers(0, 2)
 steps = st.one_of(
     st.builds(take, owners, generations),
