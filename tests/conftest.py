@@ -19,8 +19,11 @@ settings.register_profile(
 )
 settings.load_profile("repository")
 
+gc.disable()  # until all tests are collected, which makes objects and no garbage
+
 
 def pytest_collection_finish() -> None:
+    gc.enable()
     gc.collect()
     gc.freeze()  # collections need not look at the modules
 

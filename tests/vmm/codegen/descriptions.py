@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from codegen.document import read_yaml
-from codegen.pipeline import Project
+from codegen.document import Document, read_yaml
+from codegen.pipeline import Project, described
 
 ROOT = Path(__file__).parents[3]
 PROJECT = Project(ROOT)
@@ -25,6 +25,12 @@ REFERENCE = Path(__file__).with_name("reference.yaml")
 def reference() -> dict[str, Any]:
     """The description that tests are written against, OpenAPI 3.0."""
     return _read(REFERENCE)
+
+
+@functools.cache
+def described_reference() -> Document:
+    """The reference with the overlay's texts; nobody changes it."""
+    return described(PROJECT, REFERENCE)
 
 
 def committed() -> dict[str, Any]:

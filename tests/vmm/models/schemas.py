@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -14,6 +13,9 @@ from codegen.document import Document, answer_of, body_of, operations_of, refere
 from generated_vmm._generated import models
 from generated_vmm.model import ApiDocument, ApiModel
 from tests.vmm.described import DOCUMENT, SCHEMAS
+
+if TYPE_CHECKING:
+    import jsonschema
 
 # Bounded in number, not in time: a busy machine is no fault of a model.
 FEW = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -82,6 +84,8 @@ def validator(name: str) -> jsonschema.Draft4Validator:
     Two rules of this API are added: a member that is not required may be null, which is the same
     as absent, and an object has no members but those described.
     """
+    import jsonschema  # takes seconds, also where no test of models runs
+
     definitions = {found: _json_schema(schema) for found, schema in SCHEMAS.items()}
     return jsonschema.Draft4Validator({"$ref": f"#/definitions/{name}", "definitions": definitions})
 
