@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+# Hundreds of programs start in a run of the tests: none compiles what another one has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 PYTHONS ?= 3.11 3.12 3.13 3.14
