@@ -98,13 +98,6 @@ async def test_response_after_a_refused_refresh_sets_no_cookie(late: Late) -> No
     assert await user(late.tab) is None
 
 
-async def test_session_of_a_response_that_is_lost_is_refreshed_no_second_time(late: Late) -> None:
-    late.request.cancel()
-    await asyncio.wait([late.request])
-    late.world.time.advance(200)
-    assert await generation(late.tab) == 1
-
-
 async def test_response_of_an_expired_session_leaves_a_new_login_alone(
     worlds: tuple[World, World, Gate],
 ) -> None:

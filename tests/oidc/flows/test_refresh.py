@@ -37,13 +37,6 @@ async def test_session_is_refreshed_shortly_before_its_access_token_expires(worl
     assert world.event_names()[-1] == "session.refreshed"
 
 
-async def test_every_refresh_presents_the_newest_refresh_token(world: World) -> None:
-    browser = await world.signed_in()
-    for expected in (1, 2, 3):
-        world.time.advance(AFTER_EXPIRY)
-        assert await generation(browser) == expected
-
-
 async def test_token_without_expires_in_lives_for_the_default_lifetime() -> None:
     world = make_world(settings={"default_access_token_lifetime": 600})
     world.op.edits.put("token_response", lambda said: said | {"expires_in": None})
@@ -82,18 +75,6 @@ async def test_refresh_does_not_move_the_end_of_the_session() -> None:
     assert world.events[-1].code == "session.expired"
 
 
-async def test_all_requests_share_one_refresh(world: World) -> None:
-    browser, held = await world.signed_in(), Held()
-    world.op.faults.put("token", held)
-    world.time.advance(AFTER_EXPIRY)
-    requests = [begun(browser.get("/me")) for _ in range(50)]
-    await held.gate.until_reached()
-    held.gate.opened.set()
-    answers = await asyncio.gather(*requests)
-    assert {answer.json()["generation"] for answer in answers} == {1}
-    assert refreshes(world) == 1
-
-
 async def test_old_cookie_gets_the_newest_session(world: World) -> None:
     browser = await world.signed_in()
     old = copy_of(browser, world)
@@ -101,19 +82,6 @@ async def test_old_cookie_gets_the_newest_session(world: World) -> None:
     assert await generation(browser) == 1
     world.time.advance(30)
     assert [await generation(old) for _ in range(2)] == [1, 1]
-    assert refreshes(world) == 1
-
-
-async def test_refresh_goes_on_when_its_request_is_cancelled(world: World) -> None:
-    browser, held = await world.signed_in(), Held(first=True)
-    world.op.faults.put("token", held)
-    world.time.advance(AFTER_EXPIRY)
-    request = begun(browser.get("/me"))
-    await held.gate.until_reached()
-    request.cancel()
-    await asyncio.wait([request])
-    held.gate.opened.set()
-    assert await generation(browser) == 1
     assert refreshes(world) == 1
 
 

@@ -189,21 +189,6 @@ async def test_row_deleted_by_the_application_is_not_stored_again() -> None:
     assert [await store.get(id) for id in ids] == [None]
 
 
-async def test_sign_out_in_a_process_that_shares_records_alone_wins() -> None:
-    lock = MemoryRefreshLock()
-    here = make_world(refresh_lock=lock, back_channel_logout_store=None)
-    there = another_process(here, refresh_lock=lock)
-    browser, held = await here.signed_in(), Held()
-    here.op.faults.put("userinfo", held)
-    here.time.advance(AFTER_EXPIRY)
-    refreshing = begun(copy_of(browser, here).get("/me"))
-    await held.gate.until_reached()
-    await copy_of(browser, there).post("/auth/logout", data=LOCAL)
-    held.gate.opened.set()
-    answer = await refreshing
-    assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
-
-
 async def test_clear_session_during_a_refresh_wins(mode: str) -> None:
     gate = Gate()
 

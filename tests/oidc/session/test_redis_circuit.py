@@ -14,7 +14,6 @@ from fastapi_oidc.session.redis.circuit import (
 )
 
 USUAL, SHORT = 5.0, 0.2
-CONNECTIONS = "fastapi_oidc.session.redis.connections"
 
 
 class Seconds:

@@ -28,21 +28,29 @@ async def gone(tmp_path: Path) -> AsyncIterator[Redis]:
     await client.aclose()
 
 
-async def test_the_session_store_is_unavailable(gone: Redis) -> None:
-    store = bound(RedisSessionStore(gone, User))
-    for call in (
-        store.get("id"),
-        store.find("id", ()),
-        store.set("id", a_session()),
-        store.replace("id", a_session()),
-        store.touch("id", NOW),
-        store.delete("id"),
-        store.sessions_of("https://op.example.com", "app", "alice"),
+async def test_every_call_of_a_redis_that_is_gone_says_so(gone: Redis) -> None:
+    store, revocations = bound(RedisSessionStore(gone, User)), RedisRevocationStore(gone)
+    records = SealedRecords(RedisRefreshLock(gone), KeyRing([SECRET]).sealer("record"))
+    take = Take(generation=0, owner="me", hold=70, answered_hold=20)
+    of_store, of_revocations = Code.SESSION_STORE_UNAVAILABLE, Code.SESSION_REVOCATION_UNAVAILABLE
+    of_records = Code.SESSION_LOCK_UNAVAILABLE
+    for code, call in (
+        (of_store, store.get("id")),
+        (of_store, store.find("id", ())),
+        (of_store, store.set("id", a_session())),
+        (of_store, store.replace("id", a_session())),
+        (of_store, store.touch("id", NOW)),
+        (of_store, store.delete("id")),
+        (of_store, store.sessions_of("https://op.example.com", "app", "alice")),
+        (of_revocations, revocations.revoke(a_record())),
+        (of_revocations, revocations.ended_by(a_session())),
+        (of_records, records.take("id", take, lifetime=60)),
+        (of_records, records.advance("id", Advance(phase=Phase.ENDED), lifetime=60)),
+        (of_records, records.look("id")),
     ):
         with pytest.raises(SessionError) as caught:
             await call
-        assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
-        assert caught.value.status == 503
+        assert (caught.value.code, caught.value.status) == (code, 503)
 
 
 REFUSING = [
@@ -65,27 +73,6 @@ async def test_the_error_names_what_redis_refuses_and_costs_no_wait(
                 await store.set("id", a_session())
             assert caught.value.status == 503
         await asyncio.gather(store.aclose(), operator.aclose())
-
-
-async def test_the_revocation_store_is_unavailable(gone: Redis) -> None:
-    store = RedisRevocationStore(gone)
-    for call in (store.revoke(a_record()), store.ended_by(a_session())):
-        with pytest.raises(SessionError) as caught:
-            await call
-        assert caught.value.code is Code.SESSION_REVOCATION_UNAVAILABLE
-
-
-async def test_the_refresh_records_are_unavailable(gone: Redis) -> None:
-    records = SealedRecords(RedisRefreshLock(gone), KeyRing([SECRET]).sealer("record"))
-    take = Take(generation=0, owner="me", hold=70, answered_hold=20)
-    for call in (
-        records.take("id", take, lifetime=60),
-        records.advance("id", Advance(phase=Phase.ENDED), lifetime=60),
-        records.look("id"),
-    ):
-        with pytest.raises(SessionError) as caught:
-            await call
-        assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
 
 
 async def test_the_patience_given_with_a_url_is_kept(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import SECRET, User, a_session, bound
 from tests.oidc.session.test_redis_circuit import Seconds
 
-USUAL, SHORT = 5.0, 0.2
+USUAL = 5.0
 CONNECTIONS = "fastapi_oidc.session.redis.connections"
 
 
