@@ -32,6 +32,7 @@ CANCELLED, RIVAL = "the task is cancelled", "the same is started"
 SWAPPED, FORKED, ANOTHER_VSOCK = (
     *("the monitor swaps files", "the monitor forks", "another vsock is made"),
 )
+UNJAILED_FILES = ("vm/api.socket", "vm/console.in", "vm/console.out", "v.sock")
 PATIENCE = 5.0  # seconds for a monitor to do something
 VSOCK = json.dumps({"guest_cid": 3, "uds_path": "/another.sock"}).encode()
 
@@ -82,8 +83,11 @@ def fail_with(error: int) -> Event:
 
 
 def swap_files(stage: Stage, *_: object) -> None:
-    """Links to a file and a folder of the host take the place of all that the user may replace."""
-    sockets = [*stage.folder.glob("vm/*"), stage.folder / "v.sock"]
+    """Links to a file and a folder of the host take the place of all that the user may replace.
+
+    Not of the log and the metrics without a jail: the monitor itself would write to the file.
+    """
+    sockets = [stage.folder / name for name in UNJAILED_FILES]
     jailed = [path for root in roots(stage.folder) for path in root.glob("*")]
     for path in (*sockets, *jailed):
         with contextlib.suppress(OSError):
