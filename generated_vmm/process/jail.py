@@ -130,33 +130,21 @@ class Jail(Workspace):
     def _make_cgroup(self, folder: str) -> None:
         """Creates a control group for this monitor. Raises `MonitorStartError` if it exists."""
         self._make_parents(folder)
-        message = f"the control group {folder} exists: another jail may use it, else remove it"
-        if os.path.lexists(folder):
-            raise MonitorStartError(message)
-        self.own(ControlGroup(folder))
-        try:
-            os.mkdir(folder, 0o755)
-        except FileExistsError:  # another process has just created it
-            self.drop_last()
-            raise MonitorStartError(message) from None
-        except OSError:
-            self.drop_last()
-            raise
-        self.replace_last(ControlGroup(folder, identity(folder)))
+        made = self.make_group(folder)
+        if isinstance(made, FileExistsError):
+            raise MonitorStartError(
+                f"the control group {folder} exists: another jail may use it, else remove it"
+            )
+        if isinstance(made, OSError):
+            raise made
 
     def _make_own_cgroup(self) -> None:
         """Creates one below this process's, if the host allows that: no process can leave it."""
         parent = own_cgroup(MOUNTS.read_text(), OWN_CGROUPS.read_text())
         if parent is not None:
-            folder = f"{parent}/generated-vmm-{secrets.token_hex(8)}"
-            self.own(ControlGroup(folder))
-            try:
-                os.mkdir(folder, 0o755)
-            except OSError:  # for instance, cgroupfs is read-only
-                self.drop_last()
-                return
-            self._own_cgroup = ControlGroup(folder, identity(folder))
-            self.replace_last(self._own_cgroup)
+            made = self.make_group(f"{parent}/generated-vmm-{secrets.token_hex(8)}")
+            if isinstance(made, ControlGroup):  # else, for instance, cgroupfs is read-only
+                self._own_cgroup = made
 
     def own_process(self, child: Child) -> None:
         """Adds a process, its session and its control group to the ward."""

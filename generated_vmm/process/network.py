@@ -12,14 +12,12 @@ import os
 import re
 import secrets
 import struct
-from abc import abstractmethod
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from generated_vmm.process._async.waiting import AsyncBlock
 from generated_vmm.process._sync.waiting import Block
-from generated_vmm.process.broadcast import Work
 from generated_vmm.process.child import Descriptor
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.netlink import (
@@ -52,32 +50,7 @@ class InterfaceFields(TypedDict):
     guest_mac: NotRequired[str]
 
 
-class Owned(AsyncBlock, Block):
-    """A resource that a thread creates at the start of a block and removes at its end."""
-
-    @property
-    @abstractmethod
-    def _is_there(self) -> bool:
-        """Whether it was created and not removed."""
-
-    @abstractmethod
-    def _make(self) -> None:
-        """Creates it, or leaves nothing behind."""
-
-    @abstractmethod
-    def _remove(self) -> None:
-        """Removes it if it exists. Two calls at the same time are safe."""
-
-    def _making(self) -> Work[None]:
-        if self._is_there:
-            raise MonitorError("the network is in use already")
-        return Work(lambda _: self._make(), "monitor-network")
-
-    def _removing(self) -> Work[None]:
-        return Work(lambda _: self._remove(), "monitor-network")
-
-
-class NetworkNamespace(Owned):
+class NetworkNamespace(AsyncBlock, Block):
     """A network namespace without a name, for the `netns` of a `JailedMonitor`.
 
     This process holds it by a descriptor: the kernel removes it, with the taps in it, when the
@@ -119,7 +92,7 @@ class NetworkNamespace(Owned):
         _switch("setns", self._held.number, CLONE_NEWNET)
 
 
-class Tap(Owned):
+class Tap(AsyncBlock, Block):
     """A tap device of the host, for the network interface of one guest.
 
         with Tap(address="172.16.0.1/30", nat=True) as tap, Monitor() as monitor:

@@ -29,9 +29,11 @@ from generated_vmm.process.folders import (
     require_trusted_path,
     retried,
 )
+from generated_vmm.process.removal import identity
 from generated_vmm.process.settings import Settings
 from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
 from generated_vmm.process.things import (
+    ControlGroup,
     EmptyFolder,
     Folder,
     Session,
@@ -187,15 +189,21 @@ class Workspace(ABC):
         self.ward.append((thing, descriptor))
         self._write_down()
 
-    def replace_last(self, thing: Thing) -> None:
-        """Replaces the last thing of the ward by a more exact description."""
-        self.ward[-1] = (thing, self.ward[-1][1])
+    def make_group(self, folder: str) -> ControlGroup | OSError:
+        """Creates a control group that ends with the monitor, or returns why there can be none."""
+        if os.path.lexists(folder):
+            return FileExistsError(folder)
+        self.own(ControlGroup(folder))
+        try:
+            os.mkdir(folder, 0o755)
+        except OSError as error:  # for instance, another process has just created it
+            self.ward.pop()
+            self._write_down()
+            return error
+        made = ControlGroup(folder, identity(folder))
+        self.ward[-1] = (made, None)
         self._write_down()
-
-    def drop_last(self) -> None:
-        """Removes the last thing from the ward: it was not created."""
-        self.ward.pop()
-        self._write_down()
+        return made
 
     def own_process(self, child: Child) -> None:
         """Adds a process and its session to the ward."""

@@ -12,6 +12,7 @@ from generated_vmm.process.errors import MonitorError
 from generated_vmm.transport.calls import deadline_after
 
 Result = TypeVar("Result")
+THREAD = "monitor-network"
 
 
 async def wait_for(
@@ -52,18 +53,24 @@ async def finished(work: Work[Result]) -> Result:
 class AsyncBlock(ABC):
     """A resource that a thread creates at the start of a block and removes at its end."""
 
+    @property
     @abstractmethod
-    def _making(self) -> Work[None]:
+    def _is_there(self) -> bool:
+        """Whether it was created and not removed."""
+
+    @abstractmethod
+    def _make(self) -> None:
         """Creates it, or leaves nothing behind."""
 
     @abstractmethod
-    def _removing(self) -> Work[None]:
+    def _remove(self) -> None:
         """Removes it if it exists. Two calls at the same time are safe."""
 
     async def __aenter__(self) -> Self:
-        work = self._making()
+        if self._is_there:
+            raise MonitorError("the network is in use already")
         try:
-            await finished(work)
+            await finished(Work(lambda _: self._make(), THREAD))
         except BaseException:
             await self.__aexit__()
             raise
@@ -71,15 +78,16 @@ class AsyncBlock(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            await _surely_finished(self._removing())
+            await _surely_finished(self._remove)
         except MonitorError:
             raise
         except BaseException:  # an interruption
-            await _surely_finished(self._removing())
+            await _surely_finished(self._remove)
             raise
 
 
-async def _surely_finished(work: Work[None]) -> None:
+async def _surely_finished(call: Callable[[], None]) -> None:
+    work = Work(lambda _: call(), THREAD)
     work.start()
     await until(work, work.is_done)
     work.result()

@@ -13,6 +13,7 @@ from generated_vmm.process.errors import MonitorError
 from generated_vmm.transport.calls import deadline_after
 
 Result = TypeVar("Result")
+THREAD = "monitor-network"
 
 
 def wait_for(
@@ -53,18 +54,24 @@ def finished(work: Work[Result]) -> Result:
 class Block(ABC):
     """A resource that a thread creates at the start of a block and removes at its end."""
 
+    @property
     @abstractmethod
-    def _making(self) -> Work[None]:
+    def _is_there(self) -> bool:
+        """Whether it was created and not removed."""
+
+    @abstractmethod
+    def _make(self) -> None:
         """Creates it, or leaves nothing behind."""
 
     @abstractmethod
-    def _removing(self) -> Work[None]:
+    def _remove(self) -> None:
         """Removes it if it exists. Two calls at the same time are safe."""
 
     def __enter__(self) -> Self:
-        work = self._making()
+        if self._is_there:
+            raise MonitorError("the network is in use already")
         try:
-            finished(work)
+            finished(Work(lambda _: self._make(), THREAD))
         except BaseException:
             self.__exit__()
             raise
@@ -72,15 +79,16 @@ class Block(ABC):
 
     def __exit__(self, *_: object) -> None:
         try:
-            _surely_finished(self._removing())
+            _surely_finished(self._remove)
         except MonitorError:
             raise
         except BaseException:  # an interruption
-            _surely_finished(self._removing())
+            _surely_finished(self._remove)
             raise
 
 
-def _surely_finished(work: Work[None]) -> None:
+def _surely_finished(call: Callable[[], None]) -> None:
+    work = Work(lambda _: call(), THREAD)
     work.start()
     until(work, work.is_done)
     work.result()
