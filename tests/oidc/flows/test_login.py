@@ -153,13 +153,9 @@ async def test_pending_login_lasts_ten_minutes() -> None:
     [
         ("state", [], Code.AUTHORIZATION_STATE_MISSING),
         ("state", ["x" * 43], Code.AUTHORIZATION_TRANSACTION_MISSING),
-        ("state", ["x", "y"], Code.AUTHORIZATION_PARAMETER_REPEATED),
-        ("code", ["x", "y"], Code.AUTHORIZATION_PARAMETER_REPEATED),
-        ("code", [], Code.AUTHORIZATION_CODE_MISSING),
         ("code", ["another"], Code.TOKEN_INVALID_GRANT),
         ("iss", ["https://evil.test"], Code.AUTHORIZATION_ISSUER_MISMATCH),
         ("iss", [], Code.AUTHORIZATION_ISSUER_MISSING),
-        ("error", ["access_denied"], Code.AUTHORIZATION_MALFORMED),
     ],
 )
 async def test_response_with_a_wrong_parameter_is_refused(
@@ -199,12 +195,8 @@ async def test_another_browser_cannot_complete_a_login() -> None:
 @pytest.mark.parametrize(
     ("message", "members", "code"),
     [
-        ("id_token", {"iss": "https://op.test/"}, Code.ID_TOKEN_ISSUER),
         ("id_token", {"aud": "another"}, Code.ID_TOKEN_AUDIENCE),
         ("id_token", {"nonce": "another"}, Code.ID_TOKEN_NONCE),
-        ("id_token", {"exp": 1}, Code.ID_TOKEN_EXPIRED),
-        ("id_token", {"iat": None}, Code.ID_TOKEN_ISSUED_AT),
-        ("id_token", {"sub": ""}, Code.ID_TOKEN_SUBJECT),
         ("id_token", {"at_hash": "x"}, Code.ID_TOKEN_ACCESS_TOKEN_HASH),
         ("id_token", {"auth_time": 1}, Code.ID_TOKEN_AUTH_TIME),
         ("userinfo", {"sub": "bob"}, Code.USERINFO_SUBJECT),

@@ -156,8 +156,8 @@ async def test_limited_number_of_refreshes_runs_at_a_time(world: World) -> None:
 async def test_request_waits_for_the_start_of_its_refresh_for_a_limited_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(refresh, "CONCURRENT_REFRESHES", 1)
     world = make_world(settings={"provider_timeout": 0.5, "callback_timeout": 0.5})
-    monkeypatch.setattr(world.oidc.runtime.coordinator._limit, "limit", 1)
     first, second = await world.signed_in(), await world.signed_in("bob")
     monkeypatch.setattr(refresh, "START_SECONDS", 0.1)
     held = Held()

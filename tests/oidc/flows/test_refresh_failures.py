@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import Code, PersistContext
+from fastapi_oidc import Clock, Code, MemoryRevocationStore, PersistContext
 from fastapi_oidc.flows import local_sessions
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
 from fastapi_oidc.testing.faults import Fault
@@ -23,7 +23,7 @@ from tests.oidc.flows.steps import (
     refreshes,
 )
 from tests.oidc.interleaving import another_process
-from tests.oidc.world import World, make_world
+from tests.oidc.world import Time, World, make_world
 
 
 async def test_invalid_grant_ends_the_session(world: World) -> None:
@@ -41,8 +41,9 @@ async def test_invalid_grant_ends_the_session(world: World) -> None:
 
 async def test_refused_session_is_over_for_copies_of_its_cookie_elsewhere() -> None:
     """Processes that share revocations alone."""
-    world = make_world()
-    revocations = world.oidc.runtime.party.backend._revocations
+    time = Time()
+    revocations = MemoryRevocationStore(clock=Clock(read=time))
+    world = make_world(time=time, back_channel_logout_store=revocations)
     other = another_process(world, back_channel_logout_store=revocations)
     browser = await world.signed_in()
     copy = copy_of(browser, other)

@@ -28,7 +28,7 @@ from tests.oidc.flows.steps import (
     copy_of,
     generation,
     refreshes,
-    two_processes,
+    shared_stores,
     with_connection,
 )
 from tests.oidc.interleaving import Held, another_process, begun
@@ -81,11 +81,10 @@ async def test_processes_refresh_a_session_once_when_one_is_refused(
 async def test_invalid_grant_ends_the_session_in_every_process_with_one_token_call(
     mode: str,
 ) -> None:
-    here, there = two_processes(mode, mount=with_connection)
-    shared: dict[str, Any] = {
-        "refresh_lock": here.oidc.runtime.party.records._records,
-        "session_store": getattr(here.oidc.runtime.party.backend, "_store", None),
-    }
+    time = Time()
+    shared = shared_stores(mode, time)
+    here = make_world(time=time, **shared)
+    there = another_process(here, mount=with_connection, **shared)
     worlds = [here, there, *(another_process(here, **shared) for _ in range(2))]
     browser = await here.signed_in()
     connection = await connected(there, copy_of(browser, there))

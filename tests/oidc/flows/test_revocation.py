@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fastapi import Request
 
 from fastapi_oidc import (
     Clock,
@@ -47,19 +46,6 @@ async def test_next_login_ends_copies_of_the_cookie(processes: tuple[World, Worl
     await sign_in(browser, LOGIN_URL, user="alice")
     assert await generation(copy) is None
     assert await generation(browser) == 0
-
-
-async def test_clear_session_ends_copies_of_the_cookie(processes: tuple[World, World]) -> None:
-    here, there = processes
-
-    @here.app.post("/forget-me")
-    async def forget_me(request: Request) -> None:
-        here.oidc.clear_session(request)
-
-    browser = await here.signed_in()
-    copy = copy_of(browser, there)
-    await browser.post("/forget-me")
-    assert await generation(copy) is None
 
 
 async def test_revoke_by_sub_ends_the_sessions_of_that_user(

@@ -11,6 +11,8 @@ import pytest
 from fastapi import FastAPI
 
 from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.flows import refresh
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     callback_url,
@@ -70,11 +72,11 @@ async def test_shutdown_waits_for_a_code_that_was_sent(world: World) -> None:
 
 @pytest.mark.parametrize("is_over", [False, True], ids=["in time", "too late"])
 async def test_refresh_that_has_not_begun_is_not_sent(
-    world: World, is_over: bool, monkeypatch: pytest.MonkeyPatch
+    mode: str, is_over: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long it waits for its turn, and also when the shutdown is over by then."""
-    coordinator = world.oidc.runtime.coordinator
-    monkeypatch.setattr(coordinator._limit, "limit", 1)
+    monkeypatch.setattr(refresh, "CONCURRENT_REFRESHES", 1)
+    world = make_world(session_store="memory" if mode == "store" else None)
     first, second = await world.signed_in(), await world.signed_in("bob")
     held = Held(first=True)
     world.op.faults.put("token", held)
@@ -84,11 +86,11 @@ async def test_refresh_that_has_not_begun_is_not_sent(
     await others_have_run(500)
     if is_over:
 
-        async def no_time(_seconds: float) -> None:
+        async def no_time(_tasks: object, _seconds: float) -> None:
             """As when the time for it is over."""
 
-        monkeypatch.setattr(coordinator._tasks, "wait", no_time)
-    closing = asyncio.create_task(coordinator.aclose())
+        monkeypatch.setattr(SingleFlight, "wait", no_time)
+    closing = asyncio.create_task(world.oidc.aclose())
     await others_have_run()
     assert closing.done() is is_over
     held.gate.opened.set()

@@ -94,21 +94,6 @@ async def test_an_ended_session_is_over_for_every_copy_of_its_cookie(
     assert not await backend.replace(refreshed(stored))
 
 
-async def test_a_revocation_ends_the_sessions_before_it_and_no_later_login(
-    backend: SessionBackend[User],
-) -> None:
-    before = backend.place(a_session())
-    await backend.save(before)
-    await backend.revoke(a_record(sid=None, sub="alice", made_by="application"))
-    stamps = await backend.stamps(a_session(id="session-2"))
-    later = backend.place(
-        a_session(id="session-2").model_copy(update={"prior_revocations": stamps})
-    )
-    await backend.save(later)
-    lookups = [await backend.reread(stored) for stored in (before, later)]
-    assert [lookup and lookup.ended for lookup in lookups] == ["revoked", None]
-
-
 async def test_a_cookie_names_its_session_without_the_store(backend: SessionBackend[User]) -> None:
     stored = backend.place(a_session())
     hint = backend.hint(cookies_of(backend, stored), *USER[:2])
