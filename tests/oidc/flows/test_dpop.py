@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from fastapi_oidc import OIDC, OIDCSession, PersistContext, require_auth
 from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, REFUSALS_BEFORE_END
-from fastapi_oidc.protocol.dpop import accept_proof
 from fastapi_oidc.session import record_hold
 from fastapi_oidc.testing import TokensIssued, UserInfoServed
 from fastapi_oidc.testing.faults import Answer
@@ -34,7 +33,7 @@ from tests.oidc.flows.steps import (
     shared_stores,
 )
 from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
-from tests.oidc.interleaving import Gate, Held, another_process, begun
+from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
 from tests.oidc.testing.bare_client import jwt_parts
 from tests.oidc.world import Time, World, make_world
 
@@ -46,7 +45,6 @@ BOUND: dict[str, Any] = {
         "dpop_bound_access_tokens": True,
     },
 }
-API = "https://api.test/machines"
 STEP_UP = "/auth/login?max_age=60&return_to=/"
 
 
@@ -101,34 +99,17 @@ async def test_userinfo_has_a_proof_for_the_access_token(world: World) -> None:
     assert len(world.op.record.of(UserInfoServed)) == 2
 
 
-async def test_a_refresh_proves_the_same_key(world: World) -> None:
-    browser = await world.signed_in()
-    before = await session_of(browser, world)
+async def test_every_process_proves_the_same_key(processes: tuple[World, World]) -> None:
+    here, there = processes
+    browser = await here.signed_in()
+    before, browser = await session_of(browser, here), same_browser(browser, there)
     for expected in (1, 2):
-        world.time.advance(AFTER_EXPIRY)
+        here.time.advance(AFTER_EXPIRY)
         assert await generation(browser) == expected
-    after = await session_of(browser, world)
+    after = await session_of(browser, there)
     assert after.tokens.dpop_key == before.tokens.dpop_key
     assert after.tokens.token_type == "DPoP"
     assert key_in(after.tokens.access_token) == key_in(before.tokens.access_token)
-
-
-async def test_another_process_goes_on_with_the_key(processes: tuple[World, World]) -> None:
-    """It makes the next session of a response that the first process recorded before it died."""
-    here, there = processes
-    browser, held = await here.signed_in(), Held()
-    here.time.advance(AFTER_EXPIRY)
-    here.op.faults.put("userinfo", held)
-    begun(browser.get("/me"))
-    await held.gate.until_reached()
-    here.time.advance(LONGEST_HOLD)
-    elsewhere = copy_of(browser, there)
-    assert await generation(elsewhere) == 1
-    session = await session_of(elsewhere, there)
-    assert session.tokens.token_type == "DPoP"
-    here.time.advance(AFTER_EXPIRY)
-    assert await generation(elsewhere) == 2
-    assert refreshes(here) == 2
 
 
 async def test_a_bearer_token_signs_nobody_in(world: World) -> None:
@@ -208,31 +189,11 @@ async def test_sessions_that_began_without_a_key_go_on_without(mode: str) -> Non
     assert (await session_of(browser, there)).tokens.token_type == "Bearer"
 
 
-async def test_without_dpop_a_session_is_as_large_as_before() -> None:
+async def test_without_dpop_a_session_has_no_key_and_is_as_large_as_before() -> None:
     world = make_world(mount=with_session)
     session = await session_of(await world.signed_in(), world)
-    assert session.tokens.dpop_key is None
+    assert (session.tokens.dpop_key, session.tokens.proof_key()) == (None, None)
     assert b"dpop" not in world.oidc.runtime.party.codec.encode(session)
-
-
-async def test_a_proof_for_a_downstream_call(world: World) -> None:
-    tokens = (await session_of(await world.signed_in(), world)).tokens
-    key, now = tokens.proof_key(), int(world.time.now)
-    assert key is not None
-    accept_proof(
-        key.proof("GET", API, now, access_token=tokens.access_token, nonce="nonce-1"),
-        method="GET",
-        url=API,
-        now=now,
-        access_token=tokens.access_token,
-        thumbprint=key.thumbprint,
-        nonce="nonce-1",
-    )
-
-
-async def test_bearer_tokens_have_no_key() -> None:
-    world = make_world(mount=with_session)
-    assert (await session_of(await world.signed_in(), world)).tokens.proof_key() is None
 
 
 @dataclass(slots=True)

@@ -125,29 +125,6 @@ async def test_logins_in_two_tabs_are_independent() -> None:
         assert (answer.status_code, answer.headers["location"]) == (302, path)
 
 
-async def test_ninth_pending_login_replaces_the_oldest() -> None:
-    world = make_world()
-    browser = world.browser()
-    urls = []
-    for _ in range(9):
-        world.time.advance(1)
-        urls.append(await callback_url(browser, LOGIN_URL + "&login_hint=alice"))
-    assert len([name for name in browser.cookies if "_login_" in name]) == 8
-    oldest = await browser.get(urls[0], follow_redirects=False)
-    assert oldest.json()["code"] == "authorization.transaction_missing"
-    newest = await browser.get(urls[8], follow_redirects=False)
-    assert newest.headers["location"] == "/me"
-
-
-async def test_pending_login_lasts_ten_minutes() -> None:
-    world = make_world()
-    browser = world.browser()
-    url = await callback_url(browser)
-    world.time.advance(600)
-    answer = await browser.get(url, follow_redirects=False)
-    assert answer.json()["code"] == "authorization.transaction_missing"
-
-
 @pytest.mark.parametrize(
     ("name", "values", "code"),
     [

@@ -64,14 +64,6 @@ async def test_a_token_that_never_lives_so_long_is_used_for_half_of_its_life(
     assert issued(world) == 1
 
 
-async def test_requests_at_once_refresh_once(world: World, api: Api) -> None:
-    browser = await world.signed_in()
-    world.time.advance(NEARLY_EXPIRED)
-    responses = await asyncio.gather(*(browser.get("/call?times=2") for _ in range(10)))
-    assert [response.json() for response in responses] == [[200, 200]] * 10
-    assert issued(world) == 1
-
-
 async def test_a_refresh_that_a_browser_has_begun_is_joined(world: World, api: Api) -> None:
     browser, held = await world.signed_in(), Held()
     world.time.advance(NEARLY_EXPIRED)

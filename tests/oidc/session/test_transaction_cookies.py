@@ -34,24 +34,12 @@ class Browser(dict[str, str]):
         return changes
 
 
-def test_logins_in_two_tabs_do_not_meet() -> None:
-    browser = Browser()
-    browser.begin("one")
-    browser.begin("two")
-    assert TRANSACTIONS.find("one", browser, now=NOW) == a_transaction(state="one", return_to="/")
-    assert TRANSACTIONS.find("two", browser, now=NOW) == a_transaction(state="two", return_to="/")
-
-
 def test_a_login_lives_ten_minutes() -> None:
     browser = Browser()
     (change,) = browser.begin("one")
     assert (change.max_age, change.same_site, change.secure) == (600, "lax", True)
     assert TRANSACTIONS.find("one", browser, now=NOW + PENDING_SECONDS - 1) is not None
     assert TRANSACTIONS.find("one", browser, now=NOW + PENDING_SECONDS) is None
-
-
-def test_an_unknown_state_finds_nothing() -> None:
-    assert TRANSACTIONS.find("one", Browser(), now=NOW) is None
 
 
 def test_a_transaction_under_the_name_of_another_is_not_found() -> None:
@@ -79,14 +67,6 @@ def test_a_login_is_kept_for_requests_of_this_site_unless_the_provider_posts() -
     plain = TransactionCookies(sealer, CookieNames("oidc", secure=False))
     assert [change.secure for change in ordinary.ended("one", {})] == [True]
     assert [change.secure for change in plain.ended("one", {})] == [False]
-
-
-def test_a_login_that_ended_is_forgotten() -> None:
-    browser = Browser()
-    browser.begin("one")
-    for change in TRANSACTIONS.ended("one", browser):
-        browser.apply(change)
-    assert TRANSACTIONS.find("one", browser, now=NOW) is None
 
 
 def test_what_cannot_be_read_is_not_forgotten() -> None:
@@ -169,11 +149,3 @@ def test_an_instance_leaves_the_cookies_of_others_alone() -> None:
     browser = Browser({other.session: "x", other.transaction("a"): "x", NAMES.session: "x"})
     (only,) = browser.begin("new")
     assert only.name == NAMES.transaction("new")
-
-
-def test_a_form_post_needs_a_cross_site_cookie() -> None:
-    transactions = TransactionCookies(
-        KeyRing([SECRET]).sealer("transaction"), NAMES, same_site="none"
-    )
-    (change,) = transactions.begun(a_transaction(), {})
-    assert "SameSite=None; Secure" in change.header_value()
