@@ -82,10 +82,11 @@ class LastItems(BroadcastLog, Generic[Item]):
         """The last item."""
         return self._items[-1][1] if self._items else None
 
-    def put(self, item: Item) -> None:
-        """Adds an item."""
-        self._items.append((self._position, item))
-        self._position += 1
+    def put(self, *items: Item) -> None:
+        """Adds items."""
+        for item in items:
+            self._items.append((self._position, item))
+            self._position += 1
         self.notify()
 
     def piece(self, position: int) -> tuple[list[Item], int]:

@@ -11,12 +11,14 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from generated_vmm.process.settings import HostPath
+
+Item = TypeVar("Item")
 
 NO_METRICS = (
     ValueError,
@@ -40,23 +42,31 @@ WRITTEN = re.compile(
 )
 
 
-class Lines:
-    """Splits bytes that come in pieces into lines. A line over 1 MiB is dropped."""
+class Lines(Generic[Item]):
+    """Splits bytes that come in pieces into lines and parses them; one over 1 MiB is dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, parse: Callable[[str], Item | None]) -> None:
+        """`parse` gets a line without its end, and returns None for one that is to be dropped."""
+        self._parse = parse
         self._begun = b""
         self._is_dropping = False
 
-    def feed(self, received: bytes) -> Iterator[str]:
-        """The lines that these bytes complete, without line ends."""
+    def feed(self, received: bytes) -> Iterator[Item]:
+        """What the lines that these bytes complete contain."""
         *whole, begun = (self._begun + received).split(b"\n")
         self._begun = begun
         for line in whole:
             dropped, self._is_dropping = self._is_dropping, False
             if not dropped and len(line) <= LONGEST_LINE:
-                yield line.decode("utf-8", "replace")
+                item = self._parse(line.decode("utf-8", "replace"))
+                if item is not None:
+                    yield item
         if len(begun) > LONGEST_LINE:
             self._begun, self._is_dropping = b"", True
+
+    def start_over(self) -> None:
+        """Forgets a line that has begun: other bytes follow."""
+        self._begun, self._is_dropping = b"", False
 
 
 @dataclass(frozen=True)
@@ -172,46 +182,35 @@ class MetricsReader:
         self._before: datetime | None = None
 
     def read(self, line: str) -> Metrics | None:
-        """The metrics in a line; None for a line that the monitor wrote only in part."""
+        """The metrics in a line; None for one that the monitor wrote only in part."""
         before, self._before = self._before, None
-        found = parse_metrics(line)
-        if found is None:
+        try:
+            value = json.loads(line)
+            at = datetime.fromtimestamp(value.pop("utc_timestamp_ms") / 1000, UTC)
+        except NO_METRICS:
             return None
-        at, groups = found
         self._before = at
+        groups = {name: group for name, group in value.items() if isinstance(group, dict)}
         passed = (at - before).total_seconds() if before else 0.0
         return Metrics(at, groups, passed if passed > 0 else None)
 
 
-def parse_metrics(line: str) -> tuple[datetime, dict[str, Group]] | None:
-    """The time and the groups of a line; None if it is no line of metrics."""
-    try:
-        value = json.loads(line)
-        at = datetime.fromtimestamp(value.pop("utc_timestamp_ms") / 1000, UTC)
-    except NO_METRICS:
-        return None
-    groups: dict[str, Group] = {
-        name: group for name, group in value.items() if isinstance(group, dict)
-    }
-    return at, groups
-
-
-class LineReader:
-    """The lines of a fifo or a file that have been written so far.
+class LineReader(Generic[Item]):
+    """The parsed lines of a fifo or a file that have been written so far.
 
     A fifo is emptied without waiting, so that its writer never waits. A file that was truncated or
     replaced is read from its beginning.
     """
 
-    def __init__(self, path: HostPath) -> None:
+    def __init__(self, path: HostPath, lines: Lines[Item]) -> None:
         self._path = path
         self.descriptor = os.open(path, READING)
         self.is_fifo = stat.S_ISFIFO(os.fstat(self.descriptor).st_mode)
         self.is_at_end = False
-        self._lines = Lines()
+        self._lines = lines
 
-    def read(self) -> Iterator[list[str]]:
-        """The complete lines, in pieces; `is_at_end` is true once a fifo has no writers."""
+    def read(self) -> Iterator[list[Item]]:
+        """Items of complete lines, in pieces; `is_at_end` is true once a fifo has no writers."""
         with contextlib.suppress(BlockingIOError):
             while received := os.read(self.descriptor, READ_BYTES):
                 yield list(self._lines.feed(received))
@@ -224,7 +223,7 @@ class LineReader:
         position, found = os.lseek(self.descriptor, 0, os.SEEK_CUR), os.fstat(self.descriptor)
         if found.st_size < position:
             os.lseek(self.descriptor, 0, os.SEEK_SET)
-            self._lines = Lines()
+            self._lines.start_over()
         return found.st_size > 0 if found.st_size != position else self._is_replaced(found)
 
     def _is_replaced(self, read: os.stat_result) -> bool:
@@ -233,7 +232,8 @@ class LineReader:
             found = os.stat(self._path)
             if found.st_size and not os.path.samestat(found, read):
                 os.close(self.descriptor)
-                self.descriptor, self._lines = os.open(self._path, READING), Lines()
+                self.descriptor = os.open(self._path, READING)
+                self._lines.start_over()
                 return True
         return False
 

@@ -42,29 +42,23 @@ class Outlets:
         self.console = console
         self.log = log
         self.metrics = metrics
-        self._log_lines = Lines()
-        self._metrics_lines = Lines()
-        self._metrics_reader = MetricsReader()
         self._feeds: dict[int, Feed] = {}
         self._waiting = select.poll()
 
-    def open(self, workspace: Workspace) -> None:
-        """Opens the fifos for reading."""
-        for opening, feed in self._outlets(workspace):
-            self._add(opening(), feed)
+    def open(self, workspace: Workspace, *, are_all_there: bool = True) -> None:
+        """Opens the fifos for reading; those that are there, if the monitor's user may change them.
 
-    def open_remaining(self, workspace: Workspace) -> None:
-        """Opens the fifos that are there, of a monitor whose user may have changed them."""
-        for opening, feed in self._outlets(workspace):
-            with contextlib.suppress(OSError):
-                self._add(opening(), feed)
-
-    def _outlets(self, workspace: Workspace) -> list[tuple[Callable[[], int], Feed]]:
-        return [
-            (partial(workspace.open, CONSOLE_OUTPUT, READING), self.console.feed),
-            (partial(workspace.outlet, LOG, READING), self._feed_log),
-            (partial(workspace.outlet, METRICS, READING), self._feed_metrics),
+        Raises OSError for one that should be there.
+        """
+        log, metrics = Lines(parse_log_line), Lines(MetricsReader().read)
+        opened: list[tuple[Callable[[int], int], Feed]] = [
+            (partial(workspace.open, CONSOLE_OUTPUT), self.console.feed),
+            (partial(workspace.outlet, LOG), lambda new: self.log.put(*log.feed(new))),
+            (partial(workspace.outlet, METRICS), lambda new: self.metrics.put(*metrics.feed(new))),
         ]
+        for opening, feed in opened:
+            with contextlib.suppress(*([] if are_all_there else [OSError])):
+                self._add(opening(READING), feed)
 
     def _add(self, descriptor: int, feed: Feed) -> None:
         if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
@@ -101,16 +95,6 @@ class Outlets:
                 feed(received)
             else:
                 self._waiting.unregister(descriptor)  # all writers have closed it
-
-    def _feed_log(self, received: bytes) -> None:
-        for line in self._log_lines.feed(received):
-            self.log.put(parse_log_line(line))
-
-    def _feed_metrics(self, received: bytes) -> None:
-        for line in self._metrics_lines.feed(received):
-            metrics = self._metrics_reader.read(line)
-            if metrics is not None:
-                self.metrics.put(metrics)
 
     def end(self) -> None:
         """Reads the rest, closes the fifos, and ends the streams."""

@@ -139,7 +139,7 @@ class Run(Watched):
         Outlets that its user has removed or replaced stay empty.
         """
         self._child, self._owner = child, os.getpid()
-        self.outlets.open_remaining(self.workspace)
+        self.outlets.open(self.workspace, are_all_there=False)
         self.phase = Phase.RUNNING
         self._stir()
 

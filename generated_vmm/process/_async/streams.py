@@ -14,6 +14,7 @@ from generated_vmm.process.console import PAUSE, Console, Piece, Seconds, write_
 from generated_vmm.process.lines import (
     LOOK_AGAIN,
     LineReader,
+    Lines,
     LogLine,
     Metrics,
     MetricsReader,
@@ -90,37 +91,32 @@ class AsyncSerial(AsyncFollowed, Console):
                 await sleep(min(PAUSE, seconds.left))
 
 
-async def async_log(path: HostPath, *, follow: bool = True) -> AsyncIterator[LogLine]:
+def async_log(path: HostPath, *, follow: bool = True) -> AsyncIterator[LogLine]:
     """The lines of a log: of a file, or of a fifo, which is emptied by reading it.
 
     With `follow` it waits for lines that are written later; a fifo ends with its last writer.
     """
-    async for line in _lines(path, follow):
-        yield parse_log_line(line)
+    return _items(path, Lines(parse_log_line), follow)
 
 
-async def async_metrics(path: HostPath, *, follow: bool = True) -> AsyncIterator[Metrics]:
+def async_metrics(path: HostPath, *, follow: bool = True) -> AsyncIterator[Metrics]:
     """The metrics in a file, or in a fifo, which is emptied by reading it.
 
     With `follow` it waits for lines that are written later; a fifo ends with its last writer.
     """
-    reader = MetricsReader()
-    async for line in _lines(path, follow):
-        found = reader.read(line)
-        if found is not None:
-            yield found
+    return _items(path, Lines(MetricsReader().read), follow)
 
 
-async def _lines(path: HostPath, follow: bool) -> AsyncIterator[str]:
-    with contextlib.closing(LineReader(path)) as reader:
+async def _items(path: HostPath, lines: Lines[Item], follow: bool) -> AsyncIterator[Item]:
+    with contextlib.closing(LineReader(path, lines)) as reader:
         while not reader.is_at_end:
             if follow and reader.is_fifo:
                 await readable(reader.descriptor, math.inf)
             while follow and not reader.has_grown():
                 await sleep(LOOK_AGAIN)
-            for lines in reader.read():
-                for line in lines:
-                    yield line
+            for items in reader.read():
+                for item in items:
+                    yield item
                 await sleep(0)  # other tasks run between the pieces of a long file
             if not follow:
                 return

@@ -15,6 +15,7 @@ from generated_vmm.process.console import PAUSE, Console, Piece, Seconds, write_
 from generated_vmm.process.lines import (
     LOOK_AGAIN,
     LineReader,
+    Lines,
     LogLine,
     Metrics,
     MetricsReader,
@@ -96,8 +97,7 @@ def log(path: HostPath, *, follow: bool = True) -> Iterator[LogLine]:
 
     With `follow` it waits for lines that are written later; a fifo ends with its last writer.
     """
-    for line in _lines(path, follow):
-        yield parse_log_line(line)
+    return _items(path, Lines(parse_log_line), follow)
 
 
 def metrics(path: HostPath, *, follow: bool = True) -> Iterator[Metrics]:
@@ -105,23 +105,19 @@ def metrics(path: HostPath, *, follow: bool = True) -> Iterator[Metrics]:
 
     With `follow` it waits for lines that are written later; a fifo ends with its last writer.
     """
-    reader = MetricsReader()
-    for line in _lines(path, follow):
-        found = reader.read(line)
-        if found is not None:
-            yield found
+    return _items(path, Lines(MetricsReader().read), follow)
 
 
-def _lines(path: HostPath, follow: bool) -> Iterator[str]:
-    with contextlib.closing(LineReader(path)) as reader:
+def _items(path: HostPath, lines: Lines[Item], follow: bool) -> Iterator[Item]:
+    with contextlib.closing(LineReader(path, lines)) as reader:
         while not reader.is_at_end:
             if follow and reader.is_fifo:
                 readable(reader.descriptor, math.inf)
             while follow and not reader.has_grown():
                 sleep(LOOK_AGAIN)
-            for lines in reader.read():
-                for line in lines:
-                    yield line
+            for items in reader.read():
+                for item in items:
+                    yield item
                 sleep(0)  # other tasks run between the pieces of a long file
             if not follow:
                 return
