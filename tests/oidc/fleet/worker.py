@@ -1,18 +1,19 @@
 """One of several processes that serve the same application behind one name.
 
-Reads its configuration as JSON from standard input. Says on standard output where it listens, and
-"held" when it holds a refresh that the provider has answered and that is not saved.
+Says where it listens, and "held" when it holds a refresh that the provider has answered and that
+is not saved.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,6 +47,8 @@ def application(
     clock_file: str,
     holds: bool,
     next_version: bool,
+    ahead: int,
+    say: Connection,
 ) -> FastAPI:
     stored = mode == "store"
     if next_version:
@@ -56,8 +59,8 @@ def application(
         session_store=RedisSessionStore.from_url(redis_url, StandardIdentity) if stored else None,
         back_channel_logout_store=RedisRevocationStore.from_url(redis_url),
         refresh_lock=RedisRefreshLock.from_url(redis_url),
-        before_session_persist=held_refresh if holds else None,
-        clock=Clock(read=reading(Path(clock_file))),
+        before_session_persist=partial(held_refresh, say) if holds else None,
+        clock=Clock(read=reading(Path(clock_file), ahead)),
     )
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -74,9 +77,9 @@ def application(
     return app
 
 
-async def held_refresh(context: PersistContext[StandardIdentity]) -> Session:
+async def held_refresh(say: Connection, context: PersistContext[StandardIdentity]) -> Session:
     if context.reason == "refresh":
-        print("held", flush=True)
+        say.send("held")
         await asyncio.Event().wait()
     return context.session
 
@@ -99,20 +102,17 @@ def seal_as_the_next_version() -> None:
     Sealer.decrypt = decrypt_either  # type: ignore[method-assign, assignment]
 
 
-def reading(clock_file: Path) -> Callable[[], float]:
-    """The time of the fleet, and of this machine what `CLOCK_AHEAD` says."""
-    ahead = float(os.environ.get("CLOCK_AHEAD", "0"))
+def reading(clock_file: Path, ahead: int) -> Callable[[], float]:
+    """The time of the fleet, by a clock that is ahead of it by so many seconds."""
     return lambda: time.time() + float(clock_file.read_text()) + ahead
 
 
-def main() -> None:
-    configuration = json.load(sys.stdin)
+def serve(configuration: dict[str, Any], ahead: int, log: str, say: Connection) -> None:
+    """Serve the application until a signal ends the process; what it logs is in the file `log`."""
+    with Path(log).open("wb") as opened:
+        os.dup2(opened.fileno(), sys.stderr.fileno())
     # Whoever connects before the application is ready waits in the backlog.
     listener = socket.create_server(("127.0.0.1", 0), backlog=100)
-    print(listener.getsockname()[1], flush=True)
-    config = uvicorn.Config(application(**configuration), log_level="warning")
-    uvicorn.Server(config).run(sockets=[listener])
-
-
-if __name__ == "__main__":
-    main()
+    say.send(listener.getsockname()[1])
+    app = application(**configuration, ahead=ahead, say=say)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
