@@ -128,7 +128,7 @@ class Run(Watched):
 
     def _settle(self) -> None:
         """Records that the monitor survives this process, and takes it back from the reaper."""
-        self.workspace.note_process(self.child, is_detached=True)
+        self.workspace.record(is_detached=True)
         self.workspace.tell = lambda _: None
         self._is_entrusted = False
         REAPER.release(self._key)

@@ -135,8 +135,8 @@ class Workspace(ABC):
         entry = entry_of(os.fstat(self.descriptor))
         folder = Folder(path, list(NAMES), self._is_whole, made, entry)
         self.ward = [each for each in self.ward if each[0] != EmptyFolder(path)]
-        self._state = replace(self._state, owner=our_identity(), how=self.how())
-        self.own(folder, self.descriptor)
+        self.ward.append((folder, self.descriptor))
+        self.record(owner=our_identity(), how=self.how())
         if is_new(self.descriptor):
             os.fchmod(self.descriptor, self._mode)
         enter(entry, path)
@@ -184,10 +184,17 @@ class Workspace(ABC):
         state.remove(self.descriptor, removes_folder=False)
         return any(isinstance(each, Folder) and each.made for each in map(from_json, state.things))
 
-    def own(self, thing: Thing, descriptor: int | None = None) -> None:
-        """Adds a thing to the ward, before it is created: informs the reaper, writes the state."""
-        self.ward.append((thing, descriptor))
-        self._write_down()
+    def own(self, thing: Thing) -> None:
+        """Adds a thing to the ward, before it is created."""
+        self.ward.append((thing, None))
+        self.record()
+
+    def record(self, **changes: Any) -> None:
+        """Informs the reaper of the ward, and writes the state with the ward and these changes."""
+        self.tell(self.ward)
+        things = [in_json(thing) for thing, _ in self.ward]
+        self._state = replace(self._state, things=things, **changes)
+        write_state(self.descriptor, self._state)
 
     def make_group(self, folder: str) -> ControlGroup | OSError:
         """Creates a control group that ends with the monitor, or returns why there can be none."""
@@ -198,26 +205,25 @@ class Workspace(ABC):
             os.mkdir(folder, 0o755)
         except OSError as error:  # for instance, another process has just created it
             self.ward.pop()
-            self._write_down()
+            self.record()
             return error
         made = ControlGroup(folder, identity(folder))
         self.ward[-1] = (made, None)
-        self._write_down()
+        self.record()
         return made
 
     def own_process(self, child: Child) -> None:
         """Adds a process and its session to the ward."""
-        self.session = Session(child.pid, child.start_time, self._root_identity())
-        self.own(self.session)
-        self.note_process(child)
+        self._own_session(child, self.ward)
 
     def follow_process(self, child: Child) -> None:
-        """Records the monitor's process, and its session if it is not that of the first one."""
+        """Replaces the first process and its session by those that it has become."""
+        self._own_session(child, [owned for owned in self.ward if owned[0] != self.session])
+
+    def _own_session(self, child: Child, others: Ward) -> None:
         session = Session(child.pid, child.start_time, self._root_identity())
-        self.ward = [(session, None) if each[0] == self.session else each for each in self.ward]
-        self.session = session
-        self._write_down()
-        self.note_process(child)
+        self.session, self.ward = session, [*others, (session, None)]
+        self.record(process=(child.pid, child.start_time))
 
     def end_processes(self) -> None:
         """Ends the monitor's processes once the first one has ended, and forgets their session.
@@ -228,39 +234,26 @@ class Workspace(ABC):
         end_processes(self.ward)
         if len(self.ward) < before:
             with contextlib.suppress(MonitorError, OSError):  # without its leader it is not ended
-                self._write_down()
+                self.record()
 
     def _root_identity(self) -> list[int] | None:
         """The root folder of the monitor's processes, if it is not the host's."""
         return None
 
-    def note_process(self, child: Child, *, is_detached: bool = False) -> None:
-        """Records the monitor's process."""
-        process = (child.pid, child.start_time)
-        self._state = replace(self._state, process=process, is_detached=is_detached)
-        write_state(self.descriptor, self._state)
-
-    def _write_down(self) -> None:
-        self.tell(self.ward)
-        things = [in_json(thing) for thing, _ in self.ward]
-        self._state = replace(self._state, things=things)
-        write_state(self.descriptor, self._state)
-
     def take_back(self, descriptor: int, state: State) -> None:
         """Takes over the folder and the things of a detached monitor."""
-        self._folder, self._state = Descriptor(descriptor), replace(state, owner=our_identity())
-        with contextlib.suppress(OSError):  # the lock is what counts
-            write_state(descriptor, self._state)
+        self._folder, self._state = Descriptor(descriptor), state
         for thing in map(from_json, state.things):
             self.ward.append((thing, descriptor if isinstance(thing, Folder) else None))
             if isinstance(thing, Session):
                 self.session = thing
+        with contextlib.suppress(OSError):  # the lock is what counts
+            self.record(owner=our_identity())
 
     def disown(self) -> None:
         """Records that the monitor has no owner."""
-        self._state = replace(self._state, owner=None)
         with contextlib.suppress(OSError):  # the lock is what counts
-            write_state(self.descriptor, self._state)
+            self.record(owner=None)
 
     @property
     def descriptor(self) -> int:
