@@ -118,21 +118,25 @@ def in_store(kind: GrantKind = "token_exchange") -> tuple[World, World]:
     return two_processes("store", **described(kind))
 
 
-async def test_a_browser_joins_the_refresh_of_a_grant() -> None:
-    """It keeps its own reference: the grant has none with a secret."""
+@pytest.mark.parametrize("has_new_sid", [False, True])
+async def test_a_browser_joins_the_refresh_of_a_grant(has_new_sid: bool) -> None:
+    """It keeps its own reference: the grant has none with a secret, which a new `sid` needs."""
     world = make_world(session_store="memory")
     browser, held = await world.signed_in(), Held()
     grant = await world.oidc.grant(session_id(world))
     world.time.advance(AFTER_EXPIRY)
     world.op.faults.put("token", held)
+    if has_new_sid:
+        world.op.edits.put("id_token", lambda claims: claims | {"sid": "another"})
     asked = asyncio.create_task(grant.access_token())
     await held.gate.until_reached()
     page = begun(browser.get("/me"))
     held.gate.opened.set()
     assert (await page).json()["generation"] == 1
-    assert "set-cookie" not in (await page).headers
+    assert ("set-cookie" in (await page).headers) is has_new_sid
     assert (await asked).issued_at == world.time.now
     assert await generation(browser) == 1
+    assert issued(world) == 1
     await browser.post("/auth/logout", data={"local": "1"}, headers={"origin": "https://app.test"})
     with pytest.raises(SessionError):
         await grant.access_token()
