@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
-from zlib import crc32
 
 from generated_vmm.process.reaper_client import REAPER
+from tests.vmm.process.kernel import catches, cgroups_of, children_of, processes, user_of
 
 Event: TypeAlias = "Callable[[Stage, str, tuple[Any, ...]], object]"
 
@@ -151,51 +151,6 @@ def roots(folder: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             if root.stat().st_uid in (user_of(folder), os.geteuid()):
                 yield root
-
-
-def user_of(folder: Path) -> int:
-    """The user of the jails in a folder, who has no other processes."""
-    return 100_000 + crc32(os.fsencode(folder)) % 1_000_000
-
-
-def processes(folder: Path) -> Iterator[tuple[int, bool]]:
-    """The processes of monitors, each with whether it is in a jail."""
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if int(status(name, "Uid")[0]) == user_of(folder):
-                yield int(name), True
-            elif f"MOMENT={folder}".encode() in Path(f"/proc/{name}/environ").read_bytes():
-                yield int(name), False
-
-
-def status(pid: int | str, field: str) -> list[str]:
-    """A field of a process that has not ended. Raises OSError."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return line.split()[1:]
-    raise ProcessLookupError(pid)
-
-
-def catches(pid: int, number: signal.Signals) -> bool:
-    """Whether a process has a handler for a signal."""
-    with contextlib.suppress(OSError):
-        return bool(int(status(pid, "SigCgt")[0], 16) >> (number - 1) & 1)
-    return False
-
-
-def children_of(pid: int) -> bool:
-    """Whether a process has children; true if it has ended, and cannot get any."""
-    try:
-        return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text())
-    except OSError:
-        return True
-
-
-def cgroups_of(pid: int) -> Iterator[Path]:
-    """The folders of the control groups of a process."""
-    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        yield Path(f"/sys/fs/cgroup/{controllers.removeprefix('name=')}{path}")
 
 
 EVENTS: dict[str, Event] = {

@@ -15,7 +15,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,8 @@ from generated_vmm.process import (
     Monitor,
     MonitorError,
 )
-from tests.vmm.process.events import CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage, user_of
+from tests.vmm.process.events import CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage
+from tests.vmm.process.kernel import descriptors, left, name_of, user_of
 
 CALLS = {
     os: (
@@ -39,7 +39,6 @@ CALLS = {
     socket: ("send_fds",),
 }
 STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
-NAME = f"vm-{os.getpid()}"  # of a jail, the same for rivals
 
 
 class Moments:
@@ -79,7 +78,7 @@ class Play:
     def jailed(self, **options: Any) -> Any:
         kind: Any = AsyncJailedMonitor if self._in_tasks else JailedMonitor
         where: Any = {"chroot_base_dir": self.folder / "jails", "timeout": 30}
-        return self._remember(kind(id=NAME, **where, **options))
+        return self._remember(kind(id=name_of(self.folder), **where, **options))
 
     def of_the_jailer(self, **options: Any) -> Any:
         jailer, binary = os.environ["JAILER_BIN"], os.environ["FIRECRACKER_BIN"]
@@ -181,27 +180,6 @@ def in_this_thread(played: Coroutine[Any, Any, str]) -> str:
     except StopIteration as end:
         return str(end.value)
     raise AssertionError("a call for threads was awaited")
-
-
-def descriptors() -> set[str]:
-    """What this process has open, but for the reaper's socket and pidfd."""
-    found = set()
-    for each in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):
-            found.add(f"{each.name} {each.readlink()}")
-    return {name for name in found if "/proc/" not in name}
-
-
-def left(before: set[str]) -> list[str]:
-    """Descriptors of monitors that are still open. Threads may need a moment to end."""
-    deadline = time.monotonic() + 5
-    while True:
-        found = sorted(
-            name for name in descriptors() - before if "socket:" not in name and "pidfd" not in name
-        )
-        if not found or time.monotonic() > deadline:
-            return found
-        time.sleep(0.002)
 
 
 def rival_for(case: dict[str, Any], signals: int) -> Callable[[], str]:

@@ -23,7 +23,8 @@ import pytest
 from generated_vmm.process import Monitor, MonitorError
 from generated_vmm.process.folders import known_folders
 from tests.vmm.process.conftest import PATIENCE
-from tests.vmm.process.events import ANOTHER_VSOCK, EVENTS, SWAPPED, processes
+from tests.vmm.process.events import ANOTHER_VSOCK, EVENTS, SWAPPED
+from tests.vmm.process.kernel import control_groups, processes
 
 IS_REAL = bool(os.environ.get("FIRECRACKER_BIN"))
 STEP = int(os.environ.get("MOMENTS_STEP", "5" if IS_REAL else "41"))
@@ -154,6 +155,6 @@ def seen(folder: Path) -> list[str]:
         *(f"process {pid}" for pid, _ in processes(folder)),
         *map(str, folder.iterdir()),
         *(line for line in sockets if f"{folder}/" in line),
-        *map(str, Path("/sys/fs/cgroup").glob("*/firecracker*")),
+        *control_groups(folder),
         *(entry for entry, path in known_folders() if path.startswith(str(folder))),
     ]
