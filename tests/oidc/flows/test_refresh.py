@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, IdentityContext, PersistContext, StandardIdentity
 from fastapi_oidc.flows import refresh
+from fastapi_oidc.testing import Lifetimes
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     SHORTLY_BEFORE_EXPIRY,
@@ -17,8 +18,11 @@ from tests.oidc.flows.steps import (
     generation,
     refreshes,
 )
-from tests.oidc.interleaving import Held, begun
+from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import World, make_world
+
+EIGHT_HOURS = 8 * 3600
+"""The usual `session_lifetime`."""
 
 
 async def test_fresh_session_is_not_refreshed(world: World) -> None:
@@ -35,6 +39,40 @@ async def test_session_is_refreshed_shortly_before_its_access_token_expires(worl
     assert [await generation(browser) for _ in range(3)] == [1, 1, 1]
     assert refreshes(world) == 1
     assert world.event_names()[-1] == "session.refreshed"
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "margin", "steps"),
+    [
+        (300, 30, [(269, 0), (1, 1)]),
+        (300, 0, [(299, 0), (1, 1)]),
+        # The first half of a token's life is used, also that of a token of a refresh.
+        (20, 30, [(9, 0), (1, 1), (9, 1), (1, 2)]),
+        (300, 30, [(EIGHT_HOURS - 1, 1), (1, None)]),
+    ],
+)
+async def test_access_token_is_refreshed_from_the_margin_on(
+    lifetime: int, margin: int, steps: list[tuple[int, int | None]]
+) -> None:
+    settings = {"refresh_margin": margin}
+    world = make_world(settings=settings, lifetimes=Lifetimes(access_token=lifetime))
+    browser = await world.signed_in()
+    for seconds, expected in steps:
+        world.time.advance(seconds)
+        assert await generation(browser) == expected
+
+
+@pytest.mark.parametrize(("lifetime", "ends"), [(EIGHT_HOURS + 1, EIGHT_HOURS), (600, 600)])
+async def test_shorter_lifetime_applies_to_sessions_that_began_before(
+    lifetime: int, ends: int
+) -> None:
+    world = make_world()
+    settings = world.oidc.settings.model_copy(update={"session_lifetime": lifetime})
+    browser = copy_of(await world.signed_in(), another_process(world, settings=settings))
+    world.time.advance(ends - 1)
+    assert await generation(browser) == 1
+    world.time.advance(1)
+    assert await generation(browser) is None
 
 
 async def test_token_without_expires_in_lives_for_the_default_lifetime() -> None:
@@ -57,7 +95,7 @@ async def test_expires_in_of_0_means_the_default_lifetime() -> None:
 async def test_session_without_refresh_token_lives_to_its_own_end() -> None:
     world = make_world(client={"issue_refresh_tokens": False})
     browser = await world.signed_in()
-    world.time.advance(8 * 3600 - 1)
+    world.time.advance(EIGHT_HOURS - 1)
     assert await generation(browser) == 0
     world.time.advance(1)
     assert await generation(browser) is None
@@ -66,7 +104,7 @@ async def test_session_without_refresh_token_lives_to_its_own_end() -> None:
 async def test_refresh_does_not_move_the_end_of_the_session() -> None:
     world = make_world()
     browser = await world.signed_in()
-    world.time.advance(8 * 3600 - 1)
+    world.time.advance(EIGHT_HOURS - 1)
     assert await generation(browser) == 1
     world.time.advance(1)
     answer = await browser.get("/me")
