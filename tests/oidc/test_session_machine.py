@@ -27,7 +27,7 @@ from tests.oidc.virtual_time import virtual_monotonic as virtual_monotonic
 
 pytestmark = pytest.mark.usefixtures("virtual_monotonic")
 
-EXAMPLES: Final = int(os.environ.get("MACHINE_EXAMPLES", "10"))
+EXAMPLES: Final = int(os.environ.get("MACHINE_EXAMPLES", "8"))
 """Examples of each mode; `make machine EXAMPLES=5000` plays more."""
 
 MOST_EXAMPLES: Final = 500

@@ -221,6 +221,20 @@ def _application(oidc: OIDC[Any, Any], world: MachineWorld) -> FastAPI:
             return JSONResponse({"is_signed_in": await oidc.is_still_signed_in(request)})
         return _described(await oidc.refresh(request))
 
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, OIDCError)
+        return JSONResponse({"code": error.code}, error.status)
+
+    app = FastAPI(openapi_url=None, exception_handlers={OIDCError: refused})
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+    app.add_route("/me", me)
+    app.add_route("/long/{number:int}", long)
+    _add_callers(app, oidc, world)
+    return app
+
+
+def _add_callers(app: FastAPI, oidc: OIDC[Any, Any], world: MachineWorld) -> None:
     async def call(request: Request) -> JSONResponse:
         """Calls an API within the request of a browser."""
         session, api = await oidc.require_auth(request), request.path_params["api"]
@@ -239,18 +253,8 @@ def _application(oidc: OIDC[Any, Any], world: MachineWorld) -> FastAPI:
         async with httpx.AsyncClient(auth=auth, transport=transport) as client:
             await client.get("https://api.test")
 
-    async def refused(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, OIDCError)
-        return JSONResponse({"code": error.code}, error.status)
-
-    app = FastAPI(openapi_url=None, exception_handlers={OIDCError: refused})
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.include_router(oidc.router, prefix="/auth")
-    app.add_route("/me", me)
-    app.add_route("/long/{number:int}", long)
     app.add_route("/call/{api}", call)
     app.add_route("/job/{id}/{user}/{api}", job)
-    return app
 
 
 def _described(session: Any) -> JSONResponse:

@@ -36,6 +36,37 @@ CLIENT_SECRET: Final = SECRET[::-1]
 IFRAME: Final = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
 
 
+def _provider(mode: Mode, clock: Clock) -> DevProvider:
+    client = DevClient(
+        client_id="app",
+        client_secret=CLIENT_SECRET,
+        redirect_uris=[f"{BASE_URL}/auth/callback"],
+        dpop_bound_access_tokens=mode.dpop,
+        backchannel_logout_uri=f"{BASE_URL}/auth/backchannel-logout",
+    )
+    return DevProvider(
+        users=[DevUser("alice", "Alice"), DevUser("bob", "Bob")],
+        clients=[client],
+        resources=[DevResource(resource) for resource in RESOURCES.values()],
+        clock=clock,
+        lifetimes=Lifetimes(access_token=60),
+    )
+
+
+def _settings(mode: Mode, issuer: str) -> OIDCSettings:
+    return OIDCSettings(
+        issuer=issuer,
+        client_id="app",
+        client_secret=CLIENT_SECRET,
+        cookie_secret=SECRET,
+        base_url=BASE_URL,
+        scope=["openid", "offline_access"],
+        session_lifetime=SESSION_SECONDS,
+        idle_timeout=mode.idle_timeout,
+        dpop=mode.dpop,
+    )
+
+
 class MachineWorld:
     """Everything, and what is known of it."""
 
@@ -45,34 +76,9 @@ class MachineWorld:
         self.clock_error, self.clocks_were_set = 0.0, False
         clock = Clock(read=lambda: EPOCH + self.loop.seconds)
         stores = Clock(read=lambda: EPOCH + self.loop.seconds + self.clock_error)
-        client = DevClient(
-            client_id="app",
-            client_secret=CLIENT_SECRET,
-            redirect_uris=[f"{BASE_URL}/auth/callback"],
-            dpop_bound_access_tokens=mode.dpop,
-            backchannel_logout_uri=f"{BASE_URL}/auth/backchannel-logout",
-        )
-        users = [DevUser("alice", "Alice"), DevUser("bob", "Bob")]
-        lifetimes = Lifetimes(access_token=60)
-        self.op = DevProvider(
-            users=users,
-            clients=[client],
-            resources=[DevResource(resource) for resource in RESOURCES.values()],
-            clock=clock,
-            lifetimes=lifetimes,
-        )
+        self.op = _provider(mode, clock)
+        self.settings = _settings(mode, self.op.issuer)
         self.ledger = Ledger(mode, self.loop, self.op)
-        self.settings = OIDCSettings(
-            issuer=self.op.issuer,
-            client_id="app",
-            client_secret=CLIENT_SECRET,
-            cookie_secret=SECRET,
-            base_url=BASE_URL,
-            scope=["openid", "offline_access"],
-            session_lifetime=SESSION_SECONDS,
-            idle_timeout=mode.idle_timeout,
-            dpop=mode.dpop,
-        )
         self.records, self.revocations = (
             MemoryRefreshLock(clock=stores),
             MemoryRevocationStore(clock=stores),
