@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from threading import Lock
 from typing import Final, Generic, TypeVar
 
 from cryptography.exceptions import InvalidTag
@@ -14,7 +16,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.ttl_cache import TTLCache
 
 MINIMUM_SECRET_BYTES = 32
 MAXIMUM_SEALED_LENGTH = 65_536
@@ -28,7 +29,7 @@ CACHED_SECONDS: Final = 60
 """Seconds for which the content of a sealed text is cached."""
 
 CACHED_TEXTS: Final = 1000
-"""Maximum number of cached sealed texts; those that expire first are evicted."""
+"""Maximum number of cached sealed texts; the oldest ones are evicted."""
 
 LARGEST_CACHED_TEXT: Final = 12 * 1024
 """Maximum size, in bytes, of a cached text with its content; larger ones are not cached."""
@@ -105,7 +106,7 @@ class Sealer:
 
 
 class DecryptionCache(Generic[Sealed, Opened]):
-    """Opens sealed texts with `read` and caches the results for a minute.
+    """Opens sealed texts with `read`, and caches the content of a text that is opened again.
 
     A page makes its requests within seconds, all with the same cookie. The result depends on the
     text and the key only, so it can be cached; whether the session has ended is checked for every
@@ -114,17 +115,41 @@ class DecryptionCache(Generic[Sealed, Opened]):
 
     def __init__(self, read: Callable[[Sealed], tuple[Opened, int]], *, clock: Clock) -> None:
         self._read, self._clock = read, clock
-        self._opened: TTLCache[Sealed, Opened] = TTLCache(clock, max_entries=CACHED_TEXTS)
+        # The first entry of each is the oldest one. A text that is opened once leaves its hash.
+        self._opened: OrderedDict[Sealed, tuple[int, Opened]] = OrderedDict()
+        self._seen: OrderedDict[int, None] = OrderedDict()
+        self._writing = Lock()
 
     def open(self, sealed: Sealed) -> Opened:
         """The content of `sealed`; raises what `read` raises."""
-        opened = self._opened.get(sealed)
-        if opened is not None:
-            return opened
+        now = self._clock.now()
+        cached = self._opened.get(sealed)
+        if cached is not None and now < cached[0]:
+            return cached[1]
         opened, size = self._read(sealed)
-        if size <= LARGEST_CACHED_TEXT:
-            self._opened.set(sealed, opened, expires_at=self._clock.now() + CACHED_SECONDS)
+        with self._writing:
+            if self._is_new(hash(sealed)) or size > LARGEST_CACHED_TEXT:
+                return opened
+            self._opened[sealed] = now + CACHED_SECONDS, opened
+            self._opened.move_to_end(sealed)
+            self._evict(now)
         return opened
+
+    def _is_new(self, text_hash: int) -> bool:
+        """Whether the text is not among the last that were opened."""
+        if text_hash in self._seen:
+            return False
+        self._seen[text_hash] = None
+        if len(self._seen) > CACHED_TEXTS:
+            self._seen.popitem(last=False)
+        return True
+
+    def _evict(self, now: int) -> None:
+        """Remove the oldest entries, if they are too many or have expired."""
+        oldest = next(iter(self._opened.values()))
+        while len(self._opened) > CACHED_TEXTS or oldest[0] <= now:
+            self._opened.popitem(last=False)
+            oldest = next(iter(self._opened.values()))
 
 
 def sealed_length(plaintext_length: int) -> int:

@@ -46,7 +46,7 @@ PROMISES: Final = [
     ("reliability", f"at most {OUTBOX_LIMIT:,} such writes"),
     ("scaling", f"Each process remembers at most {LOCAL_SESSIONS:,} sessions"),
     ("scaling", f"opens at most {DEFAULT_CONNECTIONS} connections in each process"),
-    ("security", f"decrypted in the last {CACHED_SECONDS} seconds"),
+    ("security", f"decrypted twice, the second time in the last {CACHED_SECONDS} seconds"),
     ("security", f"(at most {CACHED_TEXTS:,} of {LARGEST_CACHED_TEXT // 1024} KiB each)"),
     ("security", f"(at most {LOCAL_SESSIONS:,})"),
     ("security", f"opaque access tokens ({MAX_TOKENS:,})"),

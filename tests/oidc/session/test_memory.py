@@ -103,7 +103,7 @@ async def test_a_row_is_encoded_from_the_first_where_the_identity_type_is_given(
         await store.set(ID, stranger)
 
 
-@pytest.mark.parametrize(("kibibytes", "times"), [(5, 2), (7, 5)])
+@pytest.mark.parametrize(("kibibytes", "times"), [(5, 3), (7, 5)])
 async def test_a_row_that_is_read_again_is_decoded_no_more_unless_it_is_large(
     moving: MovableClock, kibibytes: int, times: int
 ) -> None:

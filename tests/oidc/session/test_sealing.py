@@ -1,11 +1,22 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.sealing import MAXIMUM_SEALED_LENGTH, KeyRing, Sealer, sealed_length
+from fastapi_oidc.session.sealing import (
+    CACHED_SECONDS,
+    CACHED_TEXTS,
+    LARGEST_CACHED_TEXT,
+    MAXIMUM_SEALED_LENGTH,
+    DecryptionCache,
+    KeyRing,
+    Sealer,
+    sealed_length,
+)
+from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import OLD_SECRET, SECRET
 
 SEALER = KeyRing([SECRET]).sealer("session")
@@ -112,3 +123,49 @@ def test_the_length_of_a_seal_is_known_beforehand(length: int) -> None:
 
 def test_no_secret_is_in_repr() -> None:
     assert SECRET not in repr(KeyRing([SECRET])) + repr(SEALER) + repr(vars(SEALER))
+
+
+class Reads:
+    """Counts how often each text is read; `size` is the size of a text with its content."""
+
+    def __init__(self, size: int = 100) -> None:
+        self.of: Counter[str] = Counter()
+        self._size = size
+
+    def __call__(self, text: str) -> tuple[str, int]:
+        self.of[text] += 1
+        return text.upper(), self._size
+
+
+def test_a_text_that_is_opened_again_is_cached_for_a_minute(moving: MovableClock) -> None:
+    cache = DecryptionCache(reads := Reads(), clock=moving.clock)
+    assert [cache.open("a") for _ in range(4)] == ["A"] * 4
+    assert reads.of["a"] == 2
+    moving.second += CACHED_SECONDS
+    cache.open("a")
+    assert reads.of["a"] == 3
+
+
+def test_a_large_text_is_not_cached(moving: MovableClock) -> None:
+    cache = DecryptionCache(reads := Reads(LARGEST_CACHED_TEXT + 1), clock=moving.clock)
+    for _ in range(4):
+        cache.open("a")
+    assert reads.of["a"] == 4
+
+
+def test_the_oldest_texts_leave_the_cache_and_its_memory(moving: MovableClock) -> None:
+    cache = DecryptionCache(reads := Reads(), clock=moving.clock)
+    texts = [f"text {number}" for number in range(CACHED_TEXTS + 1)]
+    for text in texts:
+        cache.open(text)
+        cache.open(text)
+    reads.of.clear()
+    cache.open(texts[-1])
+    cache.open(texts[0])
+    assert reads.of == {texts[0]: 1}
+    assert len(cache._opened) == CACHED_TEXTS
+    assert len(cache._seen) == CACHED_TEXTS
+    moving.second += CACHED_SECONDS
+    cache.open(texts[1])
+    cache.open(texts[1])
+    assert list(cache._opened) == [texts[1]]
