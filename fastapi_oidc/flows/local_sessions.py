@@ -1,10 +1,10 @@
-"""The local sessions: what this process knows of sessions, by session id."""
+"""The local sessions: this process's own table of what it knows of sessions, by session id."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Generic, Self
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
@@ -16,10 +16,8 @@ from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.revocations import CLOCK_MARGIN
 from fastapi_oidc.ttl_cache import TTLCache
 
-Fact = TypeVar("Fact")
-
 LOCAL_SESSIONS: Final = 20_000
-"""Maximum number of sessions of which one kind of fact is known, for example their end."""
+"""Maximum number of sessions in the table."""
 
 NEWEST_SECONDS: Final = 600
 """Seconds for which the newest state of a session is known that this process changed; afterwards
@@ -86,45 +84,86 @@ class Postponed:
     is_announced: bool = False
 
 
-class LocalSessions(Generic[Identity]):
-    """The facts, each until it expires.
+@dataclass(slots=True)
+class LocalSession(Generic[Identity]):
+    """The entry of one session."""
 
-    There are `LOCAL_SESSIONS` of each kind at most. Beyond that, the one that expires first is
-    dropped, so sessions that end push out no pauses. A dropped state or end is in the session store
-    or refresh record: until its next refresh, a copy of an ended session's cookie is accepted as in
-    another process. A dropped response is in the shared refresh record; without one, the session
-    ends at its next refresh. A dropped pause is over, and refusals are counted anew.
+    newest: StoredSession[Identity] | None = None
+    ended: EndReason | None = None
+    end_is_announced: bool = False
+    postponed: Postponed | None = None
+    answer: TokenAnswer | None = None
+
+    def drop_earlier(self, generation: int) -> None:
+        """Forget the response and the pause of a refresh that is done."""
+        if self.answer is not None and self.answer.generation < generation:
+            self.answer = None
+        if self.postponed is not None and self.postponed.generation < generation:
+            self.postponed = None
+
+
+class LocalSessions(Generic[Identity]):
+    """The table.
+
+    Beyond `LOCAL_SESSIONS`, the session of which nothing new was learned for the longest time is
+    dropped. Its state or end is in the session store or refresh record: until its next refresh, a
+    copy of an ended session's cookie is accepted as in another process. Its token response is in
+    the shared refresh record; without one, the session ends at its next refresh. Its pause is over,
+    and refusals are counted anew.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._newest: TTLCache[str, StoredSession[Identity]] = _facts(clock)
-        self._ends: TTLCache[str, EndReason] = _facts(clock)
-        self._announced: TTLCache[str, bool] = _facts(clock)
-        self._pauses: TTLCache[str, Postponed] = _facts(clock)
-        self._answers: TTLCache[str, TokenAnswer] = _facts(clock)
+        self._table: TTLCache[str, LocalSession[Identity]] = TTLCache(
+            clock, max_entries=LOCAL_SESSIONS
+        )
+
+    def __contains__(self, session_id: str) -> bool:
+        """Whether this process has refreshed, used or ended the session lately."""
+        return session_id in self._table
 
     def ended(self, session: OIDCSession[Identity]) -> EndReason | None:
         """Why the session has ended, if it ended in this process."""
-        return self._ends.get(session.id)
+        local = self._table.get(session.id)
+        return None if local is None else local.ended
 
     def newest(self, stored: StoredSession[Identity]) -> StoredSession[Identity]:
         """The newest state of the session in this process; `stored` itself if it is the newest."""
-        newest = self._newest.get(stored.session.id)
-        return stored if newest is None else newer_of(stored, newest)
+        local = self._table.get(stored.session.id)
+        return stored if local is None or local.newest is None else newer_of(stored, local.newest)
+
+    def postponed(self, session: OIDCSession[Identity]) -> Postponed | None:
+        """The last refresh without a result of this generation of the session."""
+        local = self._table.get(session.id)
+        found = None if local is None else local.postponed
+        return found if found is not None and found.generation == session.generation else None
+
+    def answer(self, session: OIDCSession[Identity]) -> TokenAnswer | None:
+        """The provider's response to the refresh token of this generation of the session."""
+        local = self._table.get(session.id)
+        found = None if local is None else local.answer
+        return found if found is not None and found.generation == session.generation else None
 
     def keep(self, stored: StoredSession[Identity]) -> None:
         """Store the state `stored`, unless a newer one is known or the session has ended."""
         id = stored.session.id
-        if id in self._ends:
+        local = self._table.get(id) or LocalSession()
+        if local.ended is not None:
             return
-        known = self._newest.get(id)
-        newest = stored if known is None else newer_of(known, stored)
-        until = min(self._clock.now() + NEWEST_SECONDS, newest.session.expires_at)
-        self._newest.set(id, newest, expires_at=until)
-        answer = self._answers.get(id)
-        if answer is not None and answer.generation < newest.session.generation:
-            self._answers.pop(id)
+        local.newest = stored if local.newest is None else newer_of(local.newest, stored)
+        local.drop_earlier(local.newest.session.generation)
+        until = min(self._clock.now() + NEWEST_SECONDS, stored.session.expires_at)
+        if local.answer is not None or local.postponed is not None:
+            until = max(until, self._table.expires_at(id))
+        self._table.set(id, local, expires_at=until)
+
+    def keep_answer(self, session: OIDCSession[Identity], answer: TokenAnswer) -> None:
+        """Store the provider's response until the next session is saved."""
+        self._entry(session.id, session.expires_at).answer = answer
+
+    def postpone(self, session: OIDCSession[Identity], postponed: Postponed, until: int) -> None:
+        """Store `postponed` until the second `until`: no refresh before `postponed.retry_at`."""
+        self._entry(session.id, until).postponed = postponed
 
     def end(self, session_id: str, reason: EndReason, *, expires_at: int) -> None:
         """Note the end of the session until `expires_at`, its absolute end.
@@ -132,44 +171,20 @@ class LocalSessions(Generic[Identity]):
         So operations under way cannot restore the session, and late responses cannot overwrite a
         newer cookie.
         """
-        until = max(expires_at, self._clock.now() + CLOCK_MARGIN, self._ends.expires_at(session_id))
-        self._ends.set(session_id, reason, expires_at=until)
-        self._newest.pop(session_id)
-        self._answers.pop(session_id)
+        local = self._entry(session_id, max(expires_at, self._clock.now() + CLOCK_MARGIN))
+        local.ended, local.newest, local.answer = reason, None, None
 
     def announce_end(self, session_id: str) -> bool:
         """Whether the end of the session must be announced: True once, then False."""
-        is_first = session_id not in self._announced
-        self._announced.set(session_id, True, expires_at=self._clock.now() + CLOCK_MARGIN)
+        local = self._entry(session_id, self._clock.now() + CLOCK_MARGIN)
+        is_first, local.end_is_announced = not local.end_is_announced, True
         return is_first
 
-    def postponed(self, session: OIDCSession[Identity]) -> Postponed | None:
-        """The last refresh without a result of this generation of the session."""
-        postponed = self._pauses.get(session.id)
-        is_of_it = postponed is not None and postponed.generation == session.generation
-        return postponed if is_of_it else None
-
-    def postpone(self, session: OIDCSession[Identity], postponed: Postponed, until: int) -> None:
-        """Store `postponed` until the second `until`: no refresh before `postponed.retry_at`."""
-        self._pauses.set(session.id, postponed, expires_at=until)
-
-    def answer(self, session: OIDCSession[Identity]) -> TokenAnswer | None:
-        """The provider's response to the refresh token of this generation of the session."""
-        answer = self._answers.get(session.id)
-        return answer if answer is not None and answer.generation == session.generation else None
-
-    def keep_answer(self, session: OIDCSession[Identity], answer: TokenAnswer) -> None:
-        """Store the provider's response until the next session is saved."""
-        self._answers.set(session.id, answer, expires_at=session.expires_at)
-
-    def is_known(self, session_id: str) -> bool:
-        """Whether this process has refreshed, used or ended the session lately."""
-        kinds = (self._newest, self._ends, self._announced, self._pauses, self._answers)
-        return any(session_id in facts for facts in kinds)
-
-
-def _facts(clock: Clock) -> TTLCache[str, Fact]:
-    return TTLCache(clock, max_entries=LOCAL_SESSIONS)
+    def _entry(self, session_id: str, until: int) -> LocalSession[Identity]:
+        local = self._table.get(session_id) or LocalSession()
+        expires_at = max(until, self._table.expires_at(session_id))
+        self._table.set(session_id, local, expires_at=expires_at)
+        return local
 
 
 def newer_of(

@@ -460,4 +460,4 @@ def _should_be_here(party: RelyingParty[Identity], cookies: Mapping[str, str]) -
     hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
     if hint is None or hint.previous.expires_at <= party.clock.now():
         return False
-    return not party.sessions.is_known(hint.previous.id)
+    return hint.previous.id not in party.sessions

@@ -147,21 +147,21 @@ async def test_pauses_double_up_to_a_minute() -> None:
 
 
 @pytest.mark.parametrize("others", ["end", "are refreshed"])
-async def test_other_sessions_push_out_no_pause(
+async def test_a_pause_is_not_pushed_out_by_what_was_learned_before(
     others: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process remembers ends for hours, and other states for minutes."""
+    """A process remembers ends for hours, other states for minutes, and a pause for less."""
     monkeypatch.setattr(local_sessions, "LOCAL_SESSIONS", 2)
     world = make_world()
     browser, *changed = [await world.signed_in() for _ in range(4)]
     world.time.advance(AFTER_EXPIRY)
-    world.op.faults.put("token", ServerError())
-    assert await generation(browser) is None
     for other in changed:
         if others == "end":
             await other.post("/auth/logout", data=LOCAL)
         else:
             assert await generation(other) == 1
+    world.op.faults.put("token", ServerError())
+    assert await generation(browser) is None
     calls = world.op.record.calls["token"]
     assert await generation(browser) is None
     assert world.op.record.calls["token"] == calls
