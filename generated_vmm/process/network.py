@@ -14,7 +14,7 @@ import secrets
 import struct
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from generated_vmm.process._async.waiting import AsyncBlock
 from generated_vmm.process._sync.waiting import Block
@@ -34,6 +34,9 @@ from generated_vmm.process.reaper_client import REAPER
 from generated_vmm.process.things import Network
 from generated_vmm.transport.connection import start_over_in_children
 
+if TYPE_CHECKING:
+    from generated_vmm import NetworkInterfaceFields
+
 LONGEST_NAME = 15  # bytes: IFNAMSIZ without the end
 NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%]+")  # dev_valid_name of the kernel; % makes a number
 CLONE_NEWNET = 0x40000000  # unshare(2)
@@ -41,13 +44,6 @@ FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 TUNSETIFF, TUNSETPERSIST, TUNSETOWNER = 0x400454CA, 0x400454CB, 0x400454CC  # linux/if_tun.h
 TAP_EXCL = 0x0002 | 0x1000 | 0x4000 | 0x8000  # IFF_TAP, IFF_NO_PI, IFF_VNET_HDR, IFF_TUN_EXCL
 LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-class InterfaceFields(TypedDict):
-    """The arguments of `network_interface(...).set` for a tap."""
-
-    host_dev_name: str
-    guest_mac: NotRequired[str]
 
 
 class NetworkNamespace(AsyncBlock, Block):
@@ -136,7 +132,7 @@ class Tap(AsyncBlock, Block):
         self._mark: Mark | None = None
 
     @property
-    def interface(self) -> InterfaceFields:
+    def interface(self) -> NetworkInterfaceFields:
         """Arguments of `network_interface(...).set`: the tap, and a MAC of the guest's address."""
         if self.guest is None:
             return {"host_dev_name": self.name}

@@ -75,7 +75,7 @@ def test_a_request_that_is_refused_is_not_measured(runner: asyncio.Runner) -> No
 def test_each_measured_refresh_is_one(runner: asyncio.Runner) -> None:
     visits(runner, STEP)(2)
     visits(runner, 0)(2)
-    with pytest.raises(RuntimeError, match="after [12] seconds"):
+    with pytest.raises(RuntimeError, match=r"after [12] seconds"):
         visits(runner, 1)(2)  # too early: two or three seconds make it due
 
 
