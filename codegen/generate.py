@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -107,13 +110,26 @@ def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> Non
         has_console = _link_console(written.parent, Path(scratch))
         _try_import(IMPORT_ALL, scratch, "-W", "error")
         checked = (written.name, *(["examples.console"] if has_console else []))
-        if said := _use(
-            "-m", "mypy", "--config-file", str(CONFIG), "--cache-dir", str(cache),
-            *(f"--package={name}" for name in checked), folder=scratch,
-        ):  # fmt: skip
+        options = ("--config-file", str(CONFIG), "--cache-dir", str(cache))
+        packages = (f"--package={name}" for name in checked)
+        with _alone(cache):
+            said = _use("-m", "mypy", *options, *packages, folder=scratch)
+        if said:
             _refuse("does not pass mypy", said, sorted(ERROR.findall(said), key=_is_vague), scratch)
         if has_console:
             _try_import(IMPORT_CONSOLE, scratch)
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Wait for other runs: mypy does not expect another one to change its cache."""
+    cache.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(cache, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _link_console(root: Path, scratch: Path) -> bool:
