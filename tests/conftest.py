@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repository")
+
+# A shell starts what runs in its background with this signal ignored, and programs inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.disable()  # until all tests are collected, which makes objects and no garbage
 

@@ -13,8 +13,8 @@ from examples.console.endings import exit_in_words, plain_lines, plain_text
 from examples.console.scrollback import Scrollback
 from examples.console.terminal import BEHIND_BYTES, PAUSE_SECONDS, Run, Terminal
 
-LONGEST_TURN = 0.2
-"""Seconds for which nobody else may have to wait."""
+LONGEST_TURN = 0.5
+"""Seconds for which nobody else may have to wait, also where other programs use the machine."""
 
 
 async def shown(*pieces: bytes, size: tuple[int, int] = (20, 4)) -> list[str]:
