@@ -125,6 +125,7 @@ def go_on_twice(page: Page) -> None:
     expect(page.locator("h1")).to_contain_text("web Running")
 
 
+@pytest.mark.since("1.14")  # describes the members of a template
 def test_a_fault_opens_its_form_and_what_was_typed_is_there(visit: Visit) -> None:
     page = visit()
     page.goto("/machines/demo/monitor")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from codegen.overlay import STEP, later_than, read_overlay
+from codegen.overlay import STEP, is_older, later_than, read_overlay
 from tests.vmm.codegen.descriptions import PROJECT, committed, reference, swagger
 
 
@@ -83,9 +83,12 @@ def release_1_13() -> dict[str, Any]:
 def before(version: str) -> dict[str, Any]:
     """The committed description without all that came after a version, as the overlay knows it.
 
-    So there is an older release wherever the project is, without the file of one.
+    So there is an older release wherever the project is, without the file of one. A description
+    that is older itself stays as it is.
     """
     document = committed()
+    if is_older(document["info"]["version"], version):
+        return document
     document["info"]["version"] = version
     for action in later_than(version, read_overlay(PROJECT.overlay)):
         if action.target.startswith("$.paths") and "operationId" not in (action.update or {}):
