@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -23,13 +22,13 @@ _SPARE_HEAP_ENTRIES: Final = 100
 class TTLCache(Generic[Key, Value]):
     """A dictionary whose entries expire at a given second of `clock`.
 
-    With `max_entries`, a new entry evicts the one that was set longest ago. Reading takes constant
+    With `max_entries`, a new entry evicts the entry that expires first. Reading takes constant
     time, writing logarithmic time. Threads may share a cache: sync endpoints run in threads.
     """
 
     def __init__(self, clock: Clock, *, max_entries: int | None = None) -> None:
         self._clock, self._max_entries = clock, max_entries
-        self._entries: OrderedDict[Key, tuple[int, Value]] = OrderedDict()  # the latest is last
+        self._entries: dict[Key, tuple[int, Value]] = {}
         # A key that was set again is in the heap twice; only its current expiry counts.
         self._heap: list[tuple[int, int, Key]] = []
         self._serial = count()
@@ -58,13 +57,12 @@ class TTLCache(Generic[Key, Value]):
         with self._writing:
             before = self._entries.get(key)
             self._entries[key] = (expires_at, value)
-            self._entries.move_to_end(key)
             if before is None or before[0] != expires_at:
                 heappush(self._heap, (expires_at, next(self._serial), key))
             if self._heap[0][0] <= self._clock.read():
                 self.remove_expired(_REMOVALS_PER_WRITE)
             if self._max_entries is not None and len(self._entries) > self._max_entries:
-                self._entries.popitem(last=False)
+                self._remove_first()
             if len(self._heap) > 2 * len(self._entries) + _SPARE_HEAP_ENTRIES:
                 alive = self._entries.items()
                 self._heap = [(ends, next(self._serial), key) for key, (ends, _) in alive]
@@ -86,8 +84,13 @@ class TTLCache(Generic[Key, Value]):
                     return
                 self._pop_heap()
 
-    def _pop_heap(self) -> None:
-        """Pop the first item of the heap, and remove its entry unless the item is outdated."""
+    def _remove_first(self) -> None:
+        while not self._pop_heap():
+            pass
+
+    def _pop_heap(self) -> bool:
+        """Pop the first item of the heap and remove its entry; False if the item was outdated."""
         expires_at, _, key = heappop(self._heap)
-        if self.expires_at(key) == expires_at:
-            self._entries.pop(key, None)
+        if self.expires_at(key) != expires_at:
+            return False
+        return self._entries.pop(key, None) is not None

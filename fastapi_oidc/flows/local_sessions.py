@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Final, Generic, Self
 
 from fastapi_oidc.clock import Clock
@@ -103,13 +106,13 @@ class LocalSession(Generic[Identity]):
 
 
 class LocalSessions(Generic[Identity]):
-    """The table.
+    """The table. Threads may change it: sync endpoints sign users out.
 
-    Beyond `LOCAL_SESSIONS`, the session of which nothing new was learned for the longest time is
-    dropped. Its state or end is in the session store or refresh record: until its next refresh, a
-    copy of an ended session's cookie is accepted as in another process. Its token response is in
-    the shared refresh record; without one, the session ends at its next refresh. Its pause is over,
-    and refusals are counted anew.
+    Beyond `LOCAL_SESSIONS`, the entry that expires first is dropped: a state that is elsewhere too
+    before an end, a pause or a response, which are kept until the session's end. A dropped end is
+    in the session store or refresh record: until its next refresh, a copy of an ended session's
+    cookie is accepted as in another process. A dropped response is in the refresh record. A dropped
+    pause is over, and refusals are counted anew.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -117,6 +120,7 @@ class LocalSessions(Generic[Identity]):
         self._table: TTLCache[str, LocalSession[Identity]] = TTLCache(
             clock, max_entries=LOCAL_SESSIONS
         )
+        self._changing = Lock()
 
     def __contains__(self, session_id: str) -> bool:
         """Whether this process has refreshed, used or ended the session lately."""
@@ -146,24 +150,27 @@ class LocalSessions(Generic[Identity]):
 
     def keep(self, stored: StoredSession[Identity]) -> None:
         """Store the state `stored`, unless a newer one is known or the session has ended."""
-        id = stored.session.id
-        local = self._table.get(id) or LocalSession()
-        if local.ended is not None:
-            return
-        local.newest = stored if local.newest is None else newer_of(local.newest, stored)
-        local.drop_earlier(local.newest.session.generation)
-        until = min(self._clock.now() + NEWEST_SECONDS, stored.session.expires_at)
-        if local.answer is not None or local.postponed is not None:
-            until = max(until, self._table.expires_at(id))
-        self._table.set(id, local, expires_at=until)
+        session = stored.session
+        until = min(self._clock.now() + NEWEST_SECONDS, session.expires_at)
+        with self._changing:
+            local = self._table.get(session.id) or LocalSession()
+            if local.ended is not None:
+                return
+            local.newest = stored if local.newest is None else newer_of(local.newest, stored)
+            local.drop_earlier(local.newest.session.generation)
+            if local.answer or local.postponed or local.end_is_announced:
+                until = max(until, self._table.expires_at(session.id))
+            self._table.set(session.id, local, expires_at=until)
 
     def keep_answer(self, session: OIDCSession[Identity], answer: TokenAnswer) -> None:
         """Store the provider's response until the next session is saved."""
-        self._entry(session.id, session.expires_at).answer = answer
+        with self._changed(session.id, session.expires_at) as local:
+            local.answer = answer
 
-    def postpone(self, session: OIDCSession[Identity], postponed: Postponed, until: int) -> None:
-        """Store `postponed` until the second `until`: no refresh before `postponed.retry_at`."""
-        self._entry(session.id, until).postponed = postponed
+    def postpone(self, session: OIDCSession[Identity], postponed: Postponed) -> None:
+        """Store `postponed` until a refresh has a result: none before `postponed.retry_at`."""
+        with self._changed(session.id, session.expires_at) as local:
+            local.postponed = postponed
 
     def end(self, session_id: str, reason: EndReason, *, expires_at: int) -> None:
         """Note the end of the session until `expires_at`, its absolute end.
@@ -171,20 +178,24 @@ class LocalSessions(Generic[Identity]):
         So operations under way cannot restore the session, and late responses cannot overwrite a
         newer cookie.
         """
-        local = self._entry(session_id, max(expires_at, self._clock.now() + CLOCK_MARGIN))
-        local.ended, local.newest, local.answer = reason, None, None
+        until = max(expires_at, self._clock.now() + CLOCK_MARGIN)
+        with self._changed(session_id, until) as local:
+            local.ended, local.newest, local.answer = reason, None, None
 
     def announce_end(self, session_id: str) -> bool:
         """Whether the end of the session must be announced: True once, then False."""
-        local = self._entry(session_id, self._clock.now() + CLOCK_MARGIN)
-        is_first, local.end_is_announced = not local.end_is_announced, True
+        with self._changed(session_id, self._clock.now() + CLOCK_MARGIN) as local:
+            is_first, local.end_is_announced = not local.end_is_announced, True
         return is_first
 
-    def _entry(self, session_id: str, until: int) -> LocalSession[Identity]:
-        local = self._table.get(session_id) or LocalSession()
-        expires_at = max(until, self._table.expires_at(session_id))
-        self._table.set(session_id, local, expires_at=expires_at)
-        return local
+    @contextmanager
+    def _changed(self, session_id: str, until: int) -> Iterator[LocalSession[Identity]]:
+        """The entry, to be changed within the block; it lives until the second `until` at least."""
+        with self._changing:
+            local = self._table.get(session_id) or LocalSession()
+            until = max(until, self._table.expires_at(session_id))
+            self._table.set(session_id, local, expires_at=until)
+            yield local
 
 
 def newer_of(

@@ -497,9 +497,7 @@ class RefreshCoordinator(Generic[Identity]):
         if isinstance(error, RefusedRequest):
             refusals = 1 if before is None else before.refusals + 1
         postponed = Postponed(session.generation, pause, now + pause, error.message, refusals)
-        # Stored beyond the next attempt, so that the pauses grow; refusals however rare they are.
-        until = session.expires_at if refusals else now + pause + 2 * LONGEST_BACKOFF
-        self._party.sessions.postpone(session, postponed, until)
+        self._party.sessions.postpone(session, postponed)
         event = refusal(EventName.SESSION_REFRESH_POSTPONED, error, now)
         self._party.announcer(replace(event, sub=session.sub, session_id=session.id))
         return replace(postponed, is_announced=True)

@@ -13,7 +13,7 @@ from fastapi_oidc.provider import Provider
 from fastapi_oidc.ttl_cache import TTLCache
 
 MAX_TOKENS: Final = 10_000
-"""Maximum number of cached responses; beyond it, the oldest is evicted."""
+"""Maximum number of cached responses; beyond it, the one that expires first is evicted."""
 
 INACTIVE_LIFETIME: Final = 5
 """Seconds for which "not active" is cached. Repeated requests with an invalid token do not load the

@@ -164,7 +164,7 @@ class RefreshRecords(ABC):
 class MemoryRefreshLock(RefreshRecords):
     """Refresh records in the memory of one process, `max_records` at most.
 
-    Beyond that the record that was changed longest ago is dropped.
+    Beyond that the record that expires first is dropped.
     """
 
     def __init__(self, *, clock: Clock | None = None, max_records: int = 100_000) -> None:

@@ -128,10 +128,9 @@ class DecryptionCache(Generic[Sealed, Opened]):
             return cached[1]
         opened, size = self._read(sealed)
         with self._writing:
-            if self._is_new(hash(sealed)) or size > LARGEST_CACHED_TEXT:
-                return opened
-            self._opened[sealed] = now + CACHED_SECONDS, opened
-            self._opened.move_to_end(sealed)
+            if not self._is_new(hash(sealed)) and size <= LARGEST_CACHED_TEXT:
+                self._opened[sealed] = now + CACHED_SECONDS, opened
+                self._opened.move_to_end(sealed)
             self._evict(now)
         return opened
 
@@ -145,11 +144,13 @@ class DecryptionCache(Generic[Sealed, Opened]):
         return True
 
     def _evict(self, now: int) -> None:
-        """Remove the oldest entries, if they are too many or have expired."""
-        oldest = next(iter(self._opened.values()))
-        while len(self._opened) > CACHED_TEXTS or oldest[0] <= now:
+        """Remove the oldest entries that are too many, have expired, or are from a later clock."""
+        while self._opened:
+            expires_at, _ = next(iter(self._opened.values()))
+            is_current = now < expires_at <= now + CACHED_SECONDS
+            if is_current and len(self._opened) <= CACHED_TEXTS:
+                return
             self._opened.popitem(last=False)
-            oldest = next(iter(self._opened.values()))
 
 
 def sealed_length(plaintext_length: int) -> int:

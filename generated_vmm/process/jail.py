@@ -13,7 +13,12 @@ from typing import Any, Self, cast
 
 from generated_vmm.process.child import Child, Descriptor, find_program
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.folders import make_fifo, require_private, retried
+from generated_vmm.process.folders import (
+    make_fifo,
+    require_private,
+    require_trusted_path,
+    retried,
+)
 from generated_vmm.process.jail_files import FOLDER, Progress, copy_in, folder_of, link_in, normal
 from generated_vmm.process.removal import identity, is_ready, start_time_of
 from generated_vmm.process.settings import (
@@ -83,7 +88,7 @@ class Jail(Workspace):
         return self.root / normal(path).lstrip("/")
 
     def _hold(self, path: str, require_wanted: Callable[[], None]) -> bool:
-        self._make_parents(path)
+        self._make_parents(path, require_trusted_path)
         for folder in (self._base, os.path.dirname(path)):
             require_private(folder, os.stat(folder))
         return super()._hold(path, require_wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, Required, TypeAlias, TypedDict
 
 from generated_vmm.transport import DEFAULT_MAX_BODY_BYTES
@@ -97,9 +97,12 @@ class Settings:
                 raise ValueError(f"{name} is {value}; it must be more than 0")
         if not self.grace >= 0:
             raise ValueError(f"grace is {self.grace}; it cannot be negative")
-        for name, value in vars(self).items():
+        for option in fields(self):
+            value = getattr(self, option.name)
             if value == "":
-                raise ValueError(f"{name} is empty")
+                raise ValueError(f"{option.name} is empty")
+            if option.type == "bool" and not isinstance(value, bool):
+                raise ValueError(f"{option.name} is {value!r}; it must be True or False")
 
     @property
     def max_body_bytes(self) -> int:
@@ -165,7 +168,7 @@ class JailedOptions(CommonOptions, total=False):
 class JailSettings(Settings):
     """The options of a jailed monitor. Raises ValueError for what the jailer would refuse."""
 
-    id: str
+    id: str = field()  # without the default that it has for an unjailed monitor
     uid: int
     gid: int
     chroot_base_dir: HostPath = "/srv/jailer"

@@ -201,7 +201,7 @@ class Socket:
 
     def remove(self, _: int | None = None) -> None:
         """Removes the socket if it belongs to this user and no process listens on it."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # no file can have a path with NUL
             found = os.lstat(self.path)
             ours = stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid()
             if ours and not is_served(self.path):

@@ -21,7 +21,6 @@ from generated_vmm.process.child import Child, Descriptor
 from generated_vmm.process.errors import MonitorError, MonitorStartError
 from generated_vmm.process.folders import (
     NEW_FOLDER,
-    WRITABLE,
     enter,
     entry_of,
     hold,
@@ -48,9 +47,8 @@ SOCKET, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, METRICS = NAMES = (
     *("api.socket", "console.in", "console.out", "log", "metrics"),
 )
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
-MADE = (
-    stat.S_ISVTX
-)  # the mark of a folder for monitors; where others cannot write, it has no effect
+# The mark of a folder above jails: sticky, which has no effect where others cannot write.
+MADE, MARKED = stat.S_ISVTX | 0o711, stat.S_ISVTX | 0o066
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
 
@@ -157,12 +155,17 @@ class Workspace(ABC):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, mode)
 
-    def _make_parents(self, path: str) -> None:
-        """Creates missing folders above a path; the last monitor below removes them."""
+    def _make_parents(self, path: str, require: Callable[[str], None] = lambda _: None) -> None:
+        """Creates missing folders above a path; the last monitor below removes them.
+
+        `require` is asked before each of them, because others may change what is above it.
+        """
         for parent in map(str, reversed(Path(path).parents)):
-            self._make(parent, MADE | 0o755)
-            mode = os.stat(parent).st_mode
-            if mode & MADE and not mode & WRITABLE:
+            require(parent)
+            self._make(parent, MADE)
+            found = os.lstat(parent)
+            is_marked = found.st_mode & MARKED == stat.S_ISVTX
+            if is_marked and found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode):
                 self._own_if_empty(parent)
 
     def _own_if_empty(self, path: str) -> None:

@@ -148,8 +148,14 @@ def start_over_in_children(thing: Inherited) -> None:
 
 
 def _start_over() -> None:
+    errors = []
     for thing in list(_inherited):
-        thing.start_over()
+        try:
+            thing.start_over()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 os.register_at_fork(after_in_child=_start_over)

@@ -59,13 +59,13 @@ def test_expired_entries_leave_with_later_writes_and_never_all_at_once() -> None
     assert len(cache) == 300
 
 
-def test_beyond_the_limit_the_entry_that_was_set_longest_ago_goes() -> None:
+def test_beyond_the_limit_the_entry_that_expires_first_goes() -> None:
     cache: TTLCache[str, int] = TTLCache(Time().clock(), max_entries=2)
-    cache.set("first", 1, expires_at=1200)
-    cache.set("second", 1, expires_at=1300)
-    cache.set("first", 2, expires_at=1200)
-    cache.set("third", 1, expires_at=1100)
-    assert [name for name in ("first", "second", "third") if name in cache] == ["first", "third"]
+    cache.set("long", 1, expires_at=1200)
+    cache.set("short", 1, expires_at=1100)
+    cache.set("short", 2, expires_at=1250)
+    cache.set("longer", 1, expires_at=1300)
+    assert [name for name in ("long", "short", "longer") if name in cache] == ["short", "longer"]
 
 
 @pytest.mark.parametrize("limit", [None, 50])

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from threading import Thread
+from typing import Any
 
 import httpx
 import pytest
 
-from fastapi_oidc import MemoryRefreshLock
+from fastapi_oidc import Clock, MemoryRefreshLock
+from fastapi_oidc.flows.local_sessions import LocalSessions
+from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.testing import OAuthError, sign_in
+from fastapi_oidc.ttl_cache import TTLCache
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -23,7 +28,8 @@ from tests.oidc.flows.steps import (
     two_processes,
     user,
 )
-from tests.oidc.interleaving import Gate, another_process, begun, same_browser, with_gate
+from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser, with_gate
+from tests.oidc.session.examples import User, a_session
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 EIGHT_HOURS = 8 * 3600
@@ -145,3 +151,46 @@ async def test_without_shared_revocations_the_record_still_says_that_a_session_e
     assert "set-cookie" not in (await late.arrives()).headers
     here.time.advance(AFTER_EXPIRY)
     assert await user(copy) is None, "its next refresh finds the end"
+
+
+@pytest.mark.parametrize("store", [None, "memory"])
+async def test_a_refresh_that_outlasts_the_session_announces_no_second_end(
+    store: str | None,
+) -> None:
+    world, held = make_world(session_store=store), Held()
+    browser = await world.signed_in()
+    tabs = [copy_of(browser, world) for _ in range(3)]
+    world.time.advance(EIGHT_HOURS - 1)
+    world.op.faults.put("token", held)
+    refreshing = begun(generation(tabs[0]))
+    await held.gate.until_reached()
+    world.time.advance(1)
+    assert await generation(tabs[1]) is None
+    held.gate.opened.set()
+    await refreshing
+    world.time.advance(1)
+    assert await generation(tabs[2]) is None
+    assert world.event_names().count("session.ended") == 1
+
+
+def test_an_end_in_a_thread_waits_for_a_state_that_is_being_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time, session = Time(), a_session()
+    sessions: LocalSessions[User] = LocalSessions(Clock(read=lambda: time.now))
+    until = int(time.now) + EIGHT_HOURS
+    end = Thread(target=sessions.end, args=(session.id, "signed_out"), kwargs={"expires_at": until})
+    store = TTLCache.set
+
+    def store_amid_an_end(table: Any, *args: Any, **options: Any) -> None:
+        if end.ident is None:
+            end.start()
+            end.join(0.05)
+            assert end.is_alive(), "the end did not wait"
+        store(table, *args, **options)
+
+    monkeypatch.setattr(TTLCache, "set", store_amid_an_end)
+    sessions.keep(StoredSession(session))
+    end.join()
+    time.advance(EIGHT_HOURS - 1)
+    assert sessions.ended(session) == "signed_out"

@@ -53,7 +53,7 @@ def test_refreshing_a_session_again_and_again_takes_no_room() -> None:
         credentials.remember_access_token(f"access-token-{number}", token)
         credentials.issue_refresh_token(Credential(grant, int(time.now) + 14 * 24 * 3600))
 
-    assert grown(refresh) < 100 * MANY
+    assert grown(refresh) < 50 * MANY
 
 
 def test_codes_and_sessions_leave_as_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_codes_and_sessions_leave_as_others_come(monkeypatch: pytest.MonkeyPatch
         credentials.issue_code(AuthorizationCode(grant, int(time.now) + 60))
         credentials.remember_session(grant)
 
-    assert grown(sign_in) < 100 * MANY
+    assert grown(sign_in) < 50 * MANY
     assert credentials._sessions.get(f"sid-{2 * MANY - FEW - 1}") is None
     assert credentials._sessions.get(f"sid-{2 * MANY - FEW}") is not None
 

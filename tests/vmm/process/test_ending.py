@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from generated_vmm import VmmError
 from generated_vmm.process import MonitorError, removal, things
 from generated_vmm.process.child import Child
 from tests.vmm.described import has_field
@@ -117,6 +119,14 @@ def test_the_socket_of_a_vsock_device_goes(start: Make, do: Do, folder: Path) ->
     assert (folder / "v.sock").exists()
     do(monitor.stop())
     assert not (folder / "v.sock").exists()
+
+
+def test_a_vsock_path_that_no_file_has_leaves_nothing(start: Make, do: Do, folder: Path) -> None:
+    monitor = start(directory=folder / "made")
+    with contextlib.suppress(VmmError):
+        do(monitor.client.vsock.set(guest_cid=3, uds_path=f"{folder}/v\0.sock"))
+    do(monitor.stop())
+    assert not (folder / "made").exists()
 
 
 def test_the_socket_of_a_vsock_device_goes_with_a_monitor_that_was_killed(

@@ -346,18 +346,50 @@ def after_the_first(call: Callable[..., int], go_on: threading.Event) -> Callabl
     return called
 
 
-@pytest.mark.parametrize("is_made", [True, False])
+@pytest.mark.parametrize("mode", [None, 0o755, 0o1755])
 def test_the_last_jail_removes_the_folders_that_the_first_one_made(
-    folder: Path, is_made: bool
+    folder: Path, mode: int | None
 ) -> None:
+    """A folder of the host's administrator stays, even if it is sticky."""
     base = folder / "jails"
-    if not is_made:
+    if mode is not None:
         base.mkdir()
+        base.chmod(mode)
     first, second = jail(base), jail(base, id="vm-2")
     first.copy_in(__file__)
     second.copy_in(__file__)
     first.kill()
     assert second.directory.exists()
     second.kill()
-    assert base.exists() is not is_made
+    assert base.exists() is (mode is not None)
     assert not second.directory.parent.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_a_link_that_a_stranger_puts_above_a_jail_is_not_followed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, other_jails = folder / "shared", folder / "others" / "jails"
+    for made, mode in ((shared, 0o1777), (other_jails, 0o1711)):
+        made.mkdir(parents=True)
+        made.chmod(mode)
+    mkdir, link = os.mkdir, shared / "x"
+
+    def plant(path: str, *mode: int) -> None:
+        if path == str(link):
+            link.symlink_to(other_jails.parent)
+            os.lchown(link, 1234, 1234)
+        mkdir(path, *mode)
+
+    monkeypatch.setattr(os, "mkdir", plant)
+    with pytest.raises(MonitorStartError, match="belongs to user 1234"):
+        jail(link / "jails").copy_in(__file__)
+    assert list(other_jails.iterdir()) == []
+
+
+def test_flags_and_the_id_of_a_jail_are_required_to_be_what_they_are() -> None:
+    with pytest.raises(ValueError, match="enable_pci is 0; it must be True or False"):
+        settings(enable_pci=0)
+    given: Any = {"uid": 1, "gid": 1}
+    with pytest.raises(TypeError, match="'id'"):
+        JailSettings(**given)

@@ -14,7 +14,13 @@ import pytest
 
 from generated_vmm.errors import VmmConnectionError
 from generated_vmm.operation import Operation
-from generated_vmm.transport import AsyncUnixChannel, CallFailed, UnixChannel, UnixTransport
+from generated_vmm.transport import (
+    AsyncUnixChannel,
+    CallFailed,
+    UnixChannel,
+    UnixTransport,
+    connection,
+)
 from generated_vmm.transport.connection import Connection, ConnectionSlot, connect_to
 from tests.vmm.facade.conftest import result_of
 from tests.vmm.scripted import OK, ScriptedServer, Wire, answer, full_queue
@@ -234,3 +240,22 @@ def test_an_error_of_that_function_says_that_nothing_was_sent(kind: Any) -> None
     with pytest.raises(CallFailed, match="somebody else") as caught:
         result_of(lambda: kind("/nowhere", connect=refuse).exchange(VERSION, 5))
     assert (caught.value.kind, caught.value.sent) == (VmmConnectionError, False)
+
+
+def test_a_thing_that_cannot_be_reset_after_a_fork_keeps_no_other_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Thing:
+        def __init__(self, *errors: Exception) -> None:
+            self.errors, self.was_reset = errors, False
+
+        def start_over(self) -> None:
+            for error in self.errors:
+                raise error
+            self.was_reset = True
+
+    things = [Thing(OSError("first")), Thing(), Thing(OSError("second"))]
+    monkeypatch.setattr(connection, "_inherited", things)
+    with pytest.raises(OSError, match="first"):
+        connection._start_over()
+    assert things[1].was_reset
