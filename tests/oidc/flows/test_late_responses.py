@@ -162,7 +162,7 @@ async def test_a_refresh_that_outlasts_the_session_announces_no_second_end(
     tabs = [copy_of(browser, world) for _ in range(3)]
     world.time.advance(EIGHT_HOURS - 1)
     world.op.faults.put("token", held)
-    refreshing = begun(generation(tabs[0]))
+    refreshing = begun(tabs[0].get("/"))
     await held.gate.until_reached()
     world.time.advance(1)
     assert await generation(tabs[1]) is None
