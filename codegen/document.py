@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import io
 import math
 import re
@@ -184,9 +186,7 @@ def read_yaml(path: Path) -> Node:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        require_limits(content)
-        value = YAML(typ="safe", pure=True).load(content)
+            value = copy.deepcopy(_loaded(file.read(LARGEST + 1)))
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}; name a file that can be read") from error
     except TooMuch as error:
@@ -196,6 +196,13 @@ def read_yaml(path: Path) -> Node:
     if not isinstance(value, Mapping):
         raise Unusable(f"{path}: no description: the file contains no object; {CORRECT}")
     return Node(value)
+
+
+@functools.lru_cache(maxsize=16)  # a run reads the same files several times
+def _loaded(content: bytes) -> object:
+    require_limits(content)
+    value: object = YAML(typ="safe", pure=True).load(content)
+    return value
 
 
 def write_yaml(document: Document) -> str:
