@@ -12,7 +12,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
 # How many processes run the tests, many of which wait more than they compute.
-PROCESSES ?= 6
+PROCESSES ?= 4
 DEVELOPMENT := --editable '.[network,redis,sql,testing]' --group dev
 EVERYTHING := $(DEVELOPMENT) --group bench
 

@@ -100,4 +100,5 @@ async def listening_with_tls(
         yield server
     finally:
         listener.close()
+        await server.end()
         await listener.wait_closed()

@@ -24,14 +24,18 @@ class Server:
         self.requests: list[str] = []
         self.reached = asyncio.Event()
         self.url = ""
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         script = self._scripts[min(self.connections, len(self._scripts) - 1)]
         self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
         try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError):
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.requests.append(head.decode())
                 self.reached.set()
@@ -40,6 +44,12 @@ class Server:
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
+
+    async def end(self) -> None:
+        """Close the connections whose scripts have not come to their end."""
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving)
 
 
 @asynccontextmanager
@@ -52,4 +62,5 @@ async def listening(*scripts: Script) -> AsyncIterator[Server]:
         yield server
     finally:
         listener.close()
+        await server.end()
         await listener.wait_closed()
