@@ -24,7 +24,7 @@ class Server:
         self.requests: list[str] = []
         self.reached = asyncio.Event()
         self.url = ""
-        self._serving: set[asyncio.Task[None]] = set()
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -33,7 +33,7 @@ class Server:
         self.connections += 1
         task = asyncio.current_task()
         assert task is not None
-        self._serving.add(task)
+        self._serving[task] = writer
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -42,14 +42,15 @@ class Server:
                 await script(writer)
         finally:
             writer.close()
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
 
     async def end(self) -> None:
-        """Close the connections whose scripts have not come to their end."""
-        for task in self._serving:
+        """Close the connections, also those that wait for a script or for the client's end."""
+        for task, writer in self._serving.items():
             task.cancel()
-        await asyncio.gather(*self._serving)
+            writer.transport.abort()
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
 
 @asynccontextmanager
