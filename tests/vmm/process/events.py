@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -47,15 +46,11 @@ class Stage:
 
 
 class Interrupted(Exception):
-    """What a signal handler raises."""
+    """What the caller's handler of SIGUSR1 raises."""
 
 
-def raise_in_caller(*_: object) -> None:
-    def interrupt(*_: object) -> None:
-        raise Interrupted
-
-    signal.signal(signal.SIGUSR1, interrupt)
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+def interrupt(*_: object) -> None:
+    raise Interrupted
 
 
 def signal_caller(number: signal.Signals) -> Event:
@@ -161,7 +156,7 @@ EVENTS: dict[str, Event] = {
     "the reaper gets SIGINT": signal_reaper(signal.SIGINT),
     "the reaper gets SIGTERM": signal_reaper(signal.SIGTERM),
     "the reaper gets SIGKILL": signal_reaper(signal.SIGKILL),
-    "a handler raises": raise_in_caller,
+    "a handler raises": signal_caller(signal.SIGUSR1),
     CANCELLED: lambda stage, *_: stage.cancel(),
     "the disk is full": fail_with(errno.ENOSPC),
     "descriptors are used up": fail_with(errno.EMFILE),

@@ -26,7 +26,7 @@ from generated_vmm.process import (
     Monitor,
     MonitorError,
 )
-from tests.vmm.process.events import CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage
+from tests.vmm.process.events import CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage, interrupt
 from tests.vmm.process.kernel import descriptors, left, name_of, user_of
 
 CALLS = {
@@ -157,6 +157,7 @@ SCENARIOS: dict[str, Callable[[Play], Awaitable[None]]] = {
 def carry_out(scenario: str, event: str, moment: int, folder: str, rival: int) -> dict[str, Any]:
     """Plays a scenario for threads, or for tasks if one is to be cancelled."""
     before = descriptors()
+    signal.signal(signal.SIGUSR1, interrupt)
     stage = Stage(Path(folder), rival, lambda: None)
     moments = Moments(stage, event, moment)
     play = Play(Path(folder), event, in_tasks=event == CANCELLED)

@@ -34,6 +34,8 @@ JAILED = ["jail", "jail with control groups", "jail with a PID namespace"]
 HAPPENING = [event for event in EVENTS if event != "nothing"]
 # In a folder of its own user, an unjailed monitor may leave what it likes.
 IN_JAILS = {ANOTHER_VSOCK}
+# The caller may end at these.
+DEADLY = [event for event in EVENTS if event.startswith("the caller")]
 # Nothing else changes when these happen.
 UNNOTICED = [event for event in EVENTS if event.startswith("the reaper") or "forks" in event]
 PRECIOUS = "a file of the host"
@@ -94,8 +96,7 @@ def require_nothing_left(play: Play, folder: Path, scenario: str, event: str) ->
             end_detached(folder)
         if event == SWAPPED:
             remove_links(folder)
-        left = leftovers(folder) + (faults(result, scenario, event) if result else [])
-        if left:
+        if left := leftovers(folder) + faults(result, scenario, event):
             found[moment] = left
             break
         if result is not None and result["calls"] <= moment:
@@ -106,6 +107,8 @@ def require_nothing_left(play: Play, folder: Path, scenario: str, event: str) ->
 
 def faults(result: Any, scenario: str, event: str) -> list[str]:
     """What a caller that survived should not have seen."""
+    if result is None:
+        return [] if event in DEADLY else ["the caller ended"]
     found: list[str] = result["descriptors"]
     if event in UNNOTICED and result["error"]:
         found.append(result["error"])
