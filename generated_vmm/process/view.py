@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from generated_vmm.process.broadcast import Work
 from generated_vmm.process.child import Child, Usage
@@ -45,13 +45,10 @@ class MonitorView(Generic[Client]):
         kind, path = cls._workspace_kind, os.path.abspath(directory)
         return Work(partial(_find_detached, kind, path), "monitor-attach")
 
-    @classmethod
-    def _attached(cls, workspace: Workspace, child: Child) -> Self:
-        monitor = cls.__new__(cls)
-        monitor._set_up(workspace)
-        monitor._run.take_up(child)
-        monitor._connect()
-        return monitor
+    def _take_up(self, workspace: Workspace, child: Child) -> None:
+        self._set_up(workspace)
+        self._run.take_up(child)
+        self._connect()
 
     @property
     def client(self) -> Client:

@@ -72,7 +72,14 @@ class Monitor(MonitorView[VmmClient]):
         Raises `MonitorExited` if it has ended, and `MonitorError` if the folder is not that of a
         detached monitor, belongs to another user, or if another handle owns the monitor.
         """
-        return cls._attached(*finished(cls._finding(directory)))
+        monitor = cls.__new__(cls)
+        try:
+            monitor._take_up(*finished(cls._finding(directory)))
+            return monitor
+        except BaseException:  # an interruption, which may have come after it was found
+            if hasattr(monitor, "_run"):
+                until(monitor._run, monitor._run.want(Goal.LET_GO).is_done)
+            raise
 
     def start(self) -> Self:
         """Starts the monitor and waits until its socket responds.

@@ -91,6 +91,25 @@ def test_a_monitor_that_was_let_go_is_taken_up(
     assert do(second.stop(grace=PATIENCE)) == 0
 
 
+def test_one_whose_attach_is_interrupted_at_the_end_can_be_taken_up_again(
+    start: Make,
+    attach: Callable[[Path], Monitor],
+    do: Do,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(_: Monitor) -> None:
+        raise KeyboardInterrupt
+
+    first = start(directory=folder, detached=True)
+    do(first.detach())
+    with monkeypatch.context() as patched:
+        patched.setattr(type(first), "_connect", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            attach(folder)
+    assert attach(folder).pid == first.pid
+
+
 def test_leaving_the_block_lets_go_of_a_detached_monitor(
     attach: Callable[[Path], Monitor], do: Do, binary: list[str], folder: Path
 ) -> None:
