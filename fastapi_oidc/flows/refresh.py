@@ -316,10 +316,11 @@ class RefreshCoordinator(Generic[Identity]):
         """Whether the store has lost the row that a refresh wrote, for example in a failover.
 
         A row is written before its record becomes idle, and the older row's refresh token is used
-        up.
+        up. Of sessions in cookies the browser may have a newer one.
         """
-        is_later = record.generation > stored.session.generation
-        return is_later and record.phase is Phase.IDLE and _has_expired(stored.session, self._clock)
+        if stored.reference is None or not _has_expired(stored.session, self._clock):
+            return False
+        return record.generation > stored.session.generation and record.phase is Phase.IDLE
 
     async def _lost(self, stored: StoredSession[Identity]) -> Ended:
         await end(self._party, stored, "expired")

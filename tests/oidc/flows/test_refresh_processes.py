@@ -13,6 +13,7 @@ import pytest
 from fastapi_oidc import (
     Clock,
     Code,
+    MemoryRefreshLock,
     MemorySessionStore,
     OIDCSession,
     RefreshLock,
@@ -49,14 +50,15 @@ async def test_processes_refresh_a_session_once(processes: tuple[World, World]) 
     assert presented(here) == 1
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "in another process"])
 @pytest.mark.parametrize("seconds", [0, 61, 11 * 60])
-async def test_old_cookie_in_another_process_presents_no_used_token(
-    processes: tuple[World, World], seconds: int
+async def test_old_cookie_gets_the_newest_session_and_presents_no_used_token(
+    processes: tuple[World, World], seconds: int, is_elsewhere: bool
 ) -> None:
     """Its browser lost the response of the refresh."""
     here, there = processes
     browser = await here.signed_in()
-    lost = copy_of(browser, there)
+    lost = copy_of(browser, there if is_elsewhere else here)
     here.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
     here.time.advance(seconds)
@@ -115,12 +117,14 @@ class Slots(RefreshLock):
             raise ConnectionError("down")
 
 
+class Rows(MemorySessionStore[OIDCSession[Any]]):
+    """A store without records."""
+
+    records = None  # type: ignore[assignment]
+
+
 def processes_with_lock() -> tuple[World, World, Slots]:
     time, lock = Time(), Slots()
-
-    class Rows(MemorySessionStore[OIDCSession[Any]]):
-        records = None  # type: ignore[assignment]  # as in a store that has none
-
     shared: dict[str, Any] = {"session_store": Rows(clock=Clock(read=time)), "refresh_lock": lock}
     here = make_world(time=time, **shared)
     return here, another_process(here, **shared), lock
@@ -159,6 +163,26 @@ async def test_session_whose_refreshed_row_the_store_lost_ends_with_its_access_t
     assert await generation(copy_of(browser, here)) is None, "it is over everywhere"
 
 
+async def test_old_cookie_does_not_end_a_session_whose_record_was_lost() -> None:
+    """Redis restarted empty: its new record knows the generation of the session alone."""
+    time = Time()
+    impatient = {"provider_timeout": 1}
+    before = make_world(time=time, settings=impatient)
+    browser = await before.signed_in()
+    old = copy_of(browser, before)
+    time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    after = another_process(before, refresh_lock=MemoryRefreshLock(clock=Clock(read=time)))
+    newest = copy_of(browser, after)
+    time.advance(AFTER_EXPIRY)
+    before.op.faults.put("token", ServerError(), times=9)
+    assert await generation(newest) is None
+    assert await generation(copy_of(old, after)) is None
+    before.op.faults.clear()
+    time.advance(RETRY)
+    assert await generation(newest) == 2
+
+
 async def test_lock_of_the_application_and_a_store_refresh_once() -> None:
     here, there, _ = processes_with_lock()
     browser = await here.signed_in()
@@ -188,10 +212,6 @@ async def test_without_shared_records_a_refused_process_takes_the_row_of_the_oth
     records_are_down: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time = Time()
-
-    class Rows(MemorySessionStore[OIDCSession[Any]]):
-        records = None  # type: ignore[assignment]
-
     shared: dict[str, Any] = {"session_store": Rows(clock=Clock(read=time))}
     here = make_world(time=time, **shared)
     there = another_process(here, **shared)
