@@ -1,6 +1,6 @@
 """The refresh record: one for each session, over every process that refreshes it.
 
-    IDLE(n) --take--> SENT(n) --answered--> ANSWERED(n) --refreshed--> IDLE(n + 1)
+    IDLE(n) --take--> SENT(n) --answered--> ANSWERED(n) --done--> IDLE(n + 1)
 
 `take` makes one process the owner for some seconds, and only that owner can `advance` that
 generation. `docs/decisions/017-one-record-for-each-session.md` has every transition.
@@ -40,9 +40,9 @@ class RefreshRecord:
     """What every process knows of one session's refresh.
 
     `owner` may advance the record; others may take it after `held_until`, a time by the clock of
-    the store. `session` is the session of this `generation`, for sessions
-    in cookies (empty for the generation of the login), and `last_seen_at` is when it was last used,
-    in seconds since the epoch. `session` and `data` are sealed.
+    the store. For sessions in cookies, `session` is the session that a refresh brought to this
+    `generation`, else empty. `last_seen_at` is when it was last used, in seconds since the epoch.
+    `session` and `data` are sealed.
     """
 
     generation: int = -1
@@ -58,8 +58,8 @@ class RefreshRecord:
 class Take:
     """A request to own the record of `generation` for `hold` seconds.
 
-    A record with a response is owned for `answered_hold` seconds, at most `hold`: another process
-    can make the session from the same response.
+    A record with a response is owned for `answered_hold` seconds, which must not exceed `hold`:
+    another process can make the session from the same response.
     """
 
     generation: int
