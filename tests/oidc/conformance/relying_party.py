@@ -6,28 +6,17 @@ import html
 import re
 import secrets
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
-from fastapi_oidc import (
-    OIDC,
-    Clock,
-    Code,
-    Event,
-    HTTPOptions,
-    OIDCMiddleware,
-    OIDCSession,
-    OIDCSettings,
-    StandardIdentity,
-    require_auth,
-)
+from fastapi_oidc import OIDC, Clock, Code, Event, HTTPOptions, OIDCSettings, StandardIdentity
 from tests.oidc.conformance.suite_checks import Registration
 from tests.oidc.conformance.suite_op import ISSUER, ORIGIN, SUB, SuiteOP
 from tests.oidc.protocol.jose.keypairs import rsa_key
-from tests.oidc.world import Time
+from tests.oidc.world import Time, application
 
 BASE_URL = "https://rp.test"
 
@@ -120,7 +109,7 @@ def relying_party(
         transport=httpx.MockTransport(op.answer),
         clock=Clock(read=time),
     )
-    app = _application(oidc)
+    app = application(oidc, None, {})
     op.relying_party = httpx.ASGITransport(app)
     return RelyingParty(op, oidc, app, time, events)
 
@@ -144,24 +133,6 @@ def _settings(client: Registration, settings: dict[str, Any]) -> OIDCSettings:
         "base_url": BASE_URL,
     }
     return OIDCSettings(**(chosen | settings))
-
-
-def _application(oidc: OIDC[StandardIdentity, None]) -> FastAPI:
-    app = FastAPI()
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.include_router(oidc.router, prefix="/auth")
-
-    @app.get("/")
-    async def home() -> str:
-        return "home"
-
-    @app.get("/me")
-    async def me(
-        session: Annotated[OIDCSession[StandardIdentity], Depends(require_auth)],
-    ) -> object:
-        return {"sub": session.sub, "identity": session.identity, "claims": session.claims}
-
-    return app
 
 
 async def submitted(browser: httpx.AsyncClient, page: httpx.Response) -> httpx.Response:

@@ -31,9 +31,7 @@ async def test_oidcc_client_test_discovery_issuer_mismatch(rp: RelyingParty) -> 
     assert rp.op.calls == ["metadata"]
 
 
-async def test_oidcc_client_test_signing_key_rotation_just_before_signing(
-    rp: RelyingParty,
-) -> None:
+async def test_oidcc_client_test_signing_key_rotation_just_before_signing(rp: RelyingParty) -> None:
     await rp.must_accept()
     rp.op.before_token = rp.op.keys.rotate
     rp.op.userinfo_tokens.clear()

@@ -124,9 +124,7 @@ def edited(**changes: Any) -> Callable[[DevProvider], None]:
             "signs with ['ES256'], pinned are ['RS256']: id_token_signing_algorithms",
         ),
         (
-            lambda op: op.faults.put(
-                "token", OAuthError("unauthorized_client", HTTPStatus.UNAUTHORIZED)
-            ),
+            lambda op: op.faults.put("token", UNAUTHORIZED),
             "client",
             "token.invalid_client: the provider returned unauthorized_client",
         ),
@@ -294,9 +292,7 @@ async def test_nothing_is_changed_at_the_provider(op: DevProvider) -> None:
     assert [event for kind in changes for event in op.record.of(kind)] == []
 
 
-async def test_back_channel_logout_names_the_option_for_tokens_without_exp(
-    op: DevProvider,
-) -> None:
+async def test_back_channel_logout_names_the_option_for_tokens_without_exp(op: DevProvider) -> None:
     text = (await found(op))[Verdict.OK, "back-channel logout"]
     assert text == "supported; tokens without exp are refused (logout_token_without_exp)"
     text = (await found(op, logout_token_without_exp=True))[Verdict.OK, "back-channel logout"]

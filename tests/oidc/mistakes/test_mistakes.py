@@ -75,10 +75,7 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         requests.a_link_to_the_sign_out,
         requests.a_store_that_is_down,
     ),
-    "Tests fail": (
-        requests.a_client_without_the_provider,
-        requests.a_user_whom_nobody_knows,
-    ),
+    "Tests fail": (requests.a_client_without_the_provider, requests.a_user_whom_nobody_knows),
     "The monitor's client": (
         monitor.no_monitor,
         monitor.a_mute_monitor,

@@ -42,11 +42,7 @@ def test_a_plain_request_sends_nothing_more_than_it_must() -> None:
 
 @pytest.mark.parametrize(
     ("scope", "sent"),
-    [
-        ((), "openid"),
-        (("email",), "openid email"),
-        (("email", "openid", "email"), "openid email"),
-    ],
+    [((), "openid"), (("email",), "openid email"), (("email", "openid", "email"), "openid email")],
 )
 def test_openid_is_always_in_the_scope(scope: tuple[str, ...], sent: str) -> None:
     assert replace(REQUEST, scope=scope).parameters()["scope"] == sent

@@ -44,10 +44,7 @@ def test_of_another_tenants_issuer_both_are_named() -> None:
             {"iat": NOW + 40, "nbf": None},
             "iat or nbf is 40 s ahead of this clock; clock_drift is 30",
         ),
-        (
-            {"auth_time": NOW - 4000},
-            "authenticated 4000 s ago by this clock; max_age is 3600",
-        ),
+        ({"auth_time": NOW - 4000}, "authenticated 4000 s ago by this clock; max_age is 3600"),
     ],
 )
 def test_times_are_explained_by_their_difference_to_this_clock(

@@ -11,10 +11,7 @@ def test_only_json_whitespace_may_surround_it() -> None:
 
 def test_json_is_read() -> None:
     text = '{"a": [1, -2.5e3, "é", null, true], "b": {"c": "\\u00e9\\ud83d\\ude00"}}'
-    assert parse_json(text.encode()) == {
-        "a": [1, -2500.0, "é", None, True],
-        "b": {"c": "é😀"},
-    }
+    assert parse_json(text.encode()) == {"a": [1, -2500.0, "é", None, True], "b": {"c": "é😀"}}
 
 
 @pytest.mark.parametrize(

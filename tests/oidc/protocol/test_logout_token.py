@@ -143,10 +143,7 @@ def test_another_kind_of_token_is_refused(typ: str) -> None:
         ({"sid": 7}, Code.LOGOUT_TOKEN_SUBJECT),
         ({"sid": ["op-session-1"]}, Code.LOGOUT_TOKEN_SUBJECT),
         ({"events": ABSENT}, Code.LOGOUT_TOKEN_EVENTS),
-        (
-            {"events": {"http://schemas.openid.net/event/foobar": {}}},
-            Code.LOGOUT_TOKEN_EVENTS,
-        ),
+        ({"events": {"http://schemas.openid.net/event/foobar": {}}}, Code.LOGOUT_TOKEN_EVENTS),
         ({"events": {LOGOUT_EVENT: True}}, Code.LOGOUT_TOKEN_EVENTS),
         ({"events": {LOGOUT_EVENT: None}}, Code.LOGOUT_TOKEN_EVENTS),
         ({"events": [LOGOUT_EVENT]}, Code.LOGOUT_TOKEN_EVENTS),

@@ -118,10 +118,7 @@ def test_an_optional_endpoint_that_cannot_be_used_counts_as_absent(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "require_pushed_authorization_requests",
-        "authorization_response_iss_parameter_supported",
-    ],
+    ["require_pushed_authorization_requests", "authorization_response_iss_parameter_supported"],
 )
 def test_a_flag_of_null_is_absent(name: str) -> None:
     null, absent = (parse(changed(DOCUMENT, {name: value})) for value in (None, ABSENT))

@@ -5,11 +5,7 @@ import pytest
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.token import (
-    TokenResponse,
-    authorization_code_grant,
-    refresh_token_grant,
-)
+from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant, refresh_token_grant
 from tests.oidc.protocol.examples import ABSENT, Absent, Changes, changed, refused
 
 ANSWER: dict[str, JSON] = {

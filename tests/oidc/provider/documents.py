@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
-from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.provider.document import Document
 
 
 class Source:
@@ -24,29 +20,6 @@ class Source:
         if self.error:
             raise self.error
         return f"value {self.fetches}"
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = 1_000_000
-
-    def read(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def source() -> Source:
-    return Source()
-
-
-@pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def document(source: Source, time: Time) -> Document[str]:
-    return Document("keys", source, Clock(read=time.read))
 
 
 def down() -> ProviderError:

@@ -8,7 +8,7 @@ import socket
 import httpx
 import pytest
 
-from fastapi_oidc.errors import ProviderError
+from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.provider.http import HTTPClient, cause_of
 from tests.oidc.provider.sockets import Script, listening
 
@@ -53,6 +53,7 @@ async def explanation_of(url: str) -> str:
     with pytest.raises(ProviderError) as caught:
         await http.get(url, accept="*/*")
     await http.aclose()
+    assert caught.value.code is Code.PROVIDER_UNREACHABLE
     assert caught.value.details["url"] == url.partition("?")[0]
     return caught.value.explanation
 
@@ -72,11 +73,17 @@ async def test_nobody_listening_refuses_the_connection() -> None:
     assert await explanation_of(url) == "the connection was refused"
 
 
-@pytest.mark.parametrize("script", [hangs_up, speaks_no_http])
+async def ends_too_early(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
+    await writer.drain()
+
+
+@pytest.mark.parametrize("script", [hangs_up, speaks_no_http, ends_too_early])
 async def test_a_broken_answer_is_told_as_such(script: Script) -> None:
     async with listening(script) as server:
         explanation = await explanation_of(server.url)
     assert explanation.startswith("no complete HTTP response: ")
+    assert server.connections == 2
 
 
 async def test_a_server_without_tls_is_told_as_such() -> None:

@@ -84,27 +84,6 @@ async def test_a_post_is_sent_once_only() -> None:
     assert server.connections == 1
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"not http\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"],
-    ids=["no HTTP", "cut short"],
-)
-async def test_a_broken_answer_is_unreachable(content: bytes) -> None:
-    async with listening(writes(content)) as server, client() as http:
-        with pytest.raises(ProviderError) as caught:
-            await http.get(server.url, accept="*/*")
-    assert caught.value.code == Code.PROVIDER_UNREACHABLE
-
-
-async def test_nobody_listening_is_unreachable() -> None:
-    async with listening(hangs_up) as server:
-        url = server.url
-    async with client() as http:
-        with pytest.raises(ProviderError) as caught:
-            await http.get(url, accept="*/*")
-    assert caught.value.code == Code.PROVIDER_UNREACHABLE
-
-
 async def test_cancelling_the_caller_ends_the_exchange() -> None:
     async with listening(says_nothing) as server, client() as http:
         call = asyncio.create_task(http.get(server.url, accept="*/*"))
@@ -154,12 +133,3 @@ def test_a_client_outlives_its_event_loop() -> None:
         server.shutdown()
         server.server_close()
     gc.collect()
-
-
-async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = writes(whole(b"by proxy", "Connection: close"))
-    async with listening(script) as proxy, client() as http:
-        monkeypatch.setenv("HTTP_PROXY", proxy.url)
-        answer = await http.get("http://op.test/keys", accept="*/*")
-    assert answer.body == b"by proxy"
-    assert proxy.requests[0].startswith("GET http://op.test/keys HTTP/1.1")

@@ -9,6 +9,7 @@ import pytest
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.provider import Provider, Undecided
+from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.op import OP, SigningKey
 
 CLAIMS = {"sub": "alice"}
@@ -38,24 +39,16 @@ async def test_a_token_of_the_provider_is_verified(op: OP, old: SigningKey) -> N
     assert "alice" not in repr(token)
 
 
-async def test_a_damaged_signature_is_final_after_the_keys_were_read_again(
+async def test_a_damaged_signature_is_final_and_many_read_the_keys_again_once_a_minute(
     op: OP, old: SigningKey
 ) -> None:
     op.publish([old])
-    token, provider = old.sign(CLAIMS), op.provider()
-    with pytest.raises(ProtocolViolation) as caught:
-        await provider.verify(token[:-4] + "AAAA")
-    assert caught.value.code == Code.JWS_SIGNATURE
+    damaged, provider = old.sign(CLAIMS)[:-4] + "AAAA", op.provider()
+    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+        await provider.verify(damaged)
     assert op.asked("/jwks") == 2
-
-
-async def test_damaged_signatures_read_the_keys_again_once_a_minute(
-    op: OP, old: SigningKey
-) -> None:
-    op.publish([old])
-    token, provider = old.sign(CLAIMS), op.provider()
     for _ in range(20):
-        assert await code_of(provider, token[:-4] + "AAAA") == Code.JWS_SIGNATURE
+        assert await code_of(provider, damaged) == Code.JWS_SIGNATURE
     assert op.asked("/jwks") == 2
 
 
@@ -92,9 +85,8 @@ async def test_keys_that_cannot_be_read_again_leave_a_token_undecided(
     op.publish([old])
     await provider.verify(old.sign(CLAIMS))
     op.answer("/jwks", {}, status=503)
-    with pytest.raises(ProviderError) as caught:
+    with refused(Code.PROVIDER_STATUS, ProviderError):
         await provider.verify(new.sign(CLAIMS))
-    assert caught.value.code == Code.PROVIDER_STATUS
 
 
 async def test_known_keys_serve_for_a_day_while_new_ones_cannot_be_had(
@@ -187,9 +179,8 @@ async def test_an_algorithm_that_is_not_pinned_is_refused(op: OP, old: SigningKe
 
 
 async def test_a_token_that_is_none_asks_nothing(op: OP) -> None:
-    with pytest.raises(ProtocolViolation) as caught:
+    with refused(Code.JWS_MALFORMED, ProtocolViolation):
         await op.provider().verify("not.a.token")
-    assert caught.value.code == Code.JWS_MALFORMED
     assert op.requests == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
+from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.op import METADATA, OP
 
 DISCOVERY = "/tenant/.well-known/openid-configuration"
@@ -23,26 +24,16 @@ async def test_a_pushed_request_has_a_uri(op: OP, status: int) -> None:
     assert op.requests[-1].headers["Authorization"].startswith("Basic ")
 
 
-@pytest.mark.parametrize("document", [{}, {"request_uri": ""}, {"request_uri": 1}, []])
-async def test_a_pushed_request_without_a_uri_is_malformed(op: OP, document: object) -> None:
-    op.answer("/par", document, status=201)
-    with pytest.raises(ProviderError) as caught:
-        await op.provider().push_authorization_request(PARAMETERS)
-    assert caught.value.code == Code.PROVIDER_ANSWER_MALFORMED
-
-
 async def test_a_refused_push_is_named(op: OP) -> None:
     op.answer("/par", {"error": "invalid_client"}, status=401)
-    with pytest.raises(ProviderError) as caught:
+    with refused(Code.TOKEN_INVALID_CLIENT, ProviderError):
         await op.provider().push_authorization_request(PARAMETERS)
-    assert caught.value.code == Code.TOKEN_INVALID_CLIENT
 
 
 async def test_pushing_without_an_endpoint_is_refused(op: OP) -> None:
     op.answer(DISCOVERY, without("pushed_authorization_request_endpoint"))
-    with pytest.raises(ProviderError) as caught:
+    with refused(Code.PROVIDER_ENDPOINT_MISSING, ProviderError):
         await op.provider().push_authorization_request(PARAMETERS)
-    assert caught.value.code == Code.PROVIDER_ENDPOINT_MISSING
 
 
 async def test_a_token_is_revoked(op: OP) -> None:
@@ -54,13 +45,11 @@ async def test_a_token_is_revoked(op: OP) -> None:
 
 async def test_a_failed_revocation_is_told(op: OP) -> None:
     op.answer_text("/revoke", "", "text/plain", status=503)
-    with pytest.raises(ProviderError) as caught:
+    with refused(Code.PROVIDER_STATUS, ProviderError):
         await op.provider().revoke("rt", "refresh_token")
-    assert caught.value.code == Code.PROVIDER_STATUS
 
 
 async def test_revoking_without_an_endpoint_is_refused(op: OP) -> None:
     op.answer(DISCOVERY, without("revocation_endpoint"))
-    with pytest.raises(ProviderError) as caught:
+    with refused(Code.PROVIDER_ENDPOINT_MISSING, ProviderError):
         await op.provider().revoke("rt", "refresh_token")
-    assert caught.value.code == Code.PROVIDER_ENDPOINT_MISSING

@@ -10,6 +10,7 @@ import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.provider import LONGEST_EXCHANGE, deadline
+from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.op import OP, SigningKey
 
 DISCOVERY = "/tenant/.well-known/openid-configuration"
@@ -34,9 +35,8 @@ async def test_a_provider_whose_tokens_are_signed_with_the_secret_needs_no_keys(
 async def test_without_metadata_or_keys_it_is_not_prepared(op: OP, path: str) -> None:
     op.publish([SigningKey("one")])
     op.answer(path, {}, status=503)
-    with pytest.raises(ProviderError) as caught:
+    with refused(Code.PROVIDER_STATUS, ProviderError):
         await op.provider().prepare_refresh()
-    assert caught.value.code == Code.PROVIDER_STATUS
 
 
 async def test_the_last_known_metadata_and_keys_prepare_it_for_a_day(op: OP) -> None:

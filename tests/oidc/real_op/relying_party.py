@@ -5,21 +5,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
-from fastapi_oidc import (
-    OIDC,
-    Clock,
-    Event,
-    OIDCMiddleware,
-    OIDCSession,
-    OIDCSettings,
-    StandardIdentity,
-)
+from fastapi_oidc import OIDC, Clock, Event, OIDCSettings
 from tests.oidc.real_op.real_provider import RealProvider
 from tests.oidc.real_op.serving import free_socket, serving
+from tests.oidc.world import application
 
 SECRET = "a-secret-of-at-least-32-characters-0"
 NUMBERS = itertools.count(1)
@@ -94,7 +87,7 @@ def _made(
         clock=Clock(read=moved.read),
         **options,
     )
-    return RelyingParty(origin, oidc, events, moved), _app(oidc)
+    return RelyingParty(origin, oidc, events, moved), application(oidc, None, {})
 
 
 def _metadata(client_id: str, origin: str, changes: dict[str, object]) -> dict[str, object]:
@@ -109,26 +102,3 @@ def _metadata(client_id: str, origin: str, changes: dict[str, object]) -> dict[s
         "backchannel_logout_session_required": True,
     }
     return {name: value for name, value in {**usual, **changes}.items() if value is not None}
-
-
-def _app(oidc: OIDC) -> FastAPI:
-    app = FastAPI()
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.include_router(oidc.router, prefix="/auth")
-
-    @app.get("/")
-    async def home() -> dict[str, str]:
-        return {"page": "home"}
-
-    @app.get("/me")
-    async def me(
-        session: Annotated[OIDCSession[StandardIdentity], Depends(oidc.require_auth)],
-    ) -> dict[str, object]:
-        return {
-            "sub": session.sub,
-            "name": session.identity.name,
-            "email": session.identity.email,
-            "generation": session.generation,
-        }
-
-    return app

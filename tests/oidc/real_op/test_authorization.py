@@ -14,15 +14,6 @@ def test_a_pushed_request(provider: RealProvider, browser: Browser) -> None:
         assert browser.finish(begun.next_request).json()["sub"] == "alice"
 
 
-def test_an_unpushed_request_of_a_client_that_must_push(
-    provider: RealProvider, browser: Browser
-) -> None:
-    registration: dict[str, object] = {"require_pushed_authorization_requests": True}
-    with relying_party(provider, registration=registration) as rp:
-        assert browser.login(rp).status_code == 400
-        assert browser.me(rp).status_code == 401
-
-
 def test_an_answer_by_form_post(provider: RealProvider, browser: Browser) -> None:
     with relying_party(provider, settings={"response_mode": "form_post"}) as rp:
         callback = browser.callback_request(rp, browser.login_request(rp))
@@ -37,24 +28,6 @@ def test_a_posted_answer_over_http_needs_no_cookie_that_browsers_refuse(
         begun = browser.http.send(browser.login_request(rp))
         assert "SameSite=Lax" in begun.headers["set-cookie"]
         assert "Secure" not in begun.headers["set-cookie"]
-
-
-def test_an_error_by_form_post(provider: RealProvider, browser: Browser) -> None:
-    with relying_party(provider, settings={"response_mode": "form_post"}) as rp:
-        callback = browser.callback_request(rp, browser.login_request(rp, prompt="none"))
-        assert callback.method == "POST"
-        assert browser.finish(callback).status_code == 400
-        assert "login.refused" in rp.event_names
-        assert browser.me(rp).status_code == 401
-
-
-def test_new_keys_between_two_sign_ins(
-    provider: RealProvider, rp: RelyingParty, browser: Browser
-) -> None:
-    assert browser.login(rp, user="alice").json()["sub"] == "alice"
-    browser.http.cookies.clear()
-    provider.rotate_keys()
-    assert browser.login(rp, user="bob").json()["sub"] == "bob"
 
 
 def test_new_keys_between_request_and_answer(

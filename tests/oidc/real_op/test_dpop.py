@@ -18,7 +18,7 @@ def test_login_and_refreshes(provider: RealProvider, browser: Browser, *, is_pub
     registration = BOUND | PUBLIC if is_public else BOUND
     settings = DPOP | {"client_secret": None} if is_public else DPOP
     with relying_party(provider, registration=registration, settings=settings) as rp:
-        assert browser.login(rp).json()["name"] == "Alice"
+        assert browser.login(rp).json()["identity"]["name"] == "Alice"
         for generation in (1, 2):
             rp.time.ahead += ALMOST_EXPIRED
             assert browser.me(rp).json()["generation"] == generation
@@ -42,7 +42,7 @@ def test_nonces(browser: Browser, *, is_public: bool) -> None:
         relying_party(provider, registration=registration, settings=settings) as rp,
     ):
         provider.demand_nonces()
-        assert browser.login(rp).json()["name"] == "Alice"
+        assert browser.login(rp).json()["identity"]["name"] == "Alice"
         rp.time.ahead += ALMOST_EXPIRED
         assert browser.me(rp).json()["generation"] == 1
         assert "session.identity_not_updated" not in rp.event_names

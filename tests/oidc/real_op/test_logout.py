@@ -1,7 +1,5 @@
 """Signing out: at the app, at the provider, and at every other app of the same session."""
 
-import httpx
-
 from tests.oidc.real_op.browser import Browser
 from tests.oidc.real_op.real_provider import RealProvider
 from tests.oidc.real_op.relying_party import RelyingParty, relying_party
@@ -20,25 +18,6 @@ def test_logout_ends_the_session_here_and_at_the_provider(
     assert browser.me(rp).status_code == 401
 
 
-def test_the_provider_is_asked_with_hint_state_and_client(
-    rp: RelyingParty, browser: Browser
-) -> None:
-    browser.login(rp)
-    answer = browser.http.post(f"{rp.origin}/auth/logout", headers={"Origin": rp.origin})
-    asked = httpx.URL(answer.headers["location"])
-    assert asked.path == "/session/end"
-    assert set(asked.params) == {
-        "id_token_hint", "client_id", "post_logout_redirect_uri", "state",
-    }  # fmt: skip
-
-
-def test_a_logout_from_another_site_is_refused(rp: RelyingParty, browser: Browser) -> None:
-    browser.login(rp)
-    refused = browser.http.post(f"{rp.origin}/auth/logout", headers={"Origin": "https://evil.test"})
-    assert refused.status_code == 403
-    assert browser.me(rp).status_code == 200
-
-
 def test_the_other_apps_of_the_session_are_told_by_the_back_channel(
     provider: RealProvider, rp: RelyingParty, browser: Browser
 ) -> None:
@@ -49,13 +28,6 @@ def test_the_other_apps_of_the_session_are_told_by_the_back_channel(
         browser.logout(rp)
         assert "back_channel_logout.accepted" in other.event_names
         assert browser.me(other).status_code == 401
-
-
-def test_the_app_is_told_while_it_signs_out_itself(rp: RelyingParty, browser: Browser) -> None:
-    browser.login(rp)
-    browser.logout(rp)
-    assert rp.event_names.count("back_channel_logout.accepted") == 1
-    assert browser.me(rp).status_code == 401
 
 
 def test_signing_in_after_the_back_channel_logout_works(

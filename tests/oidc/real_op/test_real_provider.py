@@ -1,14 +1,6 @@
 import httpx
-import pytest
 
-from tests.oidc.real_op.real_provider import RealProvider, running_provider
-
-
-def test_the_provider_ends_with_the_block() -> None:
-    with running_provider("oidc-provider") as provider:
-        assert httpx.get(f"{provider.issuer}/jwks").status_code == 200
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{provider.issuer}/jwks")
+from tests.oidc.real_op.real_provider import RealProvider
 
 
 def test_every_algorithm_has_a_key_and_rotation_replaces_them(provider: RealProvider) -> None:

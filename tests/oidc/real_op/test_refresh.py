@@ -15,30 +15,10 @@ def test_an_expiring_session_is_refreshed_again_and_again(
     browser.login(rp)
     for generation in (1, 2, 3):
         rp.time.ahead += ALMOST_EXPIRED
-        assert browser.me(rp).json() == {
-            "sub": "alice",
-            "name": "Alice",
-            "email": "alice@example.com",
-            "generation": generation,
-        }
+        me = browser.me(rp).json()
+        assert (me["sub"], me["generation"]) == ("alice", generation)
+        assert (me["identity"]["name"], me["identity"]["email"]) == ("Alice", "alice@example.com")
     assert rp.event_names.count("session.refreshed") == 3
-
-
-def test_a_fresh_session_is_not_refreshed(rp: RelyingParty, browser: Browser) -> None:
-    browser.login(rp)
-    assert browser.me(rp).json()["generation"] == 0
-    assert "session.refreshed" not in rp.event_names
-
-
-def test_the_old_cookie_still_works_a_moment_later(rp: RelyingParty, browser: Browser) -> None:
-    browser.login(rp)
-    old = dict(browser.http.cookies)
-    rp.time.ahead += ALMOST_EXPIRED
-    browser.me(rp)
-    browser.http.cookies.clear()
-    browser.http.cookies.update(old)
-    assert browser.me(rp).json()["generation"] == 1
-    assert rp.event_names.count("session.refreshed") == 1
 
 
 def test_an_old_cookie_that_comes_later_presents_no_used_refresh_token(

@@ -42,12 +42,6 @@ def test_the_page_learns_where_to_ask(
     assert browser.http.get(f"{rp.origin}/auth/session").json()["session_state"]
 
 
-def test_the_current_major_has_nothing_to_ask(provider: RealProvider, browser: Browser) -> None:
-    with relying_party(provider) as rp:
-        config = browser.http.get(f"{rp.origin}/auth/session-management").json()
-        assert config["supported"] is False
-
-
 def test_a_silent_check_confirms_the_same_user(rp: RelyingParty, browser: Browser) -> None:
     browser.login(rp)
     rp.time.ahead += 5

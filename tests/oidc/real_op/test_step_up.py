@@ -10,17 +10,6 @@ def test_max_age_brings_a_new_session(rp: RelyingParty, browser: Browser) -> Non
     assert rp.event_names.count("login.succeeded") == 2
 
 
-def test_an_auth_time_that_is_too_old_by_this_clock_is_refused(
-    rp: RelyingParty, browser: Browser
-) -> None:
-    browser.login(rp)
-    rp.time.ahead = 60
-    refused = browser.login(rp, max_age="20")
-    assert refused.status_code == 403
-    assert "id_token.auth_time" in refused.text
-    assert browser.me(rp).json()["generation"] == 0
-
-
 def test_acr_values_are_answered_by_acr(rp: RelyingParty, browser: Browser) -> None:
     assert browser.login(rp, acr_values="otp hwk").status_code == 200
 

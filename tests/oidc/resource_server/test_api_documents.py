@@ -111,9 +111,7 @@ async def test_either_door_is_an_alternative_in_the_document() -> None:
 
 def mount_changes(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
     @app.post("/change", responses=api.responses)
-    async def change(
-        session: Annotated[OIDCSession[Any], Depends(oidc.require_csrf)],
-    ) -> None: ...
+    async def change(session: Annotated[OIDCSession[Any], Depends(oidc.require_csrf)]) -> None: ...
 
     @app.get("/see", responses=api.responses)
     async def see(token: Annotated[AccessToken, Depends(api.require())]) -> None: ...

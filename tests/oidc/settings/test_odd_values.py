@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 import pytest
 
 from fastapi_oidc import ConfigurationError, OIDCSettings
+from tests.oidc.settings.examples import options
 
 MISPLACED = "misplaced-secret-of-somebody"
-VALID: dict[str, Any] = {
-    "issuer": "https://op.test",
-    "client_id": "app",
-    "cookie_secret": secrets.token_urlsafe(32),
-    "base_url": "https://app.test",
-}
 TEXTS = (
     "",
     MISPLACED,
@@ -70,7 +64,7 @@ def require_quiet(chosen: dict[str, Any]) -> None:
 def test_no_odd_value_is_another_error_or_shown(
     option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rest = {name: value for name, value in VALID.items() if name != option}
+    rest = {name: value for name, value in options().items() if name != option}
     for value in (*TEXTS, *OTHERS):
         require_quiet({**rest, option: value})
     for text in TEXTS[:6]:

@@ -12,8 +12,6 @@ from fastapi_oidc import (
     OIDC,
     Code,
     ConfigurationError,
-    Event,
-    IdentityContext,
     MemorySessionStore,
     OIDCSettings,
     SessionStore,
@@ -61,10 +59,7 @@ def test_the_unchanged_options_are_accepted() -> None:
         ({"id_token_signing_algorithms": ["none"]}, Code.CONFIGURATION_INVALID),
         ({"id_token_signing_algorithms": []}, Code.CONFIGURATION_INVALID),
         ({"id_token_signing_algorithms": ["RS256", "HS256"]}, Code.CONFIGURATION_INVALID),
-        (
-            {"id_token_signing_algorithms": ["HS512"]},
-            Code.CONFIGURATION_SECRET_TOO_SHORT,
-        ),
+        ({"id_token_signing_algorithms": ["HS512"]}, Code.CONFIGURATION_SECRET_TOO_SHORT),
         ({"client_auth_method": "private_key_jwt"}, Code.CONFIGURATION_KEY_UNUSABLE),
         (
             {"client_auth_method": "private_key_jwt", "client_private_key": "no key"},
@@ -88,9 +83,7 @@ def test_one_wrong_option_is_named(change: dict[str, Any], code: Code) -> None:
 
 def test_no_secret_in_repr_or_dump() -> None:
     key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     settings = OIDCSettings(
         **options(client_auth_method="private_key_jwt", client_private_key=key.decode())
@@ -98,21 +91,6 @@ def test_no_secret_in_repr_or_dump() -> None:
     shown = repr(settings) + str(settings) + repr(settings.model_dump())
     assert SECRET not in shown
     assert "PRIVATE KEY" not in shown
-
-
-def test_an_identity_without_a_type_is_a_clear_error() -> None:
-    def resolve_identity(context: IdentityContext):  # type: ignore[no-untyped-def]
-        return context.id_token_claims
-
-    with pytest.raises(ConfigurationError, match="identity_type"):
-        OIDC(OIDCSettings(**options()), resolve_identity=resolve_identity)
-
-
-def test_an_async_listener_is_refused_because_nobody_would_await_it() -> None:
-    async def on_event(_event: Event) -> None: ...
-
-    with pytest.raises(ConfigurationError, match="on_event"):
-        OIDC(OIDCSettings(**options()), on_event=on_event)  # type: ignore[arg-type]  # the mistake
 
 
 @pytest.mark.parametrize("option", ["session_store", "back_channel_logout_store", "refresh_lock"])

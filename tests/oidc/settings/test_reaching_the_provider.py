@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,11 @@ import pytest
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, HTTPOptions, OIDCSettings
 from tests.oidc.provider.certificates import Authority
+from tests.oidc.settings.examples import options
 
 
 def settings(**changes: Any) -> OIDCSettings:
-    chosen: dict[str, Any] = {
-        "issuer": "https://op.test",
-        "client_id": "app",
-        "cookie_secret": secrets.token_urlsafe(32),
-        "base_url": "https://app.test",
-    }
-    return OIDCSettings(**(chosen | changes))
+    return OIDCSettings(**options(**changes))
 
 
 @pytest.mark.parametrize("method", ["tls_client_auth", "self_signed_tls_client_auth"])
@@ -37,12 +31,12 @@ def test_files_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_pa
     certificate = authority.issue("client")
     monkeypatch.setenv("OIDC_CA_FILE", str(authority.file))
     monkeypatch.setenv("OIDC_CLIENT_CERTIFICATE_FILE", str(certificate))
-    options = settings().http_options()
-    assert (options.ca_file, options.client_certificate_file) == (
+    http = settings().http_options()
+    assert (http.ca_file, http.client_certificate_file) == (
         str(authority.file),
         str(certificate),
     )
-    assert options.shows_certificate
+    assert http.shows_certificate
 
 
 @pytest.mark.parametrize("option", ["ca_file", "client_certificate_file"])

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
+from tests.oidc.world import Time
 
 CALLBACK = "https://app.test/callback"
 AFTER_LOGOUT = "https://app.test/bye"
@@ -33,21 +34,11 @@ APP = DevClient(
 
 
 @dataclass
-class FakeTime:
-    """Seconds that pass only when a test says so."""
-
-    now: float = 1_800_000_000.0
-
-    def read(self) -> float:
-        return self.now
-
-
-@dataclass
 class BareClient:
     """One browser and one client's server in one."""
 
     provider: DevProvider
-    time: FakeTime
+    time: Time
     http: httpx.AsyncClient
     client_id: str
     authorization: httpx.Auth
@@ -107,17 +98,15 @@ class BareClient:
 
 
 def bare_client(
-    *clients: DevClient,
-    resources: Sequence[DevResource] = (),
-    acr_values: Sequence[str] = (),
+    *clients: DevClient, resources: Sequence[DevResource] = (), acr_values: Sequence[str] = ()
 ) -> BareClient:
     """A client of a new provider; the first of `clients` is the one that acts."""
     registered = clients or (APP,)
-    time = FakeTime()
+    time = Time()
     provider = DevProvider(
         users=[ALICE, BOB],
         clients=registered,
-        clock=Clock(read=time.read),
+        clock=Clock(read=time),
         resources=resources,
         acr_values=acr_values,
     )

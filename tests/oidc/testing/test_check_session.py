@@ -61,18 +61,14 @@ async def test_it_knows_the_session_of_the_origin(
     assert answer_of(page, rp.http.cookies, f"app {state}", origin) == [expected, origin]
 
 
-async def test_signing_out_is_a_change(rp: BareClient) -> None:
-    state = (await rp.answer())["session_state"]
-    id_token = (await rp.tokens())["id_token"]
-    await rp.http.get("/end-session", params={"id_token_hint": id_token})
-    page = (await rp.http.get("/check-session")).text
-    answer = answer_of(page, rp.http.cookies, f"app {state}", "https://app.test")
-    assert answer[0] == "changed"
-
-
-async def test_another_user_is_a_change(rp: BareClient) -> None:
+@pytest.mark.parametrize("signs_out", [True, False])
+async def test_signing_out_and_another_user_are_changes(rp: BareClient, signs_out: bool) -> None:
     state = (await rp.answer(login_hint="alice"))["session_state"]
-    await rp.answer(login_hint="bob")
+    if signs_out:
+        id_token = (await rp.tokens())["id_token"]
+        await rp.http.get("/end-session", params={"id_token_hint": id_token})
+    else:
+        await rp.answer(login_hint="bob")
     page = (await rp.http.get("/check-session")).text
     answer = answer_of(page, rp.http.cookies, f"app {state}", "https://app.test")
     assert answer[0] == "changed"

@@ -102,6 +102,13 @@ async def test_a_wrong_client_secret_post_is_refused() -> None:
     assert refused.json()["error"] == "invalid_client"
 
 
+@pytest.mark.parametrize("path", ["/par", "/introspect", "/revoke"])
+async def test_the_other_endpoints_of_clients_ask_for_it_too(rp: BareClient, path: str) -> None:
+    rp.authorization = basic("app", "wrong")
+    refused = await rp.post(path, rp.parameters(token="any"))
+    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
+
+
 async def test_another_client_id_beside_the_credentials_is_refused(rp: BareClient) -> None:
     refused = await rp.exchange(await rp.code(), client_id="other")
     assert refused.json()["error"] == "invalid_client"

@@ -14,22 +14,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI
 
-from fastapi_oidc import (
-    OIDC,
-    OIDCMiddleware,
-    OIDCSession,
-    OIDCSettings,
-    StandardIdentity,
-    require_auth,
-)
+from fastapi_oidc import OIDC, OIDCSettings
 from fastapi_oidc.testing import sign_in
 from fastapi_oidc.testing.__main__ import main
+from tests.oidc.world import application
 
 APP_URL = "http://127.0.0.1:8000"
 
@@ -71,17 +64,8 @@ async def browser_of_the_application(
     for name, value in exported(lines).items():
         monkeypatch.setenv(name, value)
     oidc = OIDC(OIDCSettings(), **options)
-    app = FastAPI()
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.include_router(oidc.router, prefix="/auth")
-
-    @app.get("/me")
-    async def me(
-        session: Annotated[OIDCSession[StandardIdentity], Depends(require_auth)],
-    ) -> StandardIdentity:
-        return session.identity
-
-    here = {exported(lines)["OIDC_BASE_URL"]: httpx.ASGITransport(app)}
+    transport = httpx.ASGITransport(application(oidc, None, {}))
+    here = {exported(lines)["OIDC_BASE_URL"]: transport}
     async with httpx.AsyncClient(mounts=here, headers={"Accept": "text/html"}) as browser:
         yield browser
     await oidc.aclose()
@@ -92,7 +76,7 @@ async def test_the_printed_lines_sign_somebody_in(monkeypatch: pytest.MonkeyPatc
         async with browser_of_the_application(lines, monkeypatch) as browser:
             answer = await sign_in(browser, f"{APP_URL}/me", user="carol")
     assert answer.json()["sub"] == "carol"
-    assert answer.json()["email"] == "carol@example.com"
+    assert answer.json()["identity"]["email"] == "carol@example.com"
 
 
 def test_the_options_of_the_command_are_those_of_the_client() -> None:

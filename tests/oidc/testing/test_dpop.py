@@ -51,10 +51,6 @@ async def test_a_client_that_must_bind_needs_a_proof() -> None:
     assert refused.json()["error"] == "invalid_dpop_proof"
 
 
-async def test_without_a_proof_the_others_get_bearer_tokens(rp: BareClient) -> None:
-    assert (await rp.tokens())["token_type"] == "Bearer"
-
-
 async def test_a_wrong_proof_is_refused_and_the_code_stays() -> None:
     rp, key = bare_client(BOUND), DPoPKey.new()
     code = await rp.code()

@@ -16,13 +16,10 @@ async def test_a_server_error_has_no_effect(rp: BareClient) -> None:
     assert rp.provider.record.calls["token"] == 2
 
 
-async def test_a_fault_can_repeat(rp: BareClient) -> None:
+async def test_a_fault_can_repeat_until_it_is_cleared(rp: BareClient) -> None:
     rp.provider.faults.put("jwks", ServerError(), times=2)
     answers = [(await rp.http.get("/jwks")).status_code for _ in range(3)]
     assert answers == [500, 500, 200]
-
-
-async def test_clear_ends_the_faults(rp: BareClient) -> None:
     rp.provider.faults.put("jwks", ServerError(), times=2)
     rp.provider.faults.clear()
     assert (await rp.http.get("/jwks")).status_code == 200

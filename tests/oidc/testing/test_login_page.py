@@ -93,10 +93,6 @@ class TestPromptNone:
     async def test_nobody_signed_in_is_login_required(self, rp: BareClient) -> None:
         assert (await rp.answer(prompt="none"))["error"] == "login_required"
 
-    async def test_somebody_signed_in_gets_a_code(self, rp: BareClient) -> None:
-        await rp.code()
-        assert "code" in await rp.answer(prompt="none", login_hint="")
-
     async def test_the_user_of_the_hint_gets_a_code(self, rp: BareClient) -> None:
         id_token = (await rp.tokens())["id_token"]
         assert "code" in await rp.answer(prompt="none", login_hint="", id_token_hint=id_token)

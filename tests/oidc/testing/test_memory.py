@@ -20,7 +20,8 @@ from fastapi_oidc.testing.grants import (
     OPSession,
     OPSessions,
 )
-from tests.oidc.testing.bare_client import ALICE, APP, BareClient, FakeTime
+from tests.oidc.testing.bare_client import ALICE, APP, BareClient
+from tests.oidc.world import Time
 
 MANY, FEW = 3000, 100
 
@@ -43,8 +44,8 @@ def grown(step: Callable[[int], object]) -> int:
 
 
 def test_refreshing_a_session_again_and_again_takes_no_room() -> None:
-    time, grant = FakeTime(), a_grant()
-    credentials = Credentials(Clock(read=time.read))
+    time, grant = Time(), a_grant()
+    credentials = Credentials(Clock(read=time))
     access = Access(grant.client, grant.scope, "https://op.test")
 
     def refresh(number: int) -> None:
@@ -58,8 +59,8 @@ def test_refreshing_a_session_again_and_again_takes_no_room() -> None:
 
 def test_codes_and_sessions_leave_as_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grants, "LIMIT", FEW)
-    time = FakeTime()
-    credentials = Credentials(Clock(read=time.read))
+    time = Time()
+    credentials = Credentials(Clock(read=time))
 
     def sign_in(number: int) -> None:
         time.now += REUSE_IS_TOLD // FEW
@@ -80,12 +81,14 @@ def test_beyond_the_limit_the_oldest_session_is_forgotten(monkeypatch: pytest.Mo
 
 
 async def test_reuse_of_any_earlier_refresh_token_ends_the_grant(rp: BareClient) -> None:
-    first = newest = (await rp.tokens())["refresh_token"]
+    newest = await rp.tokens()
+    first = newest["refresh_token"]
     for _ in range(3):
         rp.time.now += 24 * 3600
-        newest = (await rp.refresh(newest)).json()["refresh_token"]
+        newest = (await rp.refresh(newest["refresh_token"])).json()
     assert "used before" in (await rp.refresh(first)).text
-    assert "revoked" in (await rp.refresh(newest)).text
+    assert "revoked" in (await rp.refresh(newest["refresh_token"])).text
+    assert (await rp.userinfo(newest["access_token"])).status_code == 401
 
 
 async def test_reuse_of_a_code_is_told_for_an_hour(rp: BareClient) -> None:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from fastapi_oidc.testing import AuthorizationRequested
-from tests.oidc.testing.bare_client import APP, BareClient, bare_client, basic, returned
+from tests.oidc.testing.bare_client import APP, BareClient, bare_client, returned
 
 
 async def push(rp: BareClient, **changes: str) -> httpx.Response:
@@ -59,11 +59,6 @@ async def test_it_is_checked_when_it_is_pushed(
 ) -> None:
     refused = await push(rp, **change)
     assert refused.json()["error"] == error
-
-
-async def test_the_client_must_authenticate(rp: BareClient) -> None:
-    rp.authorization = basic("app", "wrong")
-    assert (await push(rp)).status_code == 401
 
 
 async def test_a_client_that_must_push_cannot_do_without() -> None:

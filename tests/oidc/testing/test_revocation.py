@@ -25,13 +25,6 @@ async def test_an_unknown_token_is_answered_200(rp: BareClient) -> None:
     assert rp.provider.record.of(TokenRevoked) == []
 
 
-async def test_the_client_must_authenticate(rp: BareClient) -> None:
-    tokens = await rp.tokens()
-    rp.authorization = basic("app", "wrong")
-    refused = await rp.post("/revoke", {"token": tokens["refresh_token"]})
-    assert refused.json()["error"] == "invalid_client"
-
-
 async def test_a_token_of_another_client_stays() -> None:
     rp = bare_client(APP, replace(APP, client_id="other", client_secret="another secret"))
     tokens = await rp.tokens()

@@ -24,28 +24,6 @@ def test_the_socket_becomes_the_issuer(provider: DevProvider) -> None:
     assert metadata["token_endpoint"] == issuer + "/token"
 
 
-def test_the_port_can_be_chosen(provider: DevProvider) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with provider.serve(port=port) as issuer:
-        assert issuer == f"http://127.0.0.1:{port}"
-
-
-def test_a_port_in_use_is_an_error(provider: DevProvider) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        serving = provider.serve(port=taken.getsockname()[1])
-        with pytest.raises(OSError, match="in use"):
-            serving.__enter__()
-
-
-def test_a_server_that_does_not_start_is_an_error(
-    provider: DevProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uvicorn.Server, "run", lambda *_: None)
-    with pytest.raises(RuntimeError, match="did not start"):
-        provider.serve().__enter__()
-
-
 def test_no_part_of_an_answer_waits_for_the_acknowledgement_of_another(
     provider: DevProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

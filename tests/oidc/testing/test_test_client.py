@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.testclient import TestClient
 
 from fastapi_oidc.testing import sign_in, sign_in_sync
 from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
@@ -38,15 +37,6 @@ def test_the_lifespan_is_that_of_the_application(caplog: pytest.LogCaptureFixtur
     with world.op.test_client(world.app, base_url=BASE_URL):
         pass
     assert "has no route for: login, callback" in caplog.text
-
-
-def test_a_client_that_does_not_reach_the_provider_is_named() -> None:
-    world = make_world()
-    with (
-        TestClient(world.app, base_url=BASE_URL) as browser,
-        pytest.raises(RuntimeError, match=r"provider\.test_client\(app"),
-    ):
-        sign_in_sync(browser, "/me", user="alice")
 
 
 async def test_a_client_with_await_that_does_not_reach_the_provider_is_named() -> None:

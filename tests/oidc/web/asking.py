@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import httpx
 from fastapi import Depends, FastAPI
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from fastapi_oidc import (
     API,
@@ -21,7 +22,7 @@ from fastapi_oidc import (
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
 from tests.oidc.resource_server.api_world import METADATA_URL, make_api_world
-from tests.oidc.world import BASE_URL, LOGIN_URL, make_world
+from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
 
 NONE: Final[Mapping[str, str]] = {}
 PAGE: Final = {"sec-fetch-mode": "navigate"}
@@ -197,8 +198,7 @@ def without_callback(headers: Headers = NONE) -> Asking:
         app = FastAPI()
         app.add_middleware(OIDCMiddleware, oidc=oidc)
         app.get("/login")(oidc.login_handler())
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+        async with browser_of(app) as browser:
             return await browser.get("/login", headers=headers)
 
     return ask
@@ -228,13 +228,12 @@ async def signing_out_without_the_provider() -> httpx.Response:
     return await browser.post("/auth/logout", headers=PAGE)
 
 
-async def crashing() -> httpx.Response:
+async def crashing(world: World | None = None) -> httpx.Response:
     """A page that crashes, for a session that was refreshed before."""
-    world = make_world(mount=mount)
+    world = world or make_world(mount=mount)
     browser = await world.signed_in()
     world.time.advance(LONG)
-    transport = httpx.ASGITransport(world.app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as same:
+    async with browser_of(world.app, raise_app_exceptions=False) as same:
         same.cookies.update(dict(browser.cookies))
         return await same.get("/crash")
 
@@ -277,9 +276,14 @@ async def choosing() -> httpx.Response:
     for oidc in providers:
         app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.include_router(providers.router, prefix="/auth")
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+    async with browser_of(app) as browser:
         return await browser.get("/auth/login?return_to=/me")
+
+
+def browser_of(app: ASGIApp, **scope: Any) -> httpx.AsyncClient:
+    """A browser that reaches the application and no provider."""
+    transport = httpx.ASGITransport(app, **scope)
+    return httpx.AsyncClient(transport=transport, base_url=BASE_URL)
 
 
 async def begin(app: FastAPI, path: str, **scope: Any) -> httpx.Response:

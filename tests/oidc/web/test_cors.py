@@ -10,22 +10,14 @@ import pytest
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.middleware.cors import CORSMiddleware
 
-from fastapi_oidc import OIDC, MemorySessionStore, OIDCMiddleware, OIDCSession
+from fastapi_oidc import OIDC, OIDCMiddleware
 from fastapi_oidc.testing import sign_in
+from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.web.test_startup import start
-from tests.oidc.world import LOGIN_URL, World, make_world
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 PAGES = "https://pages.test"
 ORIGIN = {"origin": PAGES, "sec-fetch-mode": "cors"}
-
-
-class Broken(MemorySessionStore[Any]):
-    is_down = False
-
-    async def get(self, id: str, /) -> OIDCSession[Any] | None:
-        if self.is_down:
-            raise ConnectionError
-        return await super().get(id)
 
 
 def cors_inside(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
@@ -81,8 +73,8 @@ async def test_a_refusal_can_be_read_by_the_origin_that_may(order: Order) -> Non
 
 @pytest.mark.parametrize("order", ORDERS)
 async def test_so_can_a_refusal_before_the_application_is_asked(order: Order) -> None:
-    store = Broken()
-    world = world_of(order, session_store=store)
+    store, options = fallible("store", Time())
+    world = world_of(order, **options)
     browser = await world.signed_in()
     store.is_down = True
     refused = await browser.get("/me", headers=ORIGIN)

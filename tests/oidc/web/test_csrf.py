@@ -102,6 +102,8 @@ async def test_a_token_is_accepted_from_the_header_and_from_a_form(
         expected = (200, "new") if is_right else (403, "session.csrf")
         content = response.json()
         assert (response.status_code, content if is_right else content["code"]) == expected
+    async with world.browser() as nobody:
+        assert (await nobody.post("/raw", headers={"x-csrf-token": token})).status_code == 401
     if not is_right:
         explanations = [event.explanation for event in world.events if event.code == "session.csrf"]
         assert all("X-CSRF-Token" in each and "csrf_token" in each for each in explanations)

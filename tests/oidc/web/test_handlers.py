@@ -179,8 +179,10 @@ async def test_a_request_that_signs_out_is_nobodys() -> None:
         async def clear(request: Request) -> object:
             oidc.clear_session(request)
             locals = await oidc.get_locals(request)
-            return [request.state.oidc.is_authenticated, locals.is_authenticated, locals.data]
+            signed_in = [request.state.oidc.is_authenticated, locals.is_authenticated]
+            return [*signed_in, locals.data, await oidc.get_session(request)]
 
     world = make_world(mount=mount, load_request_data=lambda _context: "data")
     browser = await world.signed_in()
-    assert (await browser.get("/clear")).json() == [False, False, None]
+    assert (await browser.get("/clear")).json() == [False, False, None, None]
+    assert (await browser.get("/")).json() == {"is_authenticated": False}

@@ -12,6 +12,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Message
 
 from fastapi_oidc import OIDC, OIDCLocals, RequestDataContext, oidc_locals, require_auth
+from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import World, make_world
 
 CLOSE_TO_EXPIRY = 280
@@ -57,8 +58,12 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         await socket.close()
 
 
-def world_about_to_refresh(**options: Any) -> World:
-    return make_world(mount=mount, **options)
+async def about_to_refresh() -> tuple[World, httpx.AsyncClient]:
+    """A browser whose next request refreshes its session."""
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    world.time.advance(CLOSE_TO_EXPIRY)
+    return world, browser
 
 
 @pytest.mark.parametrize(
@@ -66,9 +71,7 @@ def world_about_to_refresh(**options: Any) -> World:
     [("/own-response", 200), ("/stream", 200), ("/http-error", 418), ("/missing", 404)],
 )
 async def test_a_refreshed_cookie_is_never_lost(path: str, status: int) -> None:
-    world = world_about_to_refresh()
-    browser = await world.signed_in()
-    world.time.advance(CLOSE_TO_EXPIRY)
+    _, browser = await about_to_refresh()
     answer = await browser.get(path)
     assert answer.status_code == status
     assert answer.headers["set-cookie"].startswith("__Host-oidc_session=")
@@ -77,7 +80,7 @@ async def test_a_refreshed_cookie_is_never_lost(path: str, status: int) -> None:
 
 
 async def test_an_answer_that_asked_nobody_does_not_vary() -> None:
-    world = world_about_to_refresh(middleware={"exclude": ["/static"]})
+    world = make_world(mount=mount, middleware={"exclude": ["/static"]})
     browser = await world.signed_in()
     assert "vary" not in (await browser.get("/static/file")).headers
     assert "vary" not in (await browser.get("/auth/oidc-context.js")).headers
@@ -85,9 +88,7 @@ async def test_an_answer_that_asked_nobody_does_not_vary() -> None:
 
 
 async def test_cookies_have_every_attribute() -> None:
-    world = world_about_to_refresh()
-    browser = await world.signed_in()
-    world.time.advance(CLOSE_TO_EXPIRY)
+    _, browser = await about_to_refresh()
     cookie = (await browser.get("/")).headers["set-cookie"]
     assert cookie.split("; ")[1:] == [
         f"Max-Age={8 * 3600 - CLOSE_TO_EXPIRY}",
@@ -98,14 +99,8 @@ async def test_cookies_have_every_attribute() -> None:
     ]
 
 
-async def test_request_state_has_the_locals() -> None:
-    world = world_about_to_refresh()
-    browser = await world.signed_in()
-    assert (await browser.get("/state")).json() == {"is_authenticated": True}
-
-
 async def test_excluded_paths_load_only_when_asked() -> None:
-    world = world_about_to_refresh(middleware={"exclude": ["/static"]}, session_store="memory")
+    world = make_world(mount=mount, middleware={"exclude": ["/static"]}, session_store="memory")
     browser = await world.signed_in()
     assert (await browser.get("/static/file")).json() == {"is_authenticated": False}
     assert (await browser.get("/static/asked")).json() == {"is_authenticated": True}
@@ -137,50 +132,9 @@ async def test_request_data_is_loaded_once_and_never_kept() -> None:
     assert loads == ["/data"]
 
 
-async def test_clear_session() -> None:
-    def with_clear(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        @app.get("/clear")
-        async def clear(request: Request) -> object:
-            oidc.clear_session(request)
-            return {"session": await oidc.get_session(request)}
-
-    world = make_world(mount=with_clear)
-    browser = await world.signed_in()
-    assert (await browser.get("/clear")).json() == {"session": None}
-    assert (await browser.get("/")).json() == {"is_authenticated": False}
-
-
-async def websocket(world: World, cookies: dict[str, str], path: str = "/ws") -> list[Message]:
-    """What the application sends to a websocket with these cookies."""
-    header = "; ".join(f"{name}={value}" for name, value in cookies.items())
-    scope = {
-        "type": "websocket",
-        "asgi": {"version": "3.0"},
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": [(b"host", b"app.test"), (b"cookie", header.encode())],
-        "subprotocols": [],
-        "extensions": {"websocket.http.response": {}},
-    }
-    sent: list[Message] = []
-    received = iter([{"type": "websocket.connect"}])
-
-    async def receive() -> Message:
-        return next(received)
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    await world.app(scope, receive, send)
-    return sent
-
-
 async def test_a_websocket_gets_its_session_and_its_cookies_at_accept() -> None:
-    world = world_about_to_refresh()
-    browser = await world.signed_in()
-    world.time.advance(CLOSE_TO_EXPIRY)
-    accept, text, _close = await websocket(world, dict(browser.cookies))
+    world, browser = await about_to_refresh()
+    accept, text, _close = await opened(world, dict(browser.cookies))
     assert accept["type"] == "websocket.accept"
     assert any(
         name == b"set-cookie" and value.startswith(b"__Host-oidc_session=")
@@ -190,16 +144,14 @@ async def test_a_websocket_gets_its_session_and_its_cookies_at_accept() -> None:
 
 
 async def test_a_websocket_that_is_denied_gets_its_cookies_too() -> None:
-    world = world_about_to_refresh()
-    browser = await world.signed_in()
-    world.time.advance(CLOSE_TO_EXPIRY)
-    start, _body = await websocket(world, dict(browser.cookies), "/denied")
+    world, browser = await about_to_refresh()
+    start, _body = await opened(world, dict(browser.cookies), path="/denied")
     assert (start["type"], start["status"]) == ("websocket.http.response.start", 503)
     assert b"set-cookie" in dict(start["headers"])
 
 
 async def test_a_websocket_without_a_session_is_refused_before_it_is_accepted() -> None:
-    (close,) = await websocket(world_about_to_refresh(), {})
+    (close,) = await opened(make_world(mount=mount), {})
     assert (close["type"], close["code"]) == ("websocket.close", 1008)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httpx
 import pytest
 from fastapi import FastAPI, Request, WebSocket
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCError, OIDCMiddleware
+from tests.oidc.web.asking import browser_of
+from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import BASE_URL, make_world
 
 
@@ -59,24 +60,7 @@ async def test_a_websocket_of_another_origin_gets_no_session_in_any_way(
 
     world = make_world(mount=mount)
     browser = await world.signed_in()
-    cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
-    headers = [(b"host", b"app.test"), (b"cookie", cookie.encode()), (b"origin", origin.encode())]
-    scope = {
-        "type": "websocket",
-        "asgi": {"version": "3.0"},
-        "path": "/ws",
-        "query_string": b"",
-        "scheme": "wss",
-        "headers": headers,
-        "subprotocols": [],
-    }
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "websocket.connect"}
-
-    async def send(_message: object) -> None: ...
-
-    await world.app(scope, receive, send)
+    await opened(world, dict(browser.cookies), (b"origin", origin.encode()))
     if origin == BASE_URL:
         assert seen[0] is not None
         assert seen[1]
@@ -90,8 +74,7 @@ async def test_a_mounted_application_warns_once_that_nothing_waits_at_its_shutdo
     world = make_world()
     outer = FastAPI()
     outer.mount("/inner", world.app)
-    transport = httpx.ASGITransport(outer)
-    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+    async with browser_of(outer) as browser:
         for _ in range(2):
             await browser.get("/inner/")
     warnings = [record.message for record in caplog.records if "is mounted" in record.message]

@@ -22,10 +22,7 @@ async def token(browser: httpx.AsyncClient) -> str:
 
 async def signed_out(browser: httpx.AsyncClient, named: str) -> httpx.Response:
     return await browser.post(
-        "/auth/logout",
-        data={"local": "1"},
-        headers={"X-CSRF-Token": named},
-        follow_redirects=False,
+        "/auth/logout", data={"local": "1"}, headers={"X-CSRF-Token": named}, follow_redirects=False
     )
 
 

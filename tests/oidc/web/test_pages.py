@@ -109,14 +109,6 @@ async def test_trying_again_never_leads_to_another_host() -> None:
     assert Seen(answer.text).links == ["/", "/auth/login"]
 
 
-async def test_a_page_is_styled_by_the_one_style_that_its_policy_allows() -> None:
-    answer = await refused(make_world(mount=mount), Code.SESSION_FORBIDDEN)
-    assert "prefers-color-scheme:dark" in answer.text
-    policy = answer.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; style-src 'sha256-")
-    assert "frame-ancestors 'none'" in policy
-
-
 @pytest.mark.parametrize(
     ("code", "details", "seconds"),
     [

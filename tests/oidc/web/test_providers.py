@@ -3,82 +3,42 @@
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, Request
 from fastapi.responses import PlainTextResponse
 
 from fastapi_oidc import (
     OIDC,
-    Clock,
     ConfigurationError,
     OIDCLocals,
     OIDCMiddleware,
     OIDCProviders,
     OIDCSession,
-    OIDCSettings,
     Page,
 )
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, ServerError, sign_in
-from tests.oidc.world import BASE_URL, Time
+from fastapi_oidc.testing import ServerError, sign_in
+from tests.oidc.web.several_providers import SeveralProviders
+from tests.oidc.world import BASE_URL
 
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
 USERS = {"staff": "alice", "partners": "carol"}
 
 
-@dataclass
-class Providers:
+def instance(world: SeveralProviders, name: str, **options: Any) -> OIDC[Any, Any]:
+    settings = options.pop("settings", {})
+    routes = f"{BASE_URL}/auth/{name}"
+    return world.instance(world.new_provider(name, USERS[name], routes, **settings), **options)
+
+
+def world_of(**options: Any) -> SeveralProviders:
     """An application with two providers: alice is of the staff, carol a partner."""
-
-    time: Time = field(default_factory=Time)
-    app: FastAPI = field(default_factory=FastAPI)
-    ops: dict[str, DevProvider] = field(default_factory=dict)
-    providers: OIDCProviders[Any, Any] = field(init=False)
-
-    @asynccontextmanager
-    async def browser(self) -> AsyncIterator[httpx.AsyncClient]:
-        mounts = {op.issuer: httpx.ASGITransport(op.app) for op in self.ops.values()}
-        transport = httpx.ASGITransport(self.app)
-        async with httpx.AsyncClient(
-            transport=transport, base_url=BASE_URL, mounts=mounts, follow_redirects=True
-        ) as browser:
-            yield browser
-
-
-def instance(world: Providers, name: str, **options: Any) -> OIDC[Any, Any]:
-    secret, clock = secrets.token_urlsafe(32), Clock(read=world.time)
-    client = DevClient(
-        client_id="app",
-        client_secret=secret,
-        redirect_uris=[f"{BASE_URL}/auth/{name}/callback"],
-        post_logout_redirect_uris=[f"{BASE_URL}/auth/{name}/logged-out"],
-    )
-    users = [DevUser(USERS[name])]
-    op = DevProvider(users=users, clients=[client], issuer=f"https://{name}.test", clock=clock)
-    world.ops[name] = op
-    settings = OIDCSettings(
-        name=name,
-        issuer=op.issuer,
-        client_id="app",
-        client_secret=secret,
-        cookie_secret=secrets.token_urlsafe(32),
-        base_url=BASE_URL,
-        **options.pop("settings", {}),
-    )
-    return OIDC(settings, transport=httpx.ASGITransport(op.app), clock=clock, **options)
-
-
-def world_of(**options: Any) -> Providers:
-    world = Providers()
+    world = SeveralProviders()
     named = {name.title(): instance(world, name, **options) for name in USERS}
-    world.providers = providers = OIDCProviders(named)
+    providers: OIDCProviders[Any, Any] = OIDCProviders(named)
     app = world.app
     for oidc in providers:
         app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -266,7 +226,7 @@ async def test_a_provider_that_is_down_leaves_the_other_alone() -> None:
 
 
 def test_two_instances_have_two_names() -> None:
-    world = Providers()
+    world = SeveralProviders()
     one, other = instance(world, "staff"), instance(world, "staff")
     for named in ({}, {"One": one, "Other": other}):
         with pytest.raises(ConfigurationError):

@@ -16,7 +16,7 @@ from fastapi_oidc import (
     RequestDataContext,
 )
 from fastapi_oidc.testing import ServerError, TokensIssued
-from tests.oidc.world import BASE_URL, World, make_world
+from tests.oidc.world import World, make_world
 
 kept: list[OIDCSession[Any]] = []
 
@@ -138,19 +138,6 @@ async def test_a_store_that_is_down_is_no_logout() -> None:
         answer = await browser.get("/auth/login?return_to=/auth/session&login_hint=alice")
     assert answer.status_code == 503
     assert "secret address" not in answer.text
-
-
-async def test_session_management() -> None:
-    world = make_world()
-    async with world.browser() as browser:
-        config = (await browser.get("/auth/session-management")).json()
-    assert config == {
-        "supported": True,
-        "client_id": "app",
-        "check_session_iframe": f"{world.op.issuer}/check-session",
-        "poll_interval": 5,
-        "redirect_origin": BASE_URL,
-    }
 
 
 @pytest.mark.parametrize("reason", ["down", "no iframe"])

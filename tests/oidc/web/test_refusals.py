@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import httpx
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import Code, IdentityContext, OIDCMiddleware, SessionError, StandardIdentity
 from fastapi_oidc.testing import sign_in
-from tests.oidc.world import BASE_URL, make_world
+from tests.oidc.web.asking import browser_of
+from tests.oidc.world import make_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
 
@@ -35,7 +35,6 @@ async def test_a_guard_in_a_callback_does_not_lead_back_to_the_callback() -> Non
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.get("/callback")(oidc.callback_handler(on_failure=ask_again))
     app.get("/login")(oidc.login_handler())
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+    async with browser_of(app) as browser:
         answer = await browser.get("/callback?state=x&code=y", headers=NAVIGATION)
     assert (answer.status_code, "location" in answer.headers) == (401, False)

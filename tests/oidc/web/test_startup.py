@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 import pytest
 from fastapi import Depends, FastAPI
 from starlette.requests import HTTPConnection
@@ -22,6 +21,7 @@ from fastapi_oidc import (
     require_csrf,
 )
 from fastapi_oidc.web.startup import configured_workers
+from tests.oidc.web.asking import browser_of
 from tests.oidc.world import make_world
 
 
@@ -111,9 +111,7 @@ async def test_a_guard_in_an_app_without_any_instance_names_the_three_lines(
 ) -> None:
     app = FastAPI(dependencies=[Depends(guard)])
     app.get("/")(lambda: "reached")
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="https://app.test"
-    ) as browser:
+    async with browser_of(app) as browser:
         with pytest.raises(ConfigurationError) as caught:
             await browser.get("/")
     assert caught.value.code is Code.CONFIGURATION_MIDDLEWARE_MISSING
@@ -123,15 +121,6 @@ async def test_a_guard_in_an_app_without_any_instance_names_the_three_lines(
         "  app.add_middleware(OIDCMiddleware, oidc=oidc)",
         "  app.include_router(oidc.router, prefix='/auth')",
     ]
-
-
-async def test_a_guard_of_an_instance_that_this_app_has_not_names_it() -> None:
-    world = make_world()
-    partners = make_world(settings={"name": "partners"}).oidc
-    world.app.get("/partners", dependencies=[Depends(partners.require_auth)])(lambda: "reached")
-    answer = await world.browser().get("/partners")
-    assert answer.status_code == 500
-    assert answer.json()["code"] == Code.CONFIGURATION_MIDDLEWARE_MISSING
 
 
 @pytest.mark.parametrize(

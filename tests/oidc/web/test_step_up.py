@@ -16,13 +16,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from fastapi_oidc import OIDC, LoginOptions, OIDCSession, PersistContext, StandardIdentity
-from fastapi_oidc.testing import (
-    AuthorizationRequested,
-    DevUser,
-    TokensIssued,
-    session_for,
-    sign_in,
-)
+from fastapi_oidc.testing import AuthorizationRequested, DevUser, TokensIssued, session_for, sign_in
 from tests.oidc.world import BASE_URL, World, make_world
 
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
@@ -42,10 +36,7 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         return session.acr
 
     @app.post("/transfer", dependencies=[Depends(oidc.require_csrf)])
-    async def transfer(
-        request: Request,
-        _session: OIDCSession[Any] = Depends(recent),
-    ) -> list[Any]:
+    async def transfer(request: Request, _session: OIDCSession[Any] = Depends(recent)) -> list[Any]:
         return (await request.form()).getlist("to")
 
     @app.post("/photo", dependencies=[Depends(recent)])
@@ -64,6 +55,14 @@ def world_of(mode: str = "cookie", **options: Any) -> World:
     if mode == "store":
         options["session_store"] = "memory"
     return make_world(mount=mount, **options)
+
+
+async def an_hour_later() -> tuple[World, httpx.AsyncClient]:
+    """A browser in which alice signed in an hour ago."""
+    world = world_of()
+    browser = await world.signed_in()
+    world.time.advance(AN_HOUR)
+    return world, browser
 
 
 def classified(world: World, acr: str) -> None:
@@ -105,9 +104,7 @@ async def test_without_a_session_it_is_the_ordinary_login() -> None:
 
 
 async def test_an_api_call_gets_a_challenge() -> None:
-    world = world_of()
-    browser = await world.signed_in()
-    world.time.advance(AN_HOUR)
+    _, browser = await an_hour_later()
     answer = await browser.get("/account")
     assert (answer.status_code, answer.json()["code"]) == (401, "session.step_up_required")
     challenge = 'Bearer error="insufficient_user_authentication", max_age="300"'
@@ -185,9 +182,7 @@ async def test_another_user_who_returns_has_a_login_of_their_own(mode: str) -> N
 
 
 async def test_an_older_refresh_token_is_not_used_after_a_login_without_one() -> None:
-    world = world_of()
-    browser = await world.signed_in()
-    world.time.advance(AN_HOUR)
+    world, browser = await an_hour_later()
     world.op.edits.put(
         "token_response", lambda said: {k: v for k, v in said.items() if k != "refresh_token"}
     )
@@ -209,17 +204,15 @@ def form_of(page: httpx.Response) -> tuple[str, list[tuple[str, str]]]:
     return unescape(action[1]), [(unescape(name), unescape(value)) for name, value in inputs]
 
 
-async def posted(world: World, browser: httpx.AsyncClient, **headers: str) -> httpx.Response:
+async def posted(browser: httpx.AsyncClient, **headers: str) -> httpx.Response:
     token = (await browser.get("/auth/session")).json()["csrf_token"]
     fields = {"to": ["bob", '"><script>'], "csrf_token": token}
     return await browser.post("/transfer?n=1", data=fields, headers=PAGE | headers)
 
 
 async def test_a_form_is_sent_again_after_a_login_in_another_tab() -> None:
-    world = world_of()
-    browser = await world.signed_in()
-    world.time.advance(AN_HOUR)
-    page = await posted(world, browser)
+    _, browser = await an_hour_later()
+    page = await posted(browser)
     assert (page.status_code, page.headers["referrer-policy"]) == (401, "same-origin")
     assert page.headers["www-authenticate"].startswith("Bearer error=")
     assert "form-action 'self'" in page.headers["content-security-policy"]
@@ -230,18 +223,14 @@ async def test_a_form_is_sent_again_after_a_login_in_another_tab() -> None:
     action, fields = form_of(page)
     body = urlencode(fields)
     again = await browser.post(
-        action,
-        content=body,
-        headers=PAGE | {"content-type": "application/x-www-form-urlencoded"},
+        action, content=body, headers=PAGE | {"content-type": "application/x-www-form-urlencoded"}
     )
     assert (again.status_code, again.json()) == (200, ["bob", '"><script>'])
 
 
 async def test_a_form_of_the_user_before_is_not_sent_as_another() -> None:
-    world = world_of()
-    browser = await world.signed_in("alice")
-    world.time.advance(AN_HOUR)
-    page = await posted(world, browser)
+    _, browser = await an_hour_later()
+    page = await posted(browser)
     await sign_in(browser, "/auth/login?max_age=300", user="bob")
     action, fields = form_of(page)
     again = await browser.post(action, data=dict(fields), headers=PAGE)
@@ -258,7 +247,7 @@ async def test_the_same_sub_of_another_tenant_is_another_user() -> None:
     )
     browser = await world.signed_in("alice")
     world.time.advance(AN_HOUR)
-    page = await posted(world, browser)
+    page = await posted(browser)
     for message in ("id_token", "userinfo"):
         world.op.edits.put(message, lambda said: said | {"sub": "alice"})
     await sign_in(browser, "/auth/login?max_age=300", user="bob")
@@ -271,10 +260,8 @@ async def test_the_same_sub_of_another_tenant_is_another_user() -> None:
     "headers", [{"sec-fetch-site": "same-site"}, {"origin": "https://other.app.test"}]
 )
 async def test_what_another_site_posted_is_not_sent_from_here(headers: dict[str, str]) -> None:
-    world = world_of()
-    browser = await world.signed_in()
-    world.time.advance(AN_HOUR)
-    page = await posted(world, browser, **headers)
+    _, browser = await an_hour_later()
+    page = await posted(browser, **headers)
     assert page.status_code == 401
     assert "<form" not in page.text
 
@@ -293,9 +280,7 @@ async def test_a_form_is_sent_to_no_other_origin() -> None:
 
 
 async def test_a_file_is_sent_again_by_its_own_page() -> None:
-    world = world_of()
-    browser = await world.signed_in()
-    world.time.advance(AN_HOUR)
+    _, browser = await an_hour_later()
     page = await browser.post("/photo", files={"photo": b"..."}, headers=PAGE)
     assert page.status_code == 401
     assert "go back and send the form once more" in page.text

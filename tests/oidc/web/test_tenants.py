@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +18,6 @@ from starlette.testclient import TestClient
 
 from fastapi_oidc import (
     OIDC,
-    Clock,
     Code,
     ConfigurationError,
     OIDCLocals,
@@ -27,9 +25,10 @@ from fastapi_oidc import (
     OIDCSettings,
     OIDCTenants,
 )
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in
+from fastapi_oidc.testing import sign_in
 from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import Time
+from tests.oidc.web.several_providers import SeveralProviders
+from tests.oidc.world import BASE_URL
 
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
 USERS = {"acme": "alice", "globex": "carol"}
@@ -49,14 +48,11 @@ def by_cookie(world: Tenants, connection: HTTPConnection) -> OIDCSettings | None
 
 
 @dataclass
-class Tenants:
+class Tenants(SeveralProviders):
     """An application whose tenants are acme, with alice, and globex, with carol."""
 
-    lookup: Lookup
+    lookup: Lookup = by_host
     prefix: str = ""
-    time: Time = field(default_factory=Time)
-    app: FastAPI = field(default_factory=FastAPI)
-    ops: dict[str, DevProvider] = field(default_factory=dict)
     settings: dict[str, OIDCSettings] = field(default_factory=dict)
     made: list[OIDC[Any, Any]] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
@@ -66,57 +62,27 @@ class Tenants:
         """Where the tenant is."""
         if self.lookup is by_host:
             return f"https://{name}.app.test"
-        return "https://app.test" + self.prefix.replace("{tenant}", name)
-
-    @asynccontextmanager
-    async def browser(self) -> AsyncIterator[httpx.AsyncClient]:
-        mounts = {op.issuer: httpx.ASGITransport(op.app) for op in self.ops.values()}
-        transport = httpx.ASGITransport(self.app)
-        async with httpx.AsyncClient(
-            transport=transport, mounts=mounts, follow_redirects=True
-        ) as browser:
-            yield browser
+        return BASE_URL + self.prefix.replace("{tenant}", name)
 
     def create(self, settings: OIDCSettings) -> OIDC[Any, Any]:
-        op, world = self.ops[settings.name], self
+        oidc = self.instance(settings, back_channel_logout_store="memory")
+        close = oidc.aclose
 
-        class Closing(OIDC[Any, Any]):
-            async def aclose(self) -> None:
-                world.closed.append(self.settings.name)
-                await super().aclose()
+        async def noted() -> None:
+            self.closed.append(settings.name)
+            await close()
 
-        oidc = Closing(
-            settings,
-            transport=httpx.ASGITransport(op.app),
-            clock=Clock(read=self.time),
-            back_channel_logout_store="memory",
-        )
+        oidc.aclose = noted  # type: ignore[method-assign]
         self.made.append(oidc)
         return oidc
 
 
 def add_tenant(world: Tenants, name: str, cookie_secret: str) -> None:
-    secret, base = secrets.token_urlsafe(32), world.url(name)
-    client = DevClient(
-        client_id="app",
-        client_secret=secret,
-        redirect_uris=[f"{base}/auth/callback"],
-        post_logout_redirect_uris=[f"{base}/auth/logged-out"],
-        backchannel_logout_uri=f"{base}/auth/backchannel-logout",
-    )
-    op = DevProvider(
-        users=[DevUser(USERS[name])],
-        clients=[client],
-        issuer=f"https://{name}.test",
-        clock=Clock(read=world.time),
-    )
-    op.back_channel_transport = httpx.ASGITransport(world.app)
-    world.ops[name] = op
-    world.settings[name] = OIDCSettings(
-        name=name,
-        issuer=op.issuer,
-        client_id="app",
-        client_secret=secret,
+    base = world.url(name)
+    world.settings[name] = world.new_provider(
+        name,
+        USERS[name],
+        f"{base}/auth",
         cookie_secret=cookie_secret,
         base_url="/".join(base.split("/")[:3]),
         default_return_path=world.prefix.replace("{tenant}", name) + "/public",
@@ -124,7 +90,7 @@ def add_tenant(world: Tenants, name: str, cookie_secret: str) -> None:
 
 
 def tenants_of(lookup: Lookup = by_host, prefix: str = "", **options: Any) -> Tenants:
-    world = Tenants(lookup, prefix)
+    world = Tenants(lookup=lookup, prefix=prefix)
     cookie_secret = secrets.token_urlsafe(32)
     for name in USERS:
         add_tenant(world, name, cookie_secret)

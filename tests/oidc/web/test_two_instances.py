@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
 import pytest
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, Request
 from fastapi.responses import JSONResponse
 
-from fastapi_oidc import (
-    OIDC,
-    Event,
-    OIDCMiddleware,
-    OIDCSession,
-    OIDCSettings,
-    SessionError,
-    require_auth,
-)
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in
+from fastapi_oidc import OIDC, Event, OIDCMiddleware, OIDCSession, SessionError
+from fastapi_oidc.testing import sign_in
+from tests.oidc.web.several_providers import SeveralProviders
 from tests.oidc.world import BASE_URL
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
@@ -30,64 +20,29 @@ ORDERS = pytest.mark.parametrize("order", [("staff", "partners"), ("partners", "
 
 
 @dataclass
-class TwoProviders:
+class TwoProviders(SeveralProviders):
     """An app whose users are alice, of the staff, and carol, a partner."""
 
-    app: FastAPI = field(default_factory=FastAPI)
-    providers: dict[str, DevProvider] = field(default_factory=dict)
     instances: dict[str, OIDC[Any, Any]] = field(default_factory=dict)
     events: dict[str, list[Event]] = field(default_factory=dict)
-
-    @asynccontextmanager
-    async def browser(self) -> AsyncIterator[httpx.AsyncClient]:
-        mounts = {op.issuer: httpx.ASGITransport(op.app) for op in self.providers.values()}
-        async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(self.app),
-            base_url=BASE_URL,
-            mounts=mounts,
-            follow_redirects=True,
-        ) as browser:
-            yield browser
 
 
 def two_providers(order: Sequence[str]) -> TwoProviders:
     """The middlewares are added in this order."""
     world = TwoProviders()
-    for name in ("staff", "partners"):
-        _add_instance(world, name, user={"staff": "alice", "partners": "carol"}[name])
+    for name, user in {"staff": "alice", "partners": "carol"}.items():
+        settings = world.new_provider(name, user, f"{BASE_URL}/{name}")
+        world.events[name] = []
+        world.instances[name] = world.instance(settings, on_event=world.events[name].append)
+        world.app.include_router(world.instances[name].router, prefix=f"/{name}")
     for name in order:
         world.app.add_middleware(OIDCMiddleware, oidc=world.instances[name])
     _mount_pages(world)
     return world
 
 
-def _add_instance(world: TwoProviders, name: str, user: str) -> None:
-    secret = secrets.token_urlsafe(32)
-    client = DevClient(
-        client_id="app", client_secret=secret, redirect_uris=[f"{BASE_URL}/{name}/callback"]
-    )
-    op = DevProvider(users=[DevUser(user)], clients=[client], issuer=f"https://{name}.op.test")
-    settings = OIDCSettings(
-        name=name,
-        issuer=op.issuer,
-        client_id="app",
-        client_secret=secret,
-        cookie_secret=secrets.token_urlsafe(32),
-        base_url=BASE_URL,
-    )
-    world.events[name] = []
-    world.providers[name] = op
-    world.instances[name] = OIDC(
-        settings, transport=httpx.ASGITransport(op.app), on_event=world.events[name].append
-    )
-    world.app.include_router(world.instances[name].router, prefix=f"/{name}")
-
-
 def _mount_pages(world: TwoProviders) -> None:
     staff, partners = world.instances["staff"], world.instances["partners"]
-
-    @world.app.get("/unclear")
-    async def unclear(_session: OIDCSession[Any] = Depends(require_auth)) -> None: ...
 
     @world.app.get("/both")
     async def both(
@@ -99,9 +54,7 @@ def _mount_pages(world: TwoProviders) -> None:
     for name, instance in world.instances.items():
 
         @world.app.get(f"/{name}-page")
-        async def page(
-            session: OIDCSession[Any] = Depends(instance.require_auth),
-        ) -> str:
+        async def page(session: OIDCSession[Any] = Depends(instance.require_auth)) -> str:
             return session.sub
 
         @world.app.get(f"/{name}-admin", dependencies=[Depends(instance.require(lambda _: False))])
@@ -190,9 +143,3 @@ async def test_a_transaction_of_one_instance_is_none_of_the_other() -> None:
         callback = (await browser.get(url, follow_redirects=False)).headers["location"]
         answer = await browser.get(callback.replace("/staff/", "/partners/"))
         assert answer.json()["code"] == "authorization.transaction_missing"
-
-
-async def test_the_module_level_dependency_asks_which_instance() -> None:
-    async with two_providers(("staff", "partners")).browser() as browser:
-        answer = await browser.get("/unclear")
-    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.instance_ambiguous")

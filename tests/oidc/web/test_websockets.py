@@ -41,6 +41,7 @@ async def opened(
     world: World,
     cookies: dict[str, str],
     *headers: tuple[bytes, bytes],
+    path: str = "/ws",
     between: Any = None,
 ) -> list[Message]:
     """What the application sends to a websocket; `between` happens while it is open."""
@@ -48,8 +49,9 @@ async def opened(
     scope = {
         "type": "websocket",
         "asgi": {"version": "3.0"},
-        "path": "/ws",
+        "path": path,
         "query_string": b"",
+        "extensions": {"websocket.http.response": {}},
         "headers": [(b"host", b"app.test"), (b"cookie", header.encode()), *headers],
         "subprotocols": [],
     }

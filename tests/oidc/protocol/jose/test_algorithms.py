@@ -19,13 +19,7 @@ def test_the_table_has_the_algorithms_of_the_design_and_no_other() -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [
-        ["RS256"],
-        ("RS256", "ES256", "EdDSA"),
-        {"PS512"},
-        frozenset({"ES384"}),
-        ["HS256", "HS512"],
-    ],
+    [["RS256"], ("RS256", "ES256", "EdDSA"), {"PS512"}, frozenset({"ES384"}), ["HS256", "HS512"]],
 )
 def test_known_algorithms_can_be_pinned(names: list[str]) -> None:
     assert require_algorithms(names, SECRET) == frozenset(names)

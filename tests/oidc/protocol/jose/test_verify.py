@@ -54,10 +54,7 @@ SIGNERS: dict[str, Sign] = {
 
 
 def verify(
-    text: str,
-    *algorithms: str,
-    keys: list[JSON] = KEYS,
-    client_secret: str | None = SECRET,
+    text: str, *algorithms: str, keys: list[JSON] = KEYS, client_secret: str | None = SECRET
 ) -> Claims:
     return verified_claims(
         CompactJWS.parse(text),

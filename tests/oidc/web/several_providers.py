@@ -1,0 +1,67 @@
+"""Several providers, and one application with an instance for each of them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from fastapi_oidc import OIDC, Clock, OIDCSettings
+from fastapi_oidc.testing import DevClient, DevProvider, DevUser
+from tests.oidc.world import BASE_URL, Time
+
+
+@dataclass
+class SeveralProviders:
+    """The application, and the providers by name."""
+
+    time: Time = field(default_factory=Time)
+    app: FastAPI = field(default_factory=FastAPI)
+    ops: dict[str, DevProvider] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def browser(self) -> AsyncIterator[httpx.AsyncClient]:
+        """A browser that reaches the application and every provider."""
+        mounts = {op.issuer: httpx.ASGITransport(op.app) for op in self.ops.values()}
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url=BASE_URL, mounts=mounts, follow_redirects=True
+        ) as browser:
+            yield browser
+
+    def new_provider(self, name: str, user: str, routes: str, **settings: Any) -> OIDCSettings:
+        """Settings for a new provider that knows `user`; `routes` is the URL of their routes."""
+        secret = secrets.token_urlsafe(32)
+        client = DevClient(
+            client_id="app",
+            client_secret=secret,
+            redirect_uris=[f"{routes}/callback"],
+            post_logout_redirect_uris=[f"{routes}/logged-out"],
+            backchannel_logout_uri=f"{routes}/backchannel-logout",
+        )
+        self.ops[name] = op = DevProvider(
+            users=[DevUser(user)],
+            clients=[client],
+            issuer=f"https://{name}.test",
+            clock=Clock(read=self.time),
+        )
+        op.back_channel_transport = httpx.ASGITransport(self.app)
+        chosen: dict[str, Any] = {
+            "name": name,
+            "issuer": op.issuer,
+            "client_id": "app",
+            "client_secret": secret,
+            "cookie_secret": secrets.token_urlsafe(32),
+            "base_url": BASE_URL,
+        }
+        return OIDCSettings(**(chosen | settings))
+
+    def instance(self, settings: OIDCSettings, **options: Any) -> OIDC[Any, Any]:
+        """An instance for the provider of these settings."""
+        transport = httpx.ASGITransport(self.ops[settings.name].app)
+        return OIDC(settings, transport=transport, clock=Clock(read=self.time), **options)
