@@ -73,12 +73,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.world.begin("login", browser, 0)
 
     @rule(
-        browser=browsers,
-        process=processes,
-        kind=kinds,
-        fault=faults,
-        later=pauses,
-        ending=endings,
+        browser=browsers, process=processes, kind=kinds, fault=faults, later=pauses, ending=endings
     )
     def ask(
         self,

@@ -40,9 +40,7 @@ async def test_a_session_of_the_next_version_waits_for_a_worker_that_can_read_it
     assert fleet.token_calls() == 1
 
 
-async def test_who_signs_in_at_a_worker_of_either_version_is_signed_in_at_both(
-    pair: Pair,
-) -> None:
+async def test_who_signs_in_at_a_worker_of_either_version_is_signed_in_at_both(pair: Pair) -> None:
     """Whoever meets the old worker with a session of the next version, and is sent to the login."""
     fleet, old, new = pair.fleet, pair.first, pair.second
     async with fleet.signed_in(new) as browser:

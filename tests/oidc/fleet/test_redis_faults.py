@@ -185,9 +185,11 @@ async def until_refused(browser: httpx.AsyncClient, worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ends", [False, True])
 async def test_a_sign_out_while_redis_is_gone_holds_here_at_once_and_soon_everywhere(
-    fleet: Fleet, mode: str
+    fleet: Fleet, mode: str, ends: bool
 ) -> None:
+    """A worker that ends tells Redis of it before."""
     fleet.mode = mode
     first, second = fleet.workers({}, {})
     async with fleet.signed_in(first) as browser:
@@ -195,23 +197,11 @@ async def test_a_sign_out_while_redis_is_gone_holds_here_at_once_and_soon_everyw
         fleet.redis.kill()
         await browser.post(first.at("/auth/logout"), data={"local": "1"})
         fleet.redis.start()
+        if ends:
+            await asyncio.to_thread(first.terminate)
         browser.cookies.update(stolen)
-        assert await is_refused(browser, first)
+        assert await is_refused(browser, second if ends else first)
         await until_refused(browser, second)
-
-
-@pytest.mark.parametrize("mode", MODES)
-async def test_a_worker_that_ends_tells_redis_of_a_sign_out_before(fleet: Fleet, mode: str) -> None:
-    fleet.mode = mode
-    first, second = fleet.workers({}, {})
-    async with fleet.signed_in(first) as browser:
-        stolen = dict(browser.cookies)
-        fleet.redis.kill()
-        await browser.post(first.at("/auth/logout"), data={"local": "1"})
-        fleet.redis.start()
-        await asyncio.to_thread(first.terminate)
-        browser.cookies.update(stolen)
-        assert await is_refused(browser, second)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -25,23 +25,6 @@ async def test_a_sign_out_here_is_refused_there_at_once(pair: Pair) -> None:
         assert not await is_signed_in(browser, first)
 
 
-async def test_a_login_after_a_sign_out_lives_everywhere(pair: Pair) -> None:
-    first, second = pair.first, pair.second
-    async with pair.fleet.signed_in(first) as browser:
-        await browser.post(first.at("/auth/logout"), data={"local": "1"})
-    async with pair.fleet.signed_in(second) as browser:
-        assert await is_signed_in(browser, first)
-        assert await is_signed_in(browser, second)
-
-
-async def test_another_users_session_does_not_end(pair: Pair) -> None:
-    first, second = pair.first, pair.second
-    async with pair.fleet.signed_in(first) as alice, pair.fleet.signed_in(second, "bob") as bob:
-        await alice.post(first.at("/auth/logout"), data={"local": "1"})
-        assert await is_signed_in(bob, first)
-        assert await is_signed_in(bob, second)
-
-
 async def test_a_logout_that_the_provider_tells_one_worker_is_refused_by_the_others(
     pair: Pair,
 ) -> None:

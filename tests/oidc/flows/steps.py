@@ -68,6 +68,19 @@ async def callback_url(browser: httpx.AsyncClient, url: str = LOGIN_URL) -> str:
     return str(answer.headers["location"])
 
 
+async def returned(browser: httpx.AsyncClient, url: str) -> str | None:
+    """Where the callback at `url` sends the browser; None when it was refused."""
+    answer = await browser.get(url, follow_redirects=False)
+    location: str | None = answer.headers.get("location")
+    return location
+
+
+async def signed_out(browser: httpx.AsyncClient, **form: str) -> httpx.Response:
+    """The redirect that a sign-out from a page responds with."""
+    data = {"return_to": "/me"} | form
+    return await browser.post("/auth/logout", data=data, follow_redirects=False)
+
+
 def shared_stores(mode: str, time: Time) -> dict[str, Any]:
     """What processes share: a session store, or records and revocations of sessions in cookies."""
     clock = Clock(read=time)

@@ -12,44 +12,16 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 from starlette.responses import PlainTextResponse
 
-from fastapi_oidc import (
-    OIDC,
-    Clock,
-    IdentityContext,
-    OIDCError,
-    SignedIn,
-    StandardIdentity,
-)
-from fastapi_oidc.testing import OAuthError, sign_in
+from fastapi_oidc import OIDC, Clock, IdentityContext, OIDCError, SignedIn, StandardIdentity
+from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
-from tests.oidc.flows.steps import (
-    callback_url,
-    copy_of,
-    generation,
-    two_processes,
-    user,
-)
+from tests.oidc.flows.steps import callback_url, copy_of, generation, returned, two_processes, user
 from tests.oidc.interleaving import Held, another_process, begun
-from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world
+from tests.oidc.world import BASE_URL, LOGIN_URL, Time, make_world
 
 
 def pending(browser: httpx.AsyncClient) -> list[str]:
     return [name for name in browser.cookies if "_login_" in name]
-
-
-async def returned(browser: httpx.AsyncClient, url: str) -> str | None:
-    """Where the callback sends the browser; None when it was refused."""
-    answer = await browser.get(url, follow_redirects=False)
-    location: str | None = answer.headers.get("location")
-    return location
-
-
-async def test_callback_uses_its_transaction_up(world: World) -> None:
-    browser = world.browser()
-    url = await callback_url(browser)
-    assert len(pending(browser)) == 1
-    assert await returned(browser, url) == "/me"
-    assert pending(browser) == []
 
 
 async def test_provider_that_cannot_be_asked_uses_nothing_up() -> None:
@@ -93,15 +65,6 @@ async def test_keys_are_fetched_after_the_code_is_exchanged() -> None:
     assert world.op.record.calls["jwks"] == 1
 
 
-async def test_refused_code_uses_the_transaction_up() -> None:
-    world = make_world()
-    browser = world.browser()
-    url = await callback_url(browser)
-    world.op.faults.put("token", OAuthError("invalid_grant"))
-    assert (await browser.get(url)).json()["code"] == "token.invalid_grant"
-    assert pending(browser) == []
-
-
 @pytest.mark.parametrize("had", ["now", "then", "both"])
 async def test_login_ends_the_sessions_that_its_browser_has_and_had(mode: str, had: str) -> None:
     """A cross-site form post brings the response without the session cookie."""
@@ -123,9 +86,7 @@ async def test_login_ends_the_sessions_that_its_browser_has_and_had(mode: str, h
     assert [await user(copy) for copy in copies] == [None] * len(copies)
 
 
-async def test_login_that_began_while_the_store_was_down_ends_the_session_before(
-    mode: str,
-) -> None:
+async def test_login_that_began_while_the_store_was_down_ends_the_session_before(mode: str) -> None:
     time = Time()
     outage, options = fallible(mode, time)
     world = make_world(time=time, **options)

@@ -144,9 +144,7 @@ async def test_cancelled_sign_out_can_be_repeated(place: Place) -> None:
     await cancelled_at_every_point(attempt)
 
 
-async def test_cancelled_clear_session_ends_the_session_everywhere_or_nowhere(
-    place: Place,
-) -> None:
+async def test_cancelled_clear_session_ends_the_session_everywhere_or_nowhere(place: Place) -> None:
     over: list[bool] = []
 
     async def attempt(point: int) -> bool:

@@ -116,10 +116,7 @@ def test_a_shared_issuer_stands_for_its_tenants(allowed: str) -> None:
 async def test_a_tenants_user_is_signed_out() -> None:
     world = make_world(
         settings={"front_channel_logout": True, "allowed_tenants": [TENANT]},
-        provider={
-            "issuer": SHARED,
-            "users": [DevUser("alice", tenant=TENANT)],
-        },
+        provider={"issuer": SHARED, "users": [DevUser("alice", tenant=TENANT)]},
     )
     browser = await world.signed_in()
     await framed(world, iss=f"https://op.test/{TENANT}/v2.0", sid=sid_of(world))

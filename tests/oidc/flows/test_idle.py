@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC, Clock, ConfigurationError, MemorySessionStore, SessionStore
+from fastapi_oidc import OIDC, Clock, ConfigurationError, MemorySessionStore
 from fastapi_oidc.testing import Lifetimes, ServerError
-from tests.oidc.flows.steps import (
-    connected,
-    copy_of,
-    generation,
-    two_processes,
-    with_connection,
-)
+from tests.oidc.flows.steps import connected, copy_of, generation, two_processes, with_connection
 from tests.oidc.interleaving import Held, begun
+from tests.oidc.session.dictionary_stores import DictionaryStore
 from tests.oidc.world import Time, World, make_world
 
 IDLE = 600
@@ -104,15 +99,8 @@ async def test_cookie_is_written_no_more_often() -> None:
 
 
 def test_store_that_records_no_use_is_refused() -> None:
-    class Rows(SessionStore[Any]):
-        async def get(self, id: str, /) -> None: ...
-
-        async def set(self, id: str, session: Any, /) -> None: ...
-
-        async def delete(self, id: str, /) -> None: ...
-
     with pytest.raises(ConfigurationError, match="touch"):
-        make_world(settings={"idle_timeout": IDLE}, session_store=Rows())
+        make_world(settings={"idle_timeout": IDLE}, session_store=DictionaryStore())
 
 
 async def test_requests_count_while_the_provider_is_down(mode: str) -> None:

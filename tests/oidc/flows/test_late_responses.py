@@ -20,14 +20,7 @@ from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.testing import OAuthError, sign_in
 from fastapi_oidc.ttl_cache import TTLCache
 from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
-    LOCAL,
-    copy_of,
-    generation,
-    two_processes,
-    user,
-)
+from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes, user
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser, with_gate
 from tests.oidc.session.examples import User, a_session
 from tests.oidc.world import LOGIN_URL, Time, World, make_world

@@ -12,14 +12,10 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from fastapi_oidc import OIDC, IdentityContext, OIDCSession, SessionStore, SignedIn
-from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
-    callback_url,
-    copy_of,
-    two_processes,
-)
+from fastapi_oidc import OIDC, IdentityContext, OIDCSession, SignedIn
+from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, copy_of, two_processes
 from tests.oidc.interleaving import Held, begun
+from tests.oidc.session.dictionary_stores import DictionaryStore
 from tests.oidc.world import World, make_world
 
 
@@ -39,26 +35,10 @@ class Model(BaseModel):
     roles: list[str]
 
 
-class Rows(SessionStore[Any]):
-    """A dictionary, which returns the same object each time."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, OIDCSession[Any]] = {}
-
-    async def get(self, id: str, /) -> OIDCSession[Any] | None:
-        return self.rows.get(id)
-
-    async def set(self, id: str, session: OIDCSession[Any], /) -> None:
-        self.rows[id] = session
-
-    async def delete(self, id: str, /) -> None:
-        self.rows.pop(id, None)
-
-
 STORES: dict[str, Callable[[], Any]] = {
     "cookie": lambda: None,
     "memory": lambda: "memory",
-    "dictionary": Rows,
+    "dictionary": DictionaryStore,
 }
 
 

@@ -12,16 +12,18 @@ from starlette.responses import Response
 
 from fastapi_oidc import OIDC, Code, LogoutOptions
 from fastapi_oidc.testing import ServerError, SignedOut, TokenRevoked
-from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes, user
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    copy_of,
+    generation,
+    signed_out,
+    two_processes,
+    user,
+)
 from tests.oidc.world import BASE_URL, World, make_world
 
 BACK = f"{BASE_URL}/auth/logged-out"
-
-
-async def signed_out(browser: httpx.AsyncClient, **form: str) -> httpx.Response:
-    """The redirect that a sign-out from a page responds with."""
-    data = {"return_to": "/me"} | form
-    return await browser.post("/auth/logout", data=data, follow_redirects=False)
 
 
 def sent(answer: httpx.Response) -> dict[str, str]:
@@ -113,8 +115,7 @@ async def test_provider_without_end_session_endpoint_gets_the_refresh_token_alon
 
 
 @pytest.mark.parametrize(
-    ("setting", "expected"),
-    [("none", None), ("https://app.test/bye", "https://app.test/bye")],
+    ("setting", "expected"), [("none", None), ("https://app.test/bye", "https://app.test/bye")]
 )
 async def test_post_logout_redirect_uri_is_that_of_the_settings(
     setting: str, expected: str | None

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import time
 
-import httpx
 import pytest
 
 from fastapi_oidc import Code
 from fastapi_oidc.testing import AnswerLost, Delay, ServerError
-from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.flows.steps import LOCAL, user
-from tests.oidc.world import Time, make_world
-
-
-async def signed_out(browser: httpx.AsyncClient, **form: str) -> httpx.Response:
-    """The redirect that a sign-out from a page responds with."""
-    data = {"return_to": "/me"} | form
-    return await browser.post("/auth/logout", data=data, follow_redirects=False)
+from tests.oidc.flows.steps import LOCAL, signed_out, user
+from tests.oidc.world import make_world
 
 
 async def test_local_sign_out_goes_on_without_the_provider() -> None:
@@ -76,18 +68,6 @@ async def test_bug_on_the_way_to_the_provider_keeps_nobody_signed_in(
     assert "sign-out continues without the provider" in caplog.messages
     monkeypatch.undo()
     assert await user(browser) is None
-
-
-async def test_sign_out_goes_on_without_the_store(mode: str) -> None:
-    moment = Time()
-    outage, options = fallible(mode, moment)
-    world = make_world(time=moment, **options)
-    browser = await world.signed_in()
-    outage.is_down = True
-    assert (await browser.get("/")).status_code == 503
-    answer = await signed_out(browser, **LOCAL)
-    assert answer.status_code == 302
-    assert "__Host-oidc_session=;" in str(answer.headers.get_list("set-cookie"))
 
 
 @pytest.mark.parametrize("is_down", [False, True])

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import (
-    OIDC,
-    MemoryRefreshLock,
-)
+from fastapi_oidc import OIDC, MemoryRefreshLock
 from fastapi_oidc.testing import OAuthError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,

@@ -9,12 +9,11 @@ import httpx
 import pytest
 from fastapi import Request
 
-from fastapi_oidc import Code, IdentityContext, SessionError, StandardIdentity
 from fastapi_oidc.session import outbox
 from fastapi_oidc.testing import OAuthError, TokenRevoked, sign_in
-from tests.oidc.flows.fallible_stores import RECORDS, WRITTEN, Outage, fallible
+from tests.oidc.flows.fallible_stores import Outage, fallible
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, until
-from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.interleaving import another_process
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 
@@ -116,24 +115,6 @@ async def test_end_does_not_reach_the_next_login_of_its_browser(place: Place) ->
     assert await generation(browser) == 0
 
 
-async def test_refresh_under_way_does_not_bring_the_session_back(place: Place) -> None:
-    browser, held = await place.world.signed_in(), Held(first=True)
-    place.world.op.faults.put("token", held)
-    place.world.time.advance(AFTER_EXPIRY)
-    late = begun(copy_of(browser, place.world).get("/me"))
-    await held.gate.until_reached()
-    copy = copy_of(browser, place.other)
-    place.outage.is_down = True
-    await browser.post("/auth/logout", data=LOCAL)
-    place.outage.is_down = False
-    held.gate.opened.set()
-    answer = await late
-    assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
-    assert place.world.op.record.of(TokenRevoked)
-    await place.written()
-    assert await generation(copy) is None
-
-
 async def test_session_in_a_cookie_ends_at_the_provider_too() -> None:
     place = make_place("cookie")
     browser = await place.world.signed_in()
@@ -158,40 +139,25 @@ async def test_cleared_session_ends_everywhere(place: Place) -> None:
     assert await generation(copy) is None
 
 
-async def test_session_that_the_provider_refused_ends_everywhere(place: Place) -> None:
+@pytest.mark.parametrize("is_down", [False, True])
+async def test_session_that_the_provider_refused_ends_everywhere(
+    place: Place, mode: str, is_down: bool
+) -> None:
+    """Of sessions in cookies the processes share the revocations alone."""
     browser = await place.world.signed_in()
     copy = copy_of(browser, place.other)
     place.world.op.faults.put("token", OAuthError("invalid_grant"))
     place.world.time.advance(AFTER_EXPIRY)
     place.outage.failing = frozenset({"revoke", "delete", "advance"})
-    place.outage.is_down = True
+    place.outage.is_down = is_down
     assert await generation(browser) is None
     place.outage.is_down = False
     calls = place.world.op.record.calls["token"]
-    await place.world.oidc.aclose()
-    assert await generation(copy) is None
-    assert place.world.op.record.calls["token"] == calls
-
-
-async def test_session_that_the_application_ended_ends_everywhere() -> None:
-    outage: Outage | None = None
-
-    async def resolve(context: IdentityContext) -> StandardIdentity:
-        if outage is not None:
-            outage.is_down, outage.failing = True, WRITTEN | RECORDS
-            raise SessionError(Code.SESSION_FORBIDDEN, "no longer employed")
-        return StandardIdentity(sub=str(context.id_token_claims["sub"]))
-
-    place = make_place("cookie", resolve_identity=resolve)
-    browser = await place.world.signed_in()
-    copy = copy_of(browser, place.other)
-    outage = place.outage
-    place.world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) is None
-    outage.is_down = False
-    await place.world.oidc.aclose()
-    calls = place.world.op.record.calls["token"]
-    assert await generation(copy) is None
+    if is_down:
+        await place.world.oidc.aclose()
+    answer = await copy.get("/me")
+    ended = "ended_by_provider" if mode == "cookie" else None  # its row is gone
+    assert (answer.status_code, answer.json().get("ended")) == (401, ended)
     assert place.world.op.record.calls["token"] == calls
 
 

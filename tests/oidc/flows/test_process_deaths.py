@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oidc.machine.breakages import (
-    killed_after_the_response,
-    killed_with_the_token_of_an_api,
-)
+from tests.oidc.machine.breakages import killed_after_the_response, killed_with_the_token_of_an_api
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import Fault, Mode
 from tests.oidc.machine.world import MachineWorld, Story, play_story
@@ -106,6 +103,21 @@ def test_process_dies_after_it_kept_the_response(mode: Mode) -> None:
 def test_process_dies_after_it_stored_the_next_session() -> None:
     """The record does not know of the next session yet; another process makes it again."""
     play_story(STORE, after_fault("replace", Fault.PAUSED, presented=1, seconds=5))
+
+
+def test_process_dies_before_the_record_has_the_next_session() -> None:
+    """The browser has it; another process makes it again for an old cookie."""
+
+    def story(world: MachineWorld, alice: Browser) -> None:
+        presented, old = world.ledger.tokens_presented, world.copy(alice)
+        world.fail(0, "advance", None, Fault.DOWN)
+        assert world.asked("me", alice, 0) == 200
+        world.kill(0)
+        world.wait(25)
+        assert world.asked("me", old, 1) == 200
+        assert world.ledger.tokens_presented == presented + 1
+
+    play_story(RECORDS, story)
 
 
 @MODES

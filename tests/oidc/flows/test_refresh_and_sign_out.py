@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import (
-    OIDC,
-    Clock,
-    MemoryRefreshLock,
-    MemorySessionStore,
-    OIDCSession,
-    SessionStore,
-)
-from fastapi_oidc.session.records import Advance, Phase
+from fastapi_oidc import OIDC, MemoryRefreshLock, MemorySessionStore, OIDCSession
 from fastapi_oidc.testing import TokenRevoked, sign_in
-from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
-    LOCAL,
-    copy_of,
-    generation,
-    shared_stores,
-    two_processes,
-)
+from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes
 from tests.oidc.interleaving import Gate, Held, another_process, begun
-from tests.oidc.world import LOGIN_URL, Time, World, make_world
+from tests.oidc.machine.ledger import Browser
+from tests.oidc.machine.processes import Fault, Mode
+from tests.oidc.machine.world import MachineWorld, play_story
+from tests.oidc.session.dictionary_stores import DictionaryStore
+from tests.oidc.virtual_time import virtual_monotonic as virtual_monotonic
+from tests.oidc.world import LOGIN_URL, World, make_world
 
 SHARED = pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
 
@@ -74,75 +63,42 @@ async def test_sign_out_while_the_provider_responds_wins(
             assert await generation(copy_of(browser, world)) is None
 
 
-class SlowStore(MemorySessionStore[Any]):
-    """Replaces a row at once, and returns when the gate is opened."""
-
-    gate: Gate | None = None
-
-    async def replace(self, id: str, session: OIDCSession[Any], /) -> bool:
-        replaced = await super().replace(id, session)
-        if self.gate is not None:
-            await self.gate.passed()
-        return replaced
-
-
-class SlowRecords(MemoryRefreshLock):
-    """Moves a record on to the next generation, and returns when the gate is opened."""
-
-    gate: Gate | None = None
-
-    async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
-        moved = await super().advance(id, change, lifetime=lifetime)
-        if self.gate is not None and change.phase is Phase.IDLE:
-            await self.gate.passed()
-        return moved
-
-
+@pytest.mark.usefixtures("virtual_monotonic")
 @SHARED
-@pytest.mark.parametrize("slow", ["store", "records"])
-async def test_sign_out_while_the_next_session_is_stored_wins(slow: str, elsewhere: bool) -> None:
-    time, gate = Time(), Gate()
-    clock = Clock(read=time)
-    shared = shared_stores("cookie", time)
-    stored: Any = SlowRecords(clock=clock)
-    shared["refresh_lock"] = stored
-    if slow == "store":
-        stored = shared["session_store"] = SlowStore(clock=clock)
-    here = make_world(time=time, **shared)
-    there = another_process(here, **shared)
-    browser = await here.signed_in()
-    stored.gate = gate
-    time.advance(AFTER_EXPIRY)
-    refreshing = begun(copy_of(browser, here).get("/me"))
-    await gate.until_reached()
-    await copy_of(browser, there if elsewhere else here).post("/auth/logout", data=LOCAL)
-    gate.opened.set()
-    answer = await refreshing
-    assert "set-cookie" not in answer.headers
-    if not elsewhere:
-        assert answer.status_code == 401
-    for world in (here, there):
-        assert await generation(copy_of(browser, world)) is None
+@pytest.mark.parametrize(
+    ("mode", "slow"),
+    [
+        (Mode(store=True), "replace"),
+        (Mode(store=True), "advance"),
+        (Mode(records=True, revocations=True), "advance"),
+    ],
+)
+def test_sign_out_while_the_next_session_is_stored_wins(
+    mode: Mode, slow: str, elsewhere: bool
+) -> None:
+    """It is stored, and the reply that says so comes after the sign-out."""
+
+    def story(world: MachineWorld, alice: Browser) -> None:
+        copy = world.copy(alice)
+        world.fail(0, slow, *([None] if slow == "advance" else []), Fault.LATE_REPLY)
+        world.begin("me", copy, 0)
+        world.begin("logout", alice, int(elsewhere))
+        world.open_gate()
+        for number in (0, 1):
+            assert world.asked("me", copy, number) == 401
+
+    play_story(mode, story)
 
 
-class ThreeMethods(SessionStore[Any]):
+class ThreeMethods(DictionaryStore):
     """A dictionary whose rows are set when the gate is opened; `replace` takes two steps."""
 
     gate: Gate | None = None
 
-    def __init__(self) -> None:
-        self.rows: dict[str, OIDCSession[Any]] = {}
-
-    async def get(self, id: str, /) -> OIDCSession[Any] | None:
-        return self.rows.get(id)
-
     async def set(self, id: str, session: OIDCSession[Any], /) -> None:
         if self.gate is not None:
             await self.gate.passed()
-        self.rows[id] = session
-
-    async def delete(self, id: str, /) -> None:
-        self.rows.pop(id, None)
+        await super().set(id, session)
 
 
 @pytest.mark.parametrize(
@@ -168,25 +124,19 @@ async def test_sign_out_while_a_store_sets_a_row_leaves_no_row(
 
 
 async def test_row_deleted_by_the_application_is_not_stored_again() -> None:
-    ids: set[str] = set()
-
-    class Watched(MemorySessionStore[Any]):
-        async def set(self, id: str, session: OIDCSession[Any], /) -> None:
-            ids.add(id)
-            await super().set(id, session)
-
-    store, held = Watched(), Held()
+    store, held = MemorySessionStore[Any](), Held()
     world = make_world(session_store=store)
     browser = await world.signed_in()
     world.op.faults.put("token", held)
     world.time.advance(AFTER_EXPIRY)
     refreshing = begun(browser.get("/me"))
     await held.gate.until_reached()
-    for id in ids:
-        await store.delete(id)
+    found = await store.find_by_session_id(str(world.events[-1].session_id))
+    assert found is not None
+    await store.delete(found[0])
     held.gate.opened.set()
     assert (await refreshing).status_code == 401
-    assert [await store.get(id) for id in ids] == [None]
+    assert await store.get(found[0]) is None
 
 
 async def test_clear_session_during_a_refresh_wins(mode: str) -> None:
@@ -213,20 +163,3 @@ async def test_clear_session_during_a_refresh_wins(mode: str) -> None:
     answer = await refreshing
     assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
     assert await generation(copy_of(browser, there)) is None
-
-
-async def test_revocation_during_a_refresh_wins(processes: tuple[World, World]) -> None:
-    here, there = processes
-    browser, held = await here.signed_in(), Held(first=True)
-    here.op.faults.put("token", held)
-    here.time.advance(AFTER_EXPIRY)
-    refreshing = begun(browser.get("/me"))
-    await held.gate.until_reached()
-    await there.oidc.revoke(sub="alice")
-    held.gate.opened.set()
-    await refreshing
-    for seconds in (0, 300):
-        here.time.advance(seconds)
-        assert await asyncio.gather(
-            *(generation(copy_of(browser, world)) for world in processes)
-        ) == [None, None]

@@ -9,21 +9,19 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import Clock, Code, MemoryRevocationStore, PersistContext
+from fastapi_oidc import PersistContext
 from fastapi_oidc.flows import local_sessions
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
 from fastapi_oidc.testing.faults import Fault
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
-    RETRY,
     SHORTLY_BEFORE_EXPIRY,
     copy_of,
     generation,
     refreshes,
 )
-from tests.oidc.interleaving import another_process
-from tests.oidc.world import Time, World, make_world
+from tests.oidc.world import World, make_world
 
 
 async def test_invalid_grant_ends_the_session(world: World) -> None:
@@ -37,23 +35,6 @@ async def test_invalid_grant_ends_the_session(world: World) -> None:
     assert world.events[-1].code == "token.invalid_grant"
     assert [await generation(each) for each in (browser, copy)] == [None, None]
     assert world.op.record.calls["token"] == 2, "the login and the refresh"
-
-
-async def test_refused_session_is_over_for_copies_of_its_cookie_elsewhere() -> None:
-    """Processes that share revocations alone."""
-    time = Time()
-    revocations = MemoryRevocationStore(clock=Clock(read=time))
-    world = make_world(time=time, back_channel_logout_store=revocations)
-    other = another_process(world, back_channel_logout_store=revocations)
-    browser = await world.signed_in()
-    copy = copy_of(browser, other)
-    world.op.faults.put("token", OAuthError("invalid_grant"))
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) is None
-    calls = world.op.record.calls["token"]
-    answer = await copy.get("/me")
-    assert (answer.status_code, answer.json()["ended"]) == (401, "ended_by_provider")
-    assert world.op.record.calls["token"] == calls
 
 
 async def test_end_is_announced_once_for_many_requests(world: World) -> None:
@@ -220,9 +201,7 @@ async def test_token_that_the_application_left_out_stays_out_when_its_callback_f
     assert tokens[-1].refresh_token != tokens[0].refresh_token
 
 
-async def test_request_says_why_its_refresh_was_postponed(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_request_says_why_its_refresh_was_postponed(caplog: pytest.LogCaptureFixture) -> None:
     world = make_world()
     browser = await world.signed_in()
     world.time.advance(AFTER_EXPIRY)
@@ -233,14 +212,3 @@ async def test_request_says_why_its_refresh_was_postponed(
     assert attempted.startswith("session.refresh_postponed sub='alice'")
     assert waited.startswith("request.refused code='session.refresh_postponed'")
     assert "the provider returned invalid_client (unknown client)" in waited
-
-
-async def test_session_goes_on_after_its_provider_was_down(world: World) -> None:
-    browser = await world.signed_in()
-    world.op.faults.put("token", ServerError())
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) is None
-    world.time.advance(RETRY)
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1
-    assert Code.SESSION_EXPIRED not in [event.code for event in world.events]

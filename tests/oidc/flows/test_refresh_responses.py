@@ -144,20 +144,6 @@ async def test_response_that_no_key_verifies_is_given_up_after_an_hour(is_shared
     assert world.op.record.calls["token"] == calls
 
 
-async def test_session_that_could_not_be_stored_is_stored_later() -> None:
-    time = Time()
-    outage, options = fallible("store", time)
-    world = make_world(time=time, **options)
-    browser = await world.signed_in()
-    time.advance(AFTER_EXPIRY)
-    outage.is_down, outage.failing = True, frozenset({"replace"})
-    answer = await browser.get("/me")
-    assert (answer.status_code, answer.json()["code"]) == (503, "session.store_unavailable")
-    outage.is_down = False
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1
-
-
 @pytest.mark.parametrize("is_closed", [False, True], ids=["goes on", "ends"])
 async def test_response_that_the_records_could_not_take_is_written_later(
     mode: str, is_closed: bool
@@ -184,23 +170,4 @@ async def test_response_that_the_records_could_not_take_is_written_later(
         await until(lambda: not here.oidc.runtime.party.outbox)
     time.advance(LONGEST_HOLD)
     assert await generation(copy_of(browser, there)) == 1
-    assert refreshes(here) == 1
-
-
-async def test_session_that_the_records_could_not_take_is_made_again_elsewhere() -> None:
-    outage, time = Outage(failing=frozenset({"advance"})), Time()
-    lock = FallibleRefreshLock(outage, Clock(read=time))
-    here, there = two_processes("cookie", time=time, refresh_lock=lock)
-    browser, held = await here.signed_in(), Held()
-    before = copy_of(browser, there)
-    here.op.faults.put("userinfo", held)
-    time.advance(AFTER_EXPIRY)
-    request = begun(browser.get("/me"))
-    await held.gate.until_reached()
-    outage.is_down = True
-    held.gate.opened.set()
-    assert (await request).json()["generation"] == 1
-    outage.is_down = False
-    time.advance(LONGEST_HOLD)
-    assert await generation(before) == 1
     assert refreshes(here) == 1

@@ -14,7 +14,6 @@ from fastapi_oidc.testing import AuthorizationRequested, ServerError
 from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LOCAL,
     RETRY,
     SHORTLY_BEFORE_EXPIRY,
     copy_of,
@@ -183,24 +182,6 @@ async def test_store_that_is_down_changes_nothing() -> None:
     assert outcome(await check(browser)) == ("error", "session.store_unavailable")
     outage.is_down = False
     assert await generation(browser) == 0
-
-
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
-async def test_sign_out_during_a_check_wins(
-    processes: tuple[World, World], elsewhere: bool
-) -> None:
-    here, there = processes
-    browser, held = await here.signed_in(), Held(first=True)
-    here.op.faults.put("token", held)
-    checking = begun(check(copy_of(browser, here)))
-    await held.gate.until_reached()
-    await copy_of(browser, there if elsewhere else here).post("/auth/logout", data=LOCAL)
-    held.gate.opened.set()
-    answer = await checking
-    assert outcome(answer)[0] == "error"
-    assert "__Host-oidc_session=" not in str(answer.headers.get_list("set-cookie"))
-    for world in processes:
-        assert await generation(copy_of(browser, world)) is None
 
 
 async def test_new_sid_does_not_escape_the_revocation_of_the_former(mode: str) -> None:

@@ -10,13 +10,7 @@ from fastapi import Depends, FastAPI
 
 from fastapi_oidc import OIDC, OIDCSession
 from fastapi_oidc.testing import ServerError
-from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
-    callback_url,
-    copy_of,
-    two_processes,
-    user,
-)
+from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, copy_of, two_processes, user
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World
 

@@ -18,8 +18,7 @@ THEIRS = "22222222-bbbb-4444-8888-000000000000"
 def of_tenants(*allowed: str) -> World:
     users = [DevUser("alice", tenant=OURS), DevUser("bob", tenant=THEIRS)]
     return make_world(
-        provider={"issuer": SHARED_ISSUER, "users": users},
-        settings={"allowed_tenants": allowed},
+        provider={"issuer": SHARED_ISSUER, "users": users}, settings={"allowed_tenants": allowed}
     )
 
 

@@ -9,17 +9,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from fastapi_oidc import (
-    Code,
-    IdentityContext,
-    OIDCSession,
-    StandardIdentity,
-)
+from fastapi_oidc import Code, IdentityContext, OIDCSession, StandardIdentity
 from fastapi_oidc.testing import ServerError
-from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
-    generation,
-)
+from tests.oidc.flows.steps import AFTER_EXPIRY, generation
 from tests.oidc.world import World, make_world
 
 TENANT, ANOTHER = str(uuid4()), str(uuid4())

@@ -6,14 +6,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import (
-    OIDC,
-    Code,
-    ConfigurationError,
-    OIDCSession,
-    PersistContext,
-    SessionError,
-)
+from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCSession, PersistContext, SessionError
 from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, generation
 from tests.oidc.grants.api import Api, issued, session_id, without_refresh_token
@@ -23,12 +16,6 @@ from tests.oidc.world import Time, World, make_world
 
 NEARLY_EXPIRED = 250
 """Seconds after which a token of 300 is not valid for the next minute, and is not refreshed yet."""
-
-
-async def test_a_valid_token_is_sent_as_it_is(world: World, api: Api) -> None:
-    browser = await world.signed_in()
-    assert (await browser.get("/call")).json() == [200]
-    assert issued(world) == 0
 
 
 async def test_a_token_is_refreshed_for_the_time_that_is_needed(world: World, api: Api) -> None:
@@ -61,21 +48,6 @@ async def test_a_token_that_never_lives_so_long_is_used_for_half_of_its_life(
     assert issued(world) == 0
     world.time.advance(160)
     assert (await browser.get("/call?min_validity=3600&times=5")).json() == [200] * 5
-    assert issued(world) == 1
-
-
-async def test_a_refresh_that_a_browser_has_begun_is_joined(world: World, api: Api) -> None:
-    browser, held = await world.signed_in(), Held()
-    world.time.advance(NEARLY_EXPIRED)
-    world.op.faults.put("token", held)
-    calling = begun(browser.get("/call"))
-    await held.gate.until_reached()
-    world.time.advance(40)  # now the session itself is to be refreshed
-    page = begun(browser.get("/me"))
-    held.gate.opened.set()
-    assert (await calling).json() == [200]
-    assert (await page).json()["generation"] == 1
-    assert await generation(browser) == 1
     assert issued(world) == 1
 
 

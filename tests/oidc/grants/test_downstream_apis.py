@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import (
-    Code,
-    ConfigurationError,
-    DownstreamAPI,
-    Grant,
-    OIDCError,
-    SessionError,
-)
+from fastapi_oidc import Code, ConfigurationError, DownstreamAPI, Grant, OIDCError, SessionError
 from fastapi_oidc.protocol.downstream import GrantKind
 from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
@@ -51,12 +44,7 @@ SETTINGS = {"scope": ["openid", "offline_access", "events:read", "mail:read", "m
 
 def described(kind: GrantKind, **options: Any) -> dict[str, Any]:
     """Options of a world whose sessions get tokens for two APIs."""
-    return {
-        "downstream_apis": apis(kind),
-        "provider": RESOURCES,
-        "settings": SETTINGS,
-        **options,
-    }
+    return {"downstream_apis": apis(kind), "provider": RESOURCES, "settings": SETTINGS, **options}
 
 
 @pytest.fixture(params=list(GRANT_TYPES))
@@ -259,9 +247,7 @@ async def test_a_sign_out_during_an_exchange_revokes_what_comes(
     assert issued(world, GRANT_TYPES[kind]) == 1
 
 
-async def test_a_sign_out_elsewhere_before_the_token_is_stored_revokes_it(
-    kind: GrantKind,
-) -> None:
+async def test_a_sign_out_elsewhere_before_the_token_is_stored_revokes_it(kind: GrantKind) -> None:
     """The session looks alive when the token comes, and its record has ended when it is stored."""
     options = described(kind, mount=calling, back_channel_logout_store=None)
     here, there = two_processes("cookie", **options)

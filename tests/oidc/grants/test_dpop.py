@@ -69,9 +69,7 @@ def world() -> World:
         session_store="memory",
         settings={"dpop": True},
         provider={"resources": [DevResource(CALENDAR)]},
-        downstream_apis=[
-            DownstreamAPI(grant="token_exchange", resource=CALENDAR, scope=()),
-        ],
+        downstream_apis=[DownstreamAPI(grant="token_exchange", resource=CALENDAR, scope=())],
     )
 
 

@@ -28,12 +28,7 @@ from tests.oidc.flows.steps import (
 )
 from tests.oidc.grants.api import Api, issued, session_id
 from tests.oidc.grants.conftest import Session
-from tests.oidc.grants.test_downstream_apis import (
-    CALENDAR,
-    GRANT_TYPES,
-    apis,
-    described,
-)
+from tests.oidc.grants.test_downstream_apis import CALENDAR, GRANT_TYPES, apis, described
 from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 from tests.redis_server import redis_url as redis_url

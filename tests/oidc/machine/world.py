@@ -16,14 +16,7 @@ from fastapi_oidc import (
     OIDCSettings,
     SessionError,
 )
-from fastapi_oidc.testing import (
-    DevClient,
-    DevProvider,
-    DevResource,
-    DevUser,
-    Lifetimes,
-    sign_in,
-)
+from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser, Lifetimes, sign_in
 from fastapi_oidc.testing.record import LogoutDelivered
 from tests.oidc.machine.ledger import SESSION_SECONDS, Browser, Ledger, Pending
 from tests.oidc.machine.processes import EPOCH, RESOURCES, SKEWS, Fault, Mode, Process

@@ -74,9 +74,6 @@ def test_claims_as_they_are_written(name: str, written: str) -> None:
     token = f"{signing_input}.{base64url(hs(SECRET)(signing_input.encode()))}"
     with suppress(OIDCError):
         claims = verified_claims(
-            CompactJWS.parse(token),
-            JsonWebKeySet(()),
-            algorithms={"HS256"},
-            client_secret=SECRET,
+            CompactJWS.parse(token), JsonWebKeySet(()), algorithms={"HS256"}, client_secret=SECRET
         )
         accept_id_token(claims, id_tokens.EXPECTED, AT)

@@ -1,4 +1,4 @@
-"""Who may speak to a Redis, and whom the stores speak to: TLS both ways, users and passwords."""
+"""Who may speak to a Redis: users and passwords."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from redis.exceptions import NoPermissionError, ResponseError
 import fastapi_oidc.session.redis as redis_package
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisSessionStore
-from tests.oidc.provider.certificates import Authority
 from tests.oidc.redis_topologies.conftest import (
     PASSWORD,
     allow_the_documented_user,
     words_of_the_documented_user,
 )
-from tests.oidc.redis_topologies.servers import Server, program_of, running
+from tests.oidc.redis_topologies.servers import Server, running
 from tests.oidc.session.examples import User, a_session, bound
 
 ID = "a" * 43
@@ -48,63 +47,6 @@ async def assert_unavailable(url: str) -> str:
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
     assert PASSWORD not in f"{caught.value!r} {caught.value.message}"
     return str(caught.value.message)
-
-
-class _WithTls(Server):
-    """Takes TLS alone, from clients with a certificate of its authority."""
-
-    def arguments(self, port: int) -> list[str]:
-        authority, own = self.folder / "authority.pem", str(self.folder / "server.pem")
-        listening = [*super().arguments(0), "--tls-port", str(port)]
-        files = ["--tls-ca-cert-file", str(authority), "--tls-cert-file", own]
-        return [*listening, *files, "--tls-key-file", own, "--tls-auth-clients", "yes"]
-
-
-class Keys:
-    """A server with TLS, and the certificates that are about."""
-
-    def __init__(self, folder: Path) -> None:
-        self.server = _WithTls(program_of("redis-server"), folder / "server")
-        authority, stranger = (Authority(self.server.folder, name) for name in ("authority", "xy"))
-        authority.issue("server")
-        self.authority, self.other_authority = authority.file, stranger.file
-        self.client, self.stranger = authority.issue("client"), stranger.issue("stranger")
-
-    def url(self, authority: Path, client: Path | None, host: str = "127.0.0.1") -> str:
-        shown = f"&ssl_certfile={client}&ssl_keyfile={client}" if client else ""
-        return f"rediss://{host}:{self.server.port}/0?ssl_ca_certs={authority}{shown}"
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keys]:
-    keys = Keys(tmp_path_factory.mktemp("tls"))
-    with running(keys.server):
-        yield keys
-
-
-async def test_tls_with_a_certificate_of_the_client(keys: Keys) -> None:
-    await assert_it_works(keys.url(keys.authority, keys.client))
-
-
-async def test_a_server_of_another_authority_is_not_believed(keys: Keys) -> None:
-    await assert_unavailable(keys.url(keys.other_authority, keys.client))
-
-
-async def test_a_server_of_another_name_is_not_believed(keys: Keys) -> None:
-    """Its certificate is for 127.0.0.1."""
-    await assert_unavailable(keys.url(keys.authority, keys.client, host="localhost"))
-    unchecked = keys.url(keys.authority, keys.client, host="localhost")
-    await assert_it_works(f"{unchecked}&ssl_check_hostname=False")
-
-
-@pytest.mark.parametrize("shown", ["nothing", "another authority's"])
-async def test_a_client_without_its_certificate_is_refused(keys: Keys, shown: str) -> None:
-    certificate = None if shown == "nothing" else keys.stranger
-    await assert_unavailable(keys.url(keys.authority, certificate))
-
-
-async def test_without_tls_there_is_no_answer(keys: Keys) -> None:
-    await assert_unavailable(f"redis://127.0.0.1:{keys.server.port}")
 
 
 @pytest.fixture(scope="module")

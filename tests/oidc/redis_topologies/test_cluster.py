@@ -119,17 +119,6 @@ def node_of_row(cluster: Cluster) -> Server:
     return next(node for node in cluster.nodes if name.encode() in node.command("KEYS", "*"))
 
 
-async def test_a_node_that_is_killed_and_started_again_is_found_again(cluster: Cluster) -> None:
-    async with store_of(cluster) as store:
-        await store.set(ID, a_session())
-        node = node_of_row(cluster)
-        node.kill()
-        await assert_unavailable(store)
-        await asyncio.to_thread(node.start)
-        await asyncio.to_thread(cluster.until_whole)
-        await assert_found_again(store)
-
-
 async def test_a_mute_node_costs_one_wait(cluster: Cluster) -> None:
     async with store_of(cluster) as patient:
         await patient.set(ID, a_session())

@@ -7,12 +7,7 @@ import asyncio
 import pytest
 
 from tests.oidc.fleet.fleet import LONG_AFTER, running_fleet
-from tests.oidc.fleet.test_redis_faults import (
-    Requests,
-    assert_nobody_signed_out,
-    served,
-    under_way,
-)
+from tests.oidc.fleet.test_redis_faults import Requests, assert_nobody_signed_out, served, under_way
 from tests.oidc.redis_topologies.cluster import Cluster
 from tests.oidc.redis_topologies.servers import Server
 from tests.oidc.redis_topologies.test_cluster import asked

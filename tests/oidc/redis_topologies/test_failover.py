@@ -87,10 +87,7 @@ async def test_what_the_new_master_was_not_told_is_lost(mode: str, tmp_path: Pat
         running_watched(program_of("redis-server"), tmp_path, patience=SLOW) as watched,
         running_fleet_on(watched, mode) as (fleet, first, second),
     ):
-        async with (
-            fleet.signed_in(first) as before,
-            fleet.signed_in(first, "bob") as signed_out,
-        ):
+        async with fleet.signed_in(first) as before, fleet.signed_in(first, "bob") as signed_out:
             await asyncio.to_thread(watched.until_replicated)
             cut_off(watched.replica)
             stolen = dict(signed_out.cookies)

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI
 from redis.asyncio import Redis
 
-from fastapi_oidc import (
-    OIDC,
-    Clock,
-    OIDCMiddleware,
-    OIDCSession,
-    OIDCSettings,
-    StandardIdentity,
-    require_auth,
-)
+from fastapi_oidc import StandardIdentity
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in
+from fastapi_oidc.testing import sign_in
+from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL
 from tests.oidc.redis_topologies.servers import Server, program_of, running
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
-BASE_URL: Final = "https://app.test"
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "scaling.md"
 SHAPES: Final = ["session store", "cookie"]
 OF_A_CONNECTION: Final = ("HELLO", "CLIENT", "SELECT", "AUTH")
@@ -37,28 +28,27 @@ OF_A_CONNECTION: Final = ("HELLO", "CLIENT", "SELECT", "AUTH")
 
 @dataclass(slots=True)
 class Visit:
-    """A browser, and the time as the application and the provider have it."""
+    """An application, and a browser of alice."""
 
+    world: World
     browser: httpx.AsyncClient
-    provider: DevProvider
-    ahead: float = 0.0
 
     async def login(self) -> None:
-        page = await sign_in(self.browser, "/auth/login?return_to=/me", user="alice")
-        assert page.json() == {"sub": "alice", "generation": 0}
+        page = await sign_in(self.browser, LOGIN_URL, user="alice")
+        assert page.json()["generation"] == 0
 
     async def request(self) -> None:
         assert (await self.browser.get("/me")).status_code == 200
 
     async def refresh(self) -> None:
-        self.ahead += 400
+        self.world.time.advance(AFTER_EXPIRY)
         assert (await self.browser.get("/me")).json()["generation"] == 1
 
     async def sign_out(self) -> None:
-        await self.browser.post("/auth/logout", data={"local": "1"})
+        await self.browser.post("/auth/logout", data=LOCAL)
 
     async def back_channel_logout(self) -> None:
-        await self.provider.log_out("alice")
+        await self.world.op.log_out("alice")
 
     async def refused(self) -> None:
         assert (await self.browser.get("/me")).status_code == 401
@@ -84,56 +74,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def stores(shape: str, url: str) -> dict[str, Any]:
     if shape == "cookie":
         return {"back_channel_logout_store": RedisRevocationStore.from_url(url)}
-    return {"session_store": RedisSessionStore.from_url(url, StandardIdentity)}
+    store = RedisSessionStore.from_url(url, StandardIdentity)
+    return {"session_store": store, "back_channel_logout_store": None}
 
 
 @asynccontextmanager
 async def visiting(server: Server, shape: str) -> AsyncIterator[Visit]:
-    client = DevClient(
-        client_id="app",
-        client_secret=secrets.token_urlsafe(32),
-        redirect_uris=[f"{BASE_URL}/auth/callback"],
-        backchannel_logout_uri=f"{BASE_URL}/auth/backchannel-logout",
-    )
-    clock = Clock(read=lambda: time.time() + visit.ahead)
-    provider = DevProvider(users=[DevUser("alice")], clients=[client], clock=clock)
-    settings = OIDCSettings(
-        issuer=provider.issuer,
-        client_id="app",
-        client_secret=client.client_secret,
-        cookie_secret=secrets.token_urlsafe(32),
-        base_url=BASE_URL,
-        scope=["openid", "offline_access"],
-    )
     url = f"redis://127.0.0.1:{server.port}"
-    oidc = OIDC(
-        settings,
-        identity_type=StandardIdentity,
-        refresh_lock=RedisRefreshLock.from_url(url),
-        transport=httpx.ASGITransport(provider.app),
-        clock=clock,
-        **stores(shape, url),
-    )
-    app = application(oidc)
-    provider.back_channel_transport = httpx.ASGITransport(app)
-    async with provider.browser(app, base_url=BASE_URL) as browser:
-        visit = Visit(browser, provider)
-        yield visit
-    await oidc.aclose()
-
-
-def application(oidc: OIDC[StandardIdentity]) -> FastAPI:
-    app = FastAPI()
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.include_router(oidc.router, prefix="/auth")
-
-    @app.get("/me")
-    async def me(
-        session: Annotated[OIDCSession[StandardIdentity], Depends(require_auth)],
-    ) -> object:
-        return {"sub": session.sub, "generation": session.generation}
-
-    return app
+    lock = RedisRefreshLock.from_url(url)
+    world = make_world(time=Time(time.time()), refresh_lock=lock, **stores(shape, url))
+    async with world.browser() as browser:
+        yield Visit(world, browser)
+    await world.oidc.aclose()
 
 
 async def asked(server: Server, deed: Awaitable[None]) -> int:

@@ -1,4 +1,4 @@
-"""A sentinel and a cluster that take TLS alone, from clients of their own authority."""
+"""A server, a sentinel and a cluster that take TLS alone, from clients of their own authority."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ class Certificates:
     """What servers and clients show, all of one authority, and a stranger's."""
 
     def __init__(self, folder: Path) -> None:
-        authority = Authority(folder, "authority")
-        self.authority = str(authority.file)
+        authority, other = Authority(folder, "authority"), Authority(folder, "other")
+        self.authority, self.other = str(authority.file), str(other.file)
         self.server, self.client = str(authority.issue("server")), str(authority.issue("client"))
-        self.stranger = str(Authority(folder, "other").issue("stranger"))
+        self.stranger = str(other.issue("stranger"))
 
     def settings(self) -> dict[str, str]:
         """Of a server that speaks to others by TLS as well."""
         files = {"ca-cert-file": self.authority, "cert-file": self.server, "key-file": self.server}
         return {**files, "auth-clients": "yes", "replication": "yes", "cluster": "yes"}
 
-    def shown(self, client: str) -> str:
-        """The end of a URL of ours, for who shows the certificate `client`."""
-        return f"&ssl_ca_certs={self.authority}&ssl_certfile={client}&ssl_keyfile={client}"
+    def shown(self, client: str, authority: str = "") -> str:
+        """The end of a URL of ours, for who shows the certificate `client`, and trusts ours."""
+        trusted = authority or self.authority
+        return f"&ssl_ca_certs={trusted}&ssl_certfile={client}&ssl_keyfile={client}"
 
 
 class OverTls(Server):
@@ -87,6 +88,13 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @contextmanager
+def alone(certificates: Certificates, program: str, folder: Path) -> Iterator[str]:
+    server = OverTls(certificates, program, folder / "alone")
+    with running(server):
+        yield f"redis://127.0.0.1:{server.port}"
+
+
+@contextmanager
 def cluster(certificates: Certificates, program: str, folder: Path) -> Iterator[str]:
     cluster = Cluster(program, folder, partial(NodeOverTls, certificates))
     with running(*cluster.nodes):
@@ -104,27 +112,50 @@ def sentinel(certificates: Certificates, program: str, folder: Path) -> Iterator
             yield f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}"
 
 
-@pytest.fixture(scope="module", params=[cluster, sentinel], ids=["cluster", "sentinel"])
+SHAPES = {"alone": alone, "cluster": cluster, "sentinel": sentinel}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
 def url_without_tls(
     request: pytest.FixtureRequest, certificates: Certificates, tmp_path_factory: Any
 ) -> Iterator[str]:
     """Of servers that answer nobody who comes without TLS."""
     program = program_of("redis-server")
-    with request.param(certificates, program, tmp_path_factory.mktemp("servers")) as url:
+    with SHAPES[request.param](
+        certificates, program, tmp_path_factory.mktemp(request.param)
+    ) as url:
         yield url + FOR_A_BUSY_MACHINE
 
 
 @pytest.fixture
 def url(url_without_tls: str) -> str:
-    return url_without_tls.replace("redis+", "rediss+")
+    return url_without_tls.replace("redis", "rediss", 1)
 
 
 async def test_every_part_is_spoken_to_with_tls(url: str, certificates: Certificates) -> None:
     await assert_it_works(url + certificates.shown(certificates.client))
 
 
-async def test_a_stranger_is_refused(url: str, certificates: Certificates) -> None:
-    await assert_unavailable(url + certificates.shown(certificates.stranger))
+async def test_a_client_without_its_certificate_is_refused(
+    url: str, certificates: Certificates
+) -> None:
+    for shown in (
+        certificates.shown(certificates.stranger),
+        f"&ssl_ca_certs={certificates.authority}",
+    ):
+        await assert_unavailable(url + shown)
+
+
+async def test_a_server_of_another_authority_or_name_is_not_believed(
+    url: str, certificates: Certificates
+) -> None:
+    """Its certificate is for 127.0.0.1."""
+    client = certificates.client
+    await assert_unavailable(url + certificates.shown(client, certificates.other))
+    elsewhere = url.replace("127.0.0.1", "localhost") + certificates.shown(client)
+    if "+" not in url:  # who asks a sentinel or a cluster is led to the right name
+        await assert_unavailable(elsewhere)
+    await assert_it_works(f"{elsewhere}&ssl_check_hostname=False")
 
 
 async def test_without_tls_there_is_no_answer(url_without_tls: str) -> None:

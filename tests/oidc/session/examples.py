@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
+from fastapi_oidc.errors import Code
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.model import LoginTransaction, OIDCSession, PreviousSession, Tokens
+from fastapi_oidc.session.records import Advance, Phase, SealedRecords, Take
 from fastapi_oidc.session.revocations import Maker, RevocationRecord
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.stores import SessionStore
@@ -111,3 +114,27 @@ def a_record(
         expires_at=expires_at,
         made_by=made_by,
     )
+
+
+def calls_of(store: SessionStore[User]) -> Iterator[tuple[Awaitable[object], Code]]:
+    """Every call that a request makes of a store and its records, and the code of its failure."""
+    unavailable = Code.SESSION_STORE_UNAVAILABLE
+    yield store.get("id"), unavailable
+    yield store.find("id", ()), unavailable
+    yield store.set("id", a_session()), unavailable
+    yield store.replace("id", a_session()), unavailable
+    yield store.touch("id", NOW), unavailable
+    yield store.delete("id"), unavailable
+    yield store.sessions_of("https://op.example.com", "app", "alice"), unavailable
+    yield store.find_by_session_id("session-1"), unavailable
+    assert store.revocations is not None
+    yield store.revocations.revoke(a_record()), Code.SESSION_REVOCATION_UNAVAILABLE
+    yield store.revocations.ended_by(a_session()), Code.SESSION_REVOCATION_UNAVAILABLE
+    yield store.revocations.stamps(a_session()), Code.SESSION_REVOCATION_UNAVAILABLE
+    assert store.records is not None
+    records = SealedRecords(store.records, KeyRing([SECRET]).sealer("record"))
+    take = Take(generation=0, owner="me", hold=70, answered_hold=20)
+    ended = Advance(phase=Phase.ENDED)
+    yield records.take("id", take, lifetime=60), Code.SESSION_LOCK_UNAVAILABLE
+    yield records.advance("id", ended, lifetime=60), Code.SESSION_LOCK_UNAVAILABLE
+    yield records.look("id"), Code.SESSION_LOCK_UNAVAILABLE

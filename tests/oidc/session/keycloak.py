@@ -23,10 +23,7 @@ TWENTY_LONG_ROLES = tuple(
 
 
 def keycloak_session(
-    *,
-    roles: tuple[str, ...] = NO_ROLES,
-    mapper: bool = False,
-    offline: bool = False,
+    *, roles: tuple[str, ...] = NO_ROLES, mapper: bool = False, offline: bool = False
 ) -> OIDCSession[StandardIdentity]:
     """`mapper` puts the roles into the ID token too; `offline` asks for offline_access."""
     scope = "openid profile email" + (" offline_access" if offline else "")

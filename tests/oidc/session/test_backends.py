@@ -131,15 +131,6 @@ async def test_the_store_sees_neither_cookie_nor_reference() -> None:
     assert cookies_of(backend, stored)[NAMES.session] != row_id
 
 
-async def test_without_a_revocation_store_nothing_can_be_revoked() -> None:
-    for backend in (in_cookies(), in_store(DictionaryStore())):
-        assert not backend.records_revocations
-        with pytest.raises(ConfigurationError) as caught:
-            await backend.revoke(a_record())
-        assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
-        assert await backend.stamps(a_session()) == ()
-
-
 async def test_what_a_store_does_not_implement_is_named() -> None:
     backend = in_store(DictionaryStore())
     assert not backend.records_last_use
@@ -218,28 +209,3 @@ async def test_a_users_sessions_are_listed_without_those_that_are_over() -> None
     listed = await backend.sessions_of(*USER)
     assert [each.id for each in listed] == [f"session-{n}" for n in range(100) if n != 40]
     assert revocations.most == LISTED_TOGETHER
-
-
-async def test_a_request_with_a_session_on_redis_takes_one_command(
-    redis: Redis, prefix: str
-) -> None:
-    backend = in_store(bound(RedisSessionStore(redis, User, prefix=prefix)))
-    stored = backend.place(a_session())
-    await backend.save(stored)
-    cookies = cookies_of(backend, stored)
-    before = (await redis.info("stats"))["total_commands_processed"]
-    assert await backend.lookup(cookies) == Lookup(stored)
-    after = (await redis.info("stats"))["total_commands_processed"]
-    assert after - before == 2  # one of them asks for the statistics
-
-
-async def test_closing_a_backend_closes_what_its_stores_opened(redis_url: str, prefix: str) -> None:
-    revocations = RedisRevocationStore.from_url(redis_url, prefix=prefix)
-    store = in_store(bound(RedisSessionStore.from_url(redis_url, User, prefix=prefix)), revocations)
-    cookies = in_cookies(revocations)
-    await store.save(stored := store.place(a_session()))
-    await cookies.revoke(a_record())
-    await store.aclose()  # connections that stay open are warnings, and warnings are errors
-    lookup = await cookies.reread(StoredSession(stored.session))
-    assert lookup.ended == "ended_by_provider"
-    await cookies.aclose()

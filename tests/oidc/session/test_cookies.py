@@ -57,13 +57,6 @@ def test_any_state_has_a_name(state: str) -> None:
     assert names.is_transaction(names.transaction(state))
 
 
-def test_two_instances_do_not_see_each_others_cookies() -> None:
-    one, other = CookieNames("oidc", secure=True), CookieNames("oidc_login", secure=True)
-    assert not one.is_transaction(other.transaction("state-1"))
-    assert not one.is_transaction(other.session)
-    assert not one.is_transaction(one.session)
-
-
 @pytest.mark.parametrize("prefix", ["", "a b", "a;b", "é", "x" * 21, "a=b"])
 def test_a_prefix_that_is_no_cookie_name_is_refused(prefix: str) -> None:
     with pytest.raises(ConfigurationError) as caught:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from itertools import product
@@ -332,29 +332,6 @@ def test_every_kind_of_records_tells_the_same_story(
                 assert looks == looks[:1] * len(kinds)
 
     asyncio.run(run())
-
-
-async def test_a_session_has_one_key_and_each_operation_one_command(
-    redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    timed, commands = RedisRecords(redis), list[str]()
-    story: list[Take | Advance] = [take("a"), answered("a"), SEEN, done("a"), ENDED]
-    for step in (take("a"), SEEN):
-        await timed.do(step, "session-0")  # Redis has the scripts now
-    execute: Callable[..., Awaitable[Any]] = redis.execute_command
-
-    async def noted(command: str, *rest: Any, **options: Any) -> Any:
-        commands.append(command)
-        return await execute(command, *rest, **options)
-
-    monkeypatch.setattr(redis, "execute_command", noted)
-    for step in story:
-        await timed.do(step)
-    await timed.seen()
-    monkeypatch.undo()
-    assert commands == ["EVALSHA"] * len(story) + ["HMGET"]
-    keys = await redis.keys(f"{timed.prefix}*{NAME}*")
-    assert keys == [f"{timed.prefix}refresh:{NAME}".encode()]
 
 
 @pytest.mark.parametrize("step", [take("a"), SEEN, ENDED])

@@ -14,11 +14,7 @@ from redis.backoff import NoBackoff
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.records import RefreshRecord
-from fastapi_oidc.session.redis import (
-    RedisRefreshLock,
-    RedisRevocationStore,
-    RedisSessionStore,
-)
+from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.redis.clients import client_of
 from fastapi_oidc.session.redis.connections import Connections
 from fastapi_oidc.session.stores import DEFAULT_TIMEOUT

@@ -12,12 +12,10 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.records import Advance, Phase, SealedRecords, Take
+from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
-from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.stores import DEFAULT_TIMEOUT
-from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session, bound
+from tests.oidc.session.examples import User, a_session, bound, calls_of
 from tests.redis_server import running_redis
 
 
@@ -29,25 +27,7 @@ async def gone(tmp_path: Path) -> AsyncIterator[Redis]:
 
 
 async def test_every_call_of_a_redis_that_is_gone_says_so(gone: Redis) -> None:
-    store, revocations = bound(RedisSessionStore(gone, User)), RedisRevocationStore(gone)
-    records = SealedRecords(RedisRefreshLock(gone), KeyRing([SECRET]).sealer("record"))
-    take = Take(generation=0, owner="me", hold=70, answered_hold=20)
-    of_store, of_revocations = Code.SESSION_STORE_UNAVAILABLE, Code.SESSION_REVOCATION_UNAVAILABLE
-    of_records = Code.SESSION_LOCK_UNAVAILABLE
-    for code, call in (
-        (of_store, store.get("id")),
-        (of_store, store.find("id", ())),
-        (of_store, store.set("id", a_session())),
-        (of_store, store.replace("id", a_session())),
-        (of_store, store.touch("id", NOW)),
-        (of_store, store.delete("id")),
-        (of_store, store.sessions_of("https://op.example.com", "app", "alice")),
-        (of_revocations, revocations.revoke(a_record())),
-        (of_revocations, revocations.ended_by(a_session())),
-        (of_records, records.take("id", take, lifetime=60)),
-        (of_records, records.advance("id", Advance(phase=Phase.ENDED), lifetime=60)),
-        (of_records, records.look("id")),
-    ):
+    for call, code in calls_of(bound(RedisSessionStore(gone, User))):
         with pytest.raises(SessionError) as caught:
             await call
         assert (caught.value.code, caught.value.status) == (code, 503)

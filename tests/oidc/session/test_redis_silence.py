@@ -25,11 +25,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.records import SealedRecords
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
-from fastapi_oidc.session.redis.circuit import (
-    PROBE_PAUSE,
-    Circuit,
-    RedisUnresponsiveError,
-)
+from fastapi_oidc.session.redis.circuit import PROBE_PAUSE, Circuit, RedisUnresponsiveError
 from fastapi_oidc.session.redis.connections import Connections
 from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import SECRET, User, a_session, bound

@@ -51,9 +51,7 @@ async def store(
 
 
 @pytest.mark.parametrize(
-    ("record", "session", "reason"),
-    [case[1:] for case in CASES],
-    ids=[case[0] for case in CASES],
+    ("record", "session", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 async def test_a_record_ends_what_it_names_with_its_reason(
     store: RevocationStore,

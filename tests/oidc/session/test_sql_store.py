@@ -119,18 +119,6 @@ async def test_a_row_is_of_the_session_that_it_was_sealed_for(
     assert await sql_store.find_by_session_id("session-1") is None
 
 
-async def test_a_users_sessions_are_listed_the_first_to_end_first(
-    sql_store: SQLSessionStore[User],
-) -> None:
-    for number in (2, 0, 1):
-        session = a_session(id=f"session-{number}", expires_at=NOW + 28_800 + number)
-        await sql_store.set(f"{number}" * 43, session)
-    await sql_store.delete("1" * 43)
-    await sql_store.set(ID, a_session(sub="bob"))
-    listed = await sql_store.sessions_of(*ALICE)
-    assert [session.id for session in listed] == ["session-0", "session-2"]
-
-
 async def test_an_expired_session_is_no_session_by_the_clock_of_the_database(
     sql_store: SQLSessionStore[User],
 ) -> None:

@@ -49,13 +49,6 @@ def test_a_transaction_under_the_name_of_another_is_not_found() -> None:
     assert TRANSACTIONS.find("two", browser, now=NOW) is None
 
 
-def test_a_login_of_another_instance_is_not_found() -> None:
-    browser = Browser()
-    browser.begin("one")
-    other = TransactionCookies(KeyRing([SECRET[::-1]]).sealer("transaction"), NAMES)
-    assert other.find("one", browser, now=NOW) is None
-
-
 def test_a_login_is_kept_for_requests_of_this_site_unless_the_provider_posts() -> None:
     sealer = KeyRing([SECRET]).sealer("transaction")
     ordinary, posted = (
