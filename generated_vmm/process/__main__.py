@@ -1,4 +1,6 @@
-"""`python -m generated_vmm.process`: lists this host's monitors, and removes leftovers."""
+"""`list` shows this user's monitors, and leftovers of callers that were killed together with their
+reaper, with their taps; `clean` removes those leftovers.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,7 @@ def look(path: str, *, clean: bool = False) -> Found | None:
         state = read_state(folder)
         if state is None:
             return _look_at_new(path, folder, clean=clean)
-        pid = state.process[0] if state.process is not None and state.is_running else None
-        owner = state.owner[0] if state.owner is not None and state.is_owned else None
+        pid, owner = state.living(state.process), state.living(state.owner)
         if not lock(folder):
             return Found(path, "owned", pid, owner, id_of(state))
         if pid is not None and state.is_detached:
@@ -83,7 +84,10 @@ def id_of(state: State) -> str | None:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Prints a line for each folder; returns 1 if something could not be read or removed."""
-    options = _parser().parse_args(given)
+    parser = argparse.ArgumentParser("python -m generated_vmm.process", description=__doc__)
+    parser.add_argument("command", choices=["list", "clean"])
+    parser.add_argument("folders", nargs="*", help="folders to look at besides the known ones")
+    options = parser.parse_args(given)
     clean, failed = options.command == "clean", False
     folders = {os.path.abspath(path): "" for path in options.folders}
     folders |= {path: entry for entry, path in known_folders()}
@@ -107,18 +111,6 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"taps: {error}", file=sys.stderr)
         failed = True
     return int(failed)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m generated_vmm.process", description=__doc__)
-    parser.add_argument(
-        "command",
-        choices=["list", "clean"],
-        help="list shows this user's monitors, and leftovers of callers that were killed together "
-        "with their reaper, with their taps; clean removes those leftovers",
-    )
-    parser.add_argument("folders", nargs="*", help="folders to look at besides the known ones")
-    return parser
 
 
 if __name__ == "__main__":

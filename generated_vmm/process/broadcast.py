@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from generated_vmm.transport.connection import popped
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -41,27 +43,15 @@ class BroadcastLog(Broadcast):
 
     def __init__(self) -> None:
         super().__init__()
-        self._position = 0
-        self._ended = False
-
-    @property
-    def position(self) -> int:
+        self.position = 0
         """The length since the start, dropped data included."""
-        return self._position
-
-    @property
-    def ended(self) -> bool:
+        self.ended = False
         """Whether nothing more will come."""
-        return self._ended
 
     def end(self) -> None:
         """Ends it: nothing more will come."""
-        self._ended = True
+        self.ended = True
         self.notify()
-
-    def has_more(self, position: int) -> bool:
-        """Whether there is data from a position on."""
-        return self._position > position
 
 
 class LastItems(BroadcastLog, Generic[Item]):
@@ -85,14 +75,14 @@ class LastItems(BroadcastLog, Generic[Item]):
     def put(self, *items: Item) -> None:
         """Adds items."""
         for item in items:
-            self._items.append((self._position, item))
-            self._position += 1
+            self._items.append((self.position, item))
+            self.position += 1
         self.notify()
 
     def piece(self, position: int) -> tuple[list[Item], int]:
         """The stored items from a position on, and the position after them."""
         items = self._items.copy()  # atomic: another thread may put items meanwhile
-        end = items[-1][0] + 1 if items else self._position
+        end = items[-1][0] + 1 if items else self.position
         return [item for at, item in items if at >= position], end
 
 
@@ -104,7 +94,7 @@ class Work(Broadcast, Generic[Result]):
         super().__init__()
         self._call, self._name = call, name
         self._is_cancelled = self._is_done = False
-        self._turn = [None]  # a thread that takes it begins the work, or decides that it never will
+        self._turn = [True]  # a thread that takes it begins the work, or decides that it never will
         self._value: list[Result] = []
         self._error: BaseException | None = None
 
@@ -125,7 +115,7 @@ class Work(Broadcast, Generic[Result]):
     def cancel(self) -> None:
         """Makes the call end soon, or not begin."""
         self._is_cancelled = True
-        if taken(self._turn):
+        if popped(self._turn):
             self._is_done = True
 
     def _require_wanted(self) -> None:
@@ -133,7 +123,7 @@ class Work(Broadcast, Generic[Result]):
             raise InterruptedError("it was cancelled")
 
     def _run(self) -> None:
-        if not taken(self._turn):
+        if not popped(self._turn):
             return
         try:
             self._value.append(self._call(self._require_wanted))
@@ -141,12 +131,3 @@ class Work(Broadcast, Generic[Result]):
             self._error = error
         self._is_done = True
         self.notify()
-
-
-def taken(turn: list[Item]) -> bool:
-    """Takes an object that only one caller can take; false if another has taken it."""
-    try:
-        turn.pop()
-    except IndexError:
-        return False
-    return True

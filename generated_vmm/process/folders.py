@@ -75,8 +75,8 @@ def wait_for_lock(path: str, descriptor: int, require_wanted: Callable[[], None]
     deadline = time.monotonic() + LONGEST_END
     while not lock(descriptor):
         state = read_state(descriptor)
-        if state is not None and state.owner is not None and state.is_owned:
-            raise MonitorStartError(f"{path} is in use by process {state.owner[0]}")
+        if state is not None and (owner := state.living(state.owner)):
+            raise MonitorStartError(f"{path} is in use by process {owner}")
         if time.monotonic() > deadline:
             raise MonitorStartError(f"{path} is in use")
         require_wanted()
@@ -188,7 +188,5 @@ def _registries() -> list[str]:
 
 def _is_private(registry: str) -> bool:
     found = os.lstat(registry)
-    return stat.S_ISDIR(found.st_mode) and (found.st_uid, found.st_mode & 0o077) == (
-        os.geteuid(),
-        0,
-    )
+    is_ours = found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return is_ours and stat.S_ISDIR(found.st_mode)

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -28,7 +29,6 @@ from generated_vmm.process.settings import (
     jailer_arguments,
     monitor_arguments,
     own_cgroup,
-    require_short,
     without_environment,
 )
 from generated_vmm.process.state import ROOT, State
@@ -60,19 +60,15 @@ class Jail(Workspace):
     settings: JailSettings
 
     def __init__(self, jailer: HostPath, binary: HostPath, settings: JailSettings) -> None:
-        super().__init__()
-        self.settings = settings
-        self.id = settings.id
-        self.uid = settings.uid
-        self._jailer, self._binary = os.fspath(jailer), os.fspath(binary)
-        self._program = os.path.realpath(shutil.which(self._binary) or self._binary)
-        self._exec_name = os.path.basename(self._program)  # the jailer follows links
+        self._program = os.path.realpath(shutil.which(binary) or binary)
+        self._jailer, self._exec_name = os.fspath(jailer), os.path.basename(self._program)
         self._base = os.path.abspath(settings.chroot_base_dir)
-        self._directory = Path(self._base, self._exec_name, self.id)
+        directory = Path(self._base, self._exec_name, settings.id)  # the jailer follows links
+        self.root = directory / ROOT
         self._root: Descriptor | None = None
         self._own_cgroup: ControlGroup | None = None
-        self.root = self._directory / ROOT
-        require_short(self.socket_path)
+        super().__init__(binary, replace(settings, directory=directory))
+        self.uid, self._owner = settings.uid, (settings.uid, settings.gid)
 
     @property
     def socket_path(self) -> str:
@@ -128,7 +124,7 @@ class Jail(Workspace):
     def _give_fifo(self, name: str) -> None:
         fifo = self.outlet(name, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            os.fchown(fifo, self.settings.uid, self.settings.gid)
+            os.fchown(fifo, *self._owner)
         finally:
             os.close(fifo)
 
@@ -153,7 +149,7 @@ class Jail(Workspace):
 
     def own_process(self, child: Child) -> None:
         """Adds a process, its session and its control group to the ward."""
-        if self._own_cgroup is not None:
+        if self._own_cgroup is not None and self.session is None:  # the jailer may move its child
             with contextlib.suppress(OSError):
                 self._own_cgroup.take_in(child.pid)
         super().own_process(child)
@@ -165,7 +161,7 @@ class Jail(Workspace):
 
     def argv(self) -> list[str]:
         """The command line."""
-        exec_file = find_program(self._binary, self.settings.env)
+        exec_file = find_program(self._binary[0], self.settings.env)
         jailer = find_program(self._jailer, self.settings.env)
         inner = monitor_arguments(self.settings, self._paths())
         return [jailer, *jailer_arguments(self.settings, exec_file), *inner]
@@ -191,7 +187,9 @@ class Jail(Workspace):
 
     def vsock_made_at(self, path: str) -> Thing | None:
         """None: it goes with the root."""
-        return None
+
+    def log_file(self) -> str | None:
+        """None: it is inside."""
 
     def monitor_of(self, started: Child) -> Child:
         """The jailer becomes the monitor, or with a new PID namespace its parent, and ends.
@@ -211,13 +209,13 @@ class Jail(Workspace):
         self,
         source: HostPath,
         path: HostPath | None = None,
-        progress: Progress = lambda _, __: None,
+        progress: Progress | None = None,
         require_wanted: Callable[[], None] = lambda: None,
     ) -> str:
         """Copies a file in; returns the path for the monitor. See `jail_files.copy_in`."""
         inner = self._target(source, path)
         with self._opened_root() as root:
-            copy_in(root, source, inner, self._owner, progress, require_wanted)
+            copy_in(root, source, inner, self._owner, progress or (lambda *_: None), require_wanted)
         return inner
 
     def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool) -> str:
@@ -226,10 +224,6 @@ class Jail(Workspace):
         with self._opened_root() as root:
             link_in(root, source, inner, self._owner, give=give)
         return inner
-
-    @property
-    def _owner(self) -> tuple[int, int]:
-        return self.settings.uid, self.settings.gid
 
     def _target(self, source: HostPath, path: HostPath | None) -> str:
         return normal(os.path.basename(os.fspath(source)) if path is None else path)

@@ -75,7 +75,7 @@ def copy_in(
     path: str,
     owner: tuple[int, int],
     progress: Progress,
-    require_wanted: Callable[[], None] = lambda: None,
+    require_wanted: Callable[[], None],
 ) -> None:
     """Copies a regular file to a path inside, where only its owner may use it.
 

@@ -6,30 +6,22 @@ monitor writes to a full fifo in part or not at all, and does not retry. Measure
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import FileIO
 from typing import Generic, TypeAlias, TypeVar
 
 from generated_vmm.process.settings import HostPath
 
 Item = TypeVar("Item")
 
-NO_METRICS = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    OSError,
-    RecursionError,
-)
 Group: TypeAlias = Mapping[str, int | Mapping[str, int]]
+DRIVE = ("read_bytes", "write_bytes", "read_count", "write_count")
+INTERFACE = ("rx_bytes_count", "tx_bytes_count", "rx_packets_count", "tx_packets_count")
 LONGEST_LINE = 1_048_576
 READING = os.O_RDONLY | os.O_NONBLOCK
 READ_BYTES = 65_536
@@ -63,10 +55,6 @@ class Lines(Generic[Item]):
                     yield item
         if len(begun) > LONGEST_LINE:
             self._begun, self._is_dropping = b"", True
-
-    def start_over(self) -> None:
-        """Forgets a line that has begun: other bytes follow."""
-        self._begun, self._is_dropping = b"", False
 
 
 @dataclass(frozen=True)
@@ -159,20 +147,14 @@ class Metrics:
             return None
         return Rates(
             self.seconds,
-            {id: self._drive(group) for id, group in self._devices("block_")},
-            {id: self._network_interface(group) for id, group in self._devices("net_")},
+            {id: DriveRates(*rates) for id, rates in self._rates_of("block_", DRIVE)},
+            {id: NetworkRates(*rates) for id, rates in self._rates_of("net_", INTERFACE)},
         )
 
-    def _devices(self, prefix: str) -> Iterator[tuple[str, str]]:
-        return ((name[len(prefix) :], name) for name in self.groups if name.startswith(prefix))
-
-    def _drive(self, group: str) -> DriveRates:
-        names = ("read_bytes", "write_bytes", "read_count", "write_count")
-        return DriveRates(*(self.rate(group, name) or 0.0 for name in names))
-
-    def _network_interface(self, group: str) -> NetworkRates:
-        names = ("rx_bytes_count", "tx_bytes_count", "rx_packets_count", "tx_packets_count")
-        return NetworkRates(*(self.rate(group, name) or 0.0 for name in names))
+    def _rates_of(self, prefix: str, names: tuple[str, ...]) -> Iterator[tuple[str, list[float]]]:
+        for group in self.groups:
+            if group.startswith(prefix):
+                yield group[len(prefix) :], [self.rate(group, name) or 0.0 for name in names]
 
 
 class MetricsReader:
@@ -187,7 +169,7 @@ class MetricsReader:
         try:
             value = json.loads(line)
             at = datetime.fromtimestamp(value.pop("utc_timestamp_ms") / 1000, UTC)
-        except NO_METRICS:
+        except Exception:  # whatever the monitor wrote in part
             return None
         self._before = at
         groups = {name: group for name, group in value.items() if isinstance(group, dict)}
@@ -195,48 +177,6 @@ class MetricsReader:
         return Metrics(at, groups, passed if passed > 0 else None)
 
 
-class LineReader(Generic[Item]):
-    """The parsed lines of a fifo or a file that have been written so far.
-
-    A fifo is emptied without waiting, so that its writer never waits. A file that was truncated or
-    replaced is read from its beginning.
-    """
-
-    def __init__(self, path: HostPath, lines: Lines[Item]) -> None:
-        self._path = path
-        self.descriptor = os.open(path, READING)
-        self.is_fifo = stat.S_ISFIFO(os.fstat(self.descriptor).st_mode)
-        self.is_at_end = False
-        self._lines = lines
-
-    def read(self) -> Iterator[list[Item]]:
-        """Items of complete lines, in pieces; `is_at_end` is true once a fifo has no writers."""
-        with contextlib.suppress(BlockingIOError):
-            while received := os.read(self.descriptor, READ_BYTES):
-                yield list(self._lines.feed(received))
-            self.is_at_end = self.is_fifo
-
-    def has_grown(self) -> bool:
-        """Whether there is more to read, or a fifo has been waited for."""
-        if self.is_fifo:
-            return True
-        position, found = os.lseek(self.descriptor, 0, os.SEEK_CUR), os.fstat(self.descriptor)
-        if found.st_size < position:
-            os.lseek(self.descriptor, 0, os.SEEK_SET)
-            self._lines.start_over()
-        return found.st_size > 0 if found.st_size != position else self._is_replaced(found)
-
-    def _is_replaced(self, read: os.stat_result) -> bool:
-        """Continues with the file that is at the path now, once it is not empty."""
-        with contextlib.suppress(FileNotFoundError):
-            found = os.stat(self._path)
-            if found.st_size and not os.path.samestat(found, read):
-                os.close(self.descriptor)
-                self.descriptor = os.open(self._path, READING)
-                self._lines.start_over()
-                return True
-        return False
-
-    def close(self) -> None:
-        """Closes the fifo or the file."""
-        os.close(self.descriptor)
+def opened(path: HostPath) -> FileIO:
+    """A file or a fifo. If a fifo is empty, `read` returns None, or no bytes without a writer."""
+    return open(os.open(path, READING), "rb", buffering=0)

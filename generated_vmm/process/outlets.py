@@ -67,8 +67,8 @@ class Outlets:
         self._feeds[descriptor] = feed
         self._waiting.register(descriptor, select.POLLIN)
 
-    def read_until(self, descriptors: list[int], seconds: float | None) -> bool:
-        """Reads the fifos until one of the descriptors is ready; false if the time is up."""
+    def read_until(self, descriptors: list[int], seconds: float | None) -> None:
+        """Reads the fifos until one of the descriptors is ready, or the time is up."""
         for descriptor in descriptors:
             self._waiting.register(descriptor, select.POLLIN)
         deadline = None if seconds is None else time.monotonic() + seconds
@@ -78,10 +78,8 @@ class Outlets:
                 ready = [each for each, _ in self._waiting.poll(min(max(0, left), LONGEST_POLL))]
                 for descriptor in ready:
                     self._read(descriptor)
-                if any(each in descriptors for each in ready):
-                    return True
-                if deadline is not None and time.monotonic() >= deadline:
-                    return False
+                if left <= 0 or any(each in descriptors for each in ready):
+                    return
         finally:
             for descriptor in descriptors:
                 self._waiting.unregister(descriptor)

@@ -88,7 +88,7 @@ class Run(Watched):
         started, self._child = self.child, monitor
         if monitor is not started:
             try:
-                self.workspace.follow_process(monitor)
+                self.workspace.own_process(monitor)
             finally:
                 started.collect()
                 started.close()
@@ -196,7 +196,7 @@ class Run(Watched):
         if failure is not None:
             self._fail(failure)
         if phase is Phase.NEW:
-            self._turn.append(None)  # it may be tried again
+            self._turn.append(True)  # it may be tried again
         self.notify()
         return False
 

@@ -51,24 +51,15 @@ class State:
     def child(self) -> Child | None:
         """The monitor's process, if it runs."""
         with contextlib.suppress(ProcessLookupError):
-            if self.process is not None and self.is_running:
+            if self.process is not None and self.living(self.process):
                 return Child(*self.process)
         return None
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the monitor's process runs."""
-        return self._is_alive(self.process)
-
-    @property
-    def is_owned(self) -> bool:
-        """Whether the process that holds the folder runs."""
-        return self._is_alive(self.owner)
-
-    def _is_alive(self, process: Identity | None) -> bool:
-        return (
-            process is not None and self.boot_id == boot_id() and process == identity_of(process[0])
-        )
+    def living(self, process: Identity | None) -> int | None:
+        """The number of a process of this record, the monitor's or the owner's, if it runs."""
+        if process is None or self.boot_id != boot_id() or process != identity_of(process[0]):
+            return None
+        return process[0]
 
     def remove(self, descriptor: int, *, removes_folder: bool) -> None:
         """Removes what a dead owner left, and ends its process unless that is detached.

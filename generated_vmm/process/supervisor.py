@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import cast
 
-from generated_vmm.process.broadcast import Broadcast, taken
+from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.child import Descriptor
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.removal import PAUSE
-from generated_vmm.transport.connection import start_over_in_children
+from generated_vmm.transport.connection import popped, start_over_in_children
 
 
 class Phase(IntEnum):
@@ -28,18 +28,9 @@ class Phase(IntEnum):
 
 
 class Goal(IntEnum):
-    """The goals of a run, the strongest last."""
+    """The goals of a run, the strongest last; the first have the numbers of their phases."""
 
     NOTHING, CLAIM, RUN, LET_GO, STOP, KILL = range(6)
-
-
-REACHED = {
-    Goal.CLAIM: Phase.CLAIMED,
-    Goal.RUN: Phase.RUNNING,
-    Goal.LET_GO: Phase.FINISHED,
-    Goal.STOP: Phase.FINISHED,
-    Goal.KILL: Phase.FINISHED,
-}
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,7 @@ class Wish:
 
     def is_done(self) -> bool:
         """Whether the run has fulfilled it, or failed."""
-        done = self.run.phase >= REACHED[self.goal] or self.run.is_foreign
+        done = self.run.phase >= min(self.goal, Phase.FINISHED) or self.run.is_foreign
         return done or self.run.failures > self.failures
 
     def require_success(self) -> None:
@@ -73,7 +64,7 @@ class Supervisor(Broadcast):
         self.failure: BaseException | None = None
         self.failures = 0
         self._wishes: list[tuple[Goal, float]] = []
-        self._turn = [None]  # a thread that takes it begins the work, or decides that there is none
+        self._turn = [True]  # a thread that takes it begins the work, or decides that there is none
         self._owner: int | None = None
         self._wake: Descriptor | None = None
 
@@ -131,7 +122,7 @@ class Supervisor(Broadcast):
         if wake is not None:
             os.eventfd_write(wake.number, 1)
         elif self.phase is Phase.NEW and self._goal >= Goal.LET_GO:
-            if taken(self._turn):
+            if popped(self._turn):
                 self._reach(Phase.FINISHED)  # there is nothing to end
         elif self._turn:
             threading.Thread(target=self._live, name="monitor", daemon=True).start()
@@ -141,7 +132,7 @@ class Supervisor(Broadcast):
         """Drops the run in a forked process: it belongs to the parent."""
 
     def _live(self) -> None:
-        if taken(self._turn):
+        if popped(self._turn):
             self._owner = os.getpid()
             start_over_in_children(self)
             while self._take_turn():

@@ -15,11 +15,10 @@ from generated_vmm.process.child import Child, Usage
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.folders import hold
 from generated_vmm.process.jail import Jail
-from generated_vmm.process.jail_files import Progress, inside
+from generated_vmm.process.jail_files import inside
 from generated_vmm.process.run import Run
 from generated_vmm.process.settings import HostPath, Settings
 from generated_vmm.process.state import read_state
-from generated_vmm.process.unjailed import Unjailed
 from generated_vmm.process.workspace import Workspace
 
 Client = TypeVar("Client")
@@ -30,7 +29,7 @@ class MonitorView(Generic[Client]):
 
     _run: Run
     _client: Client | None = None
-    _workspace_kind: type[Unjailed | Jail] = Unjailed
+    _workspace_kind: type[Workspace] = Workspace
 
     @abstractmethod
     def _set_up(self, workspace: Workspace) -> None:
@@ -149,21 +148,6 @@ class JailView(MonitorView[Client]):
         """
         return self._jail.outside(path)
 
-    def _copying(
-        self, source: HostPath, path: HostPath | None, progress: Progress | None
-    ) -> Work[str]:
-        def copy(require_wanted: Callable[[], None]) -> str:
-            return self._jail.copy_in(source, path, progress or _ignore, require_wanted)
-
-        return Work(copy, "monitor-copy")
-
-    def _linking(self, source: HostPath, path: HostPath | None, *, give: bool) -> Work[str]:
-        return Work(lambda _: self._jail.link_in(source, path, give=give), "monitor-link")
-
-
-def _ignore(_done: int, _size: int) -> None:
-    pass
-
 
 def _find_detached(
     kind: type[Any], path: str, require_wanted: Callable[[], None]
@@ -185,7 +169,7 @@ def _find_detached(
         try:
             workspace: Workspace = kind.from_how(state.how)
         except (LookupError, TypeError, ValueError) as error:
-            raise MonitorError(f"{path} has no {kind.__name__} monitor: {error!r}") from error
+            raise MonitorError(f"{path} has no monitor of this kind: {error!r}") from error
         child = state.child()
         if child is None:
             raise MonitorExited(f"the monitor of {path} has ended")

@@ -8,16 +8,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import socket
 import stat
 import struct
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from generated_vmm.process.child import Child, Descriptor
+from generated_vmm.process.child import Child, Descriptor, find_program
 from generated_vmm.process.errors import MonitorError, MonitorStartError
 from generated_vmm.process.folders import (
     NEW_FOLDER,
@@ -25,17 +26,26 @@ from generated_vmm.process.folders import (
     entry_of,
     hold,
     is_new,
+    make_fifo,
     require_trusted_path,
     retried,
 )
-from generated_vmm.process.removal import identity
-from generated_vmm.process.settings import Settings
+from generated_vmm.process.removal import identity, is_served
+from generated_vmm.process.settings import (
+    HostPath,
+    Settings,
+    absolute,
+    monitor_arguments,
+    require_short,
+    without_environment,
+)
 from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
 from generated_vmm.process.things import (
     ControlGroup,
     EmptyFolder,
     Folder,
     Session,
+    Socket,
     Thing,
     Ward,
     end_processes,
@@ -49,21 +59,35 @@ SOCKET, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, METRICS = NAMES = (
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
 # The mark of a folder above jails: sticky, which has no effect where others cannot write.
 MADE, MARKED = stat.S_ISVTX | 0o711, stat.S_ISVTX | 0o066
+PATHS = ("config_file", "metadata", "seccomp_filter", "log_path", "metrics_path")
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
 
-class Workspace(ABC):
-    """The place of a monitor, unjailed or in a jail; paths are the host's unless said otherwise."""
+class Workspace:
+    """A monitor in a folder of its own, which runs as this user and sees the host's files.
 
-    settings: Settings
-    id: str | None
-    uid: int
-    """The user that the monitor runs as."""
-    _directory: Path | None
+    Paths are the host's unless said otherwise.
+    """
+
     _is_whole = False  # whether all that is in the folder goes with it
     _mode = 0o700  # of the folder
 
-    def __init__(self) -> None:
+    def __init__(self, binary: HostPath | Sequence[HostPath], settings: Settings) -> None:
+        self.settings = settings
+        self.id = settings.id
+        self.uid = os.geteuid()
+        """The user that the monitor runs as."""
+        argv = [binary] if isinstance(binary, str | os.PathLike) else binary
+        self._binary = [os.fspath(each) for each in argv]
+        if not self._binary:
+            raise ValueError("binary is an empty sequence; it names the monitor's program")
+        if settings.detached and settings.directory is None:
+            raise ValueError("a detached monitor needs a directory to be found by")
+        directory = absolute(settings.directory)
+        self._directory = None if directory is None else Path(directory)
+        self._socket_path = absolute(settings.socket_path)
+        if self._socket_path or self._directory:
+            require_short(self.socket_path)
         self._folder: Descriptor | None = None
         self.ward: Ward = []
         self.session: Session | None = None
@@ -78,40 +102,13 @@ class Workspace(ABC):
         return self._directory
 
     @property
-    @abstractmethod
     def socket_path(self) -> str:
         """The API's socket."""
-
-    @abstractmethod
-    def argv(self) -> list[str]:
-        """The command line."""
-
-    @abstractmethod
-    def how(self) -> dict[str, Any]:
-        """The data from which this workspace can be created again, in a form for JSON."""
-
-    @abstractmethod
-    def prepare(self) -> None:
-        """Creates what the monitor needs, in the held folder."""
-
-    @abstractmethod
-    def outlet(self, name: str, flags: int) -> int:
-        """Opens the fifo for the log or the metrics."""
-
-    @abstractmethod
-    def open_socket(self, path: str | None = None) -> int:
-        """An O_PATH descriptor of a socket, by its path for the monitor; the API's if None.
-
-        Raises OSError unless it is a socket of the monitor's user.
-        """
-
-    @abstractmethod
-    def vsock_made_at(self, path: str) -> Thing | None:
-        """The thing to remove if the monitor creates a vsock device's socket at this path."""
+        return self._socket_path or str(self.directory / SOCKET)
 
     def log_file(self) -> str | None:
         """The file that has the log too; None if only the outlet has it."""
-        return None
+        return absolute(self.settings.log_path)
 
     def monitor_of(self, started: Child) -> Child:
         """The monitor's process, which may be a child of the started one."""
@@ -126,6 +123,9 @@ class Workspace(ABC):
         Raises `MonitorStartError` if the folder is in use, or other users can change it.
         """
         self.tell = tell
+        if self._directory is None:
+            self._directory = Path(tempfile.gettempdir(), f"vmm-{secrets.token_hex(6)}")
+        require_short(self.socket_path)
         path = str(self.directory)
         require_trusted_path(path)
         made = retried(lambda: self._hold(path, require_wanted))
@@ -182,7 +182,7 @@ class Workspace(ABC):
         state = read_state(self.descriptor)
         if state is None:
             return False
-        if state.is_detached and state.is_running:
+        if state.is_detached and state.living(state.process):
             raise MonitorStartError(f"a detached monitor runs in {self.directory}: attach to it")
         state.remove(self.descriptor, removes_folder=False)
         return any(isinstance(each, Folder) and each.made for each in map(from_json, state.things))
@@ -216,15 +216,9 @@ class Workspace(ABC):
         return made
 
     def own_process(self, child: Child) -> None:
-        """Adds a process and its session to the ward."""
-        self._own_session(child, self.ward)
-
-    def follow_process(self, child: Child) -> None:
-        """Replaces the first process and its session by those that it has become."""
-        self._own_session(child, [owned for owned in self.ward if owned[0] != self.session])
-
-    def _own_session(self, child: Child, others: Ward) -> None:
+        """Adds a process and its session to the ward, in place of those that it was before."""
         session = Session(child.pid, child.start_time, self._root_identity())
+        others = [owned for owned in self.ward if owned[0] != self.session]
         self.session, self.ward = session, [*others, (session, None)]
         self.record(process=(child.pid, child.start_time))
 
@@ -319,3 +313,73 @@ class Workspace(ABC):
             return descriptor
         os.close(descriptor)
         raise PermissionError(f"there is no socket of user {self.uid}")
+
+    # Starting
+
+    def prepare(self) -> None:
+        """Creates the fifos. Raises `MonitorStartError` if something is in their place."""
+        for name in NAMES[1:]:
+            make_fifo(name, self.descriptor, self.directory)
+        if is_served(self.socket_path):
+            raise MonitorStartError(f"{self.socket_path} is in use: another process listens there")
+        if self._socket_path is None:
+            with contextlib.suppress(FileNotFoundError):  # of a monitor without an owner
+                os.unlink(SOCKET, dir_fd=self.descriptor)
+        elif os.path.lexists(self._socket_path):
+            what = "exists although nothing listens there; remove it if it is not needed"
+            raise MonitorStartError(f"{self._socket_path} {what}")
+        else:
+            self.own(Socket(self._socket_path))
+
+    def argv(self) -> list[str]:
+        """The command line."""
+        program, *first = self._binary
+        found = find_program(program, self.settings.env)
+        named = ["--id", self.settings.id] if self.settings.id else []
+        return [found, *first, *named, *monitor_arguments(self.settings, self._paths())]
+
+    def _paths(self) -> dict[str, str | None]:
+        given = {name: absolute(getattr(self.settings, name)) for name in PATHS}
+        return {
+            **given,
+            "api_sock": self.socket_path,
+            "log_path": given["log_path"] or str(self.directory / LOG),
+            "metrics_path": given["metrics_path"] or str(self.directory / METRICS),
+        }
+
+    def outlet(self, name: str, flags: int) -> int:
+        """Opens the fifo for the log or the metrics."""
+        return self.open(name, flags)
+
+    def open_socket(self, path: str | None = None) -> int:
+        """An O_PATH descriptor of a socket, by its path for the monitor; the API's if None.
+
+        Raises OSError unless it is a socket of the monitor's user.
+        """
+        flags = os.O_PATH | os.O_NOFOLLOW
+        if path is not None:
+            return self.require_socket(os.open(self._outside(path), flags))
+        if self._socket_path is not None:
+            return self.require_socket(os.open(self._socket_path, flags))
+        return self.require_socket(self.open(SOCKET, flags))
+
+    def vsock_made_at(self, path: str) -> Thing | None:
+        """The thing to remove if the monitor makes a vsock's socket here; None if it is taken."""
+        outside = self._outside(path)
+        return None if os.path.lexists(outside) else Socket(outside)
+
+    def _outside(self, path: str) -> str:
+        return os.path.join(os.path.abspath(self.settings.cwd or "."), path)
+
+    def how(self) -> dict[str, Any]:
+        """The data for `from_how`, with absolute paths, in a form for JSON."""
+        given = without_environment(self.settings)
+        given |= {name: absolute(getattr(self.settings, name)) for name in PATHS}
+        given |= {"socket_path": self._socket_path, "directory": str(self.directory)}
+        given["cwd"] = self._outside("")
+        return {"binary": self._binary, "settings": given}
+
+    @classmethod
+    def from_how(cls, how: Mapping[str, Any]) -> Self:
+        """The workspace whose `how` this is."""
+        return cls(how["binary"], Settings(**how["settings"]))

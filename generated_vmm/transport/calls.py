@@ -10,7 +10,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from threading import TIMEOUT_MAX
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pydantic import ValidationError
 
@@ -25,9 +25,6 @@ from generated_vmm.errors import (
     shorten,
 )
 from generated_vmm.operation import Answer, Operation
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 DEFAULT_TIMEOUT = 5.0
 DEFAULT_MAX_BODY_BYTES = 51_200  # the monitor's default limit
@@ -137,7 +134,7 @@ class CallSettings:
 
     def value_of(self, operation: Operation[Answer], answer: HttpAnswer) -> Answer:
         """The value in a response; raises VmmApiError and VmmProtocolError."""
-        if is_deprecated(answer):
+        if DEPRECATED in answer.headers:
             warn_of_deprecation(operation)
         if not 200 <= answer.status_code < 300:
             raise VmmApiError(answer.status_code, fault_message_in(answer.content), operation)
@@ -175,12 +172,11 @@ def _fault_of(error: ValueError) -> str:
     found = error.errors(include_url=False, include_input=False, include_context=False)
     if any(each["type"] == "json_invalid" for each in found):
         return "is not JSON"
-    faults = (": ".join(filter(None, (_place_of(each), each["msg"]))) for each in found)
+    faults = []
+    for each in found:
+        place = ".".join(map(str, each["loc"]))
+        faults.append(f"{place}: {each['msg']}" if place else each["msg"])
     return shorten(f"is not what was asked for: {'; '.join(faults)}")
-
-
-def _place_of(fault: ErrorDetails) -> str:
-    return ".".join(map(str, fault["loc"]))
 
 
 def fault_message_in(content: bytes) -> str:
@@ -202,11 +198,6 @@ def _json_object(text: str) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def is_deprecated(answer: HttpAnswer) -> bool:
-    """Whether the response has `Deprecation: true`."""
-    return DEPRECATED in answer.headers
-
-
 def warn_of_deprecation(operation: Operation[object]) -> None:
     """A VmmDeprecationWarning for the line that called the client."""
     message = f"{operation}: the monitor says that this call uses something deprecated"
@@ -217,11 +208,7 @@ def _levels_to_caller() -> int:
     """The stacklevel for `warnings.warn` in the function above: the first frame of the caller."""
     levels = 1
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(PACKAGE):
         frame = frame.f_back
         levels += 1
     return levels
-
-
-def _is_ours(module: str) -> bool:
-    return module.startswith(PACKAGE)

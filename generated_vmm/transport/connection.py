@@ -6,7 +6,7 @@ import os
 import select
 import socket
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from generated_vmm.transport.calls import closed, unreachable
@@ -14,6 +14,7 @@ from generated_vmm.transport.calls import closed, unreachable
 LONGEST_PATH = 107  # bytes, unix(7): 108 with the NUL behind them
 FULL_QUEUE_PAUSE = 0.01  # seconds between attempts to join the queue of a busy listener
 
+Item = TypeVar("Item")
 Connect: TypeAlias = Callable[[socket.socket], None]
 """Connects a non-blocking socket. Raises the errors of `socket.connect`, or `CallFailed`."""
 
@@ -70,7 +71,7 @@ class ConnectionSlot:
         """
         if self.is_closed:
             raise closed()
-        if (idle := self._popped()) is not None:
+        if (idle := popped(self._idle)) is not None:
             if idle.is_quiet():
                 return idle
             self._discard(idle)
@@ -92,7 +93,7 @@ class ConnectionSlot:
     def close(self) -> None:
         """Closes the idle connection; a connection in use is closed when it is put back."""
         self.is_closed = True
-        if (idle := self._popped()) is not None:
+        if (idle := popped(self._idle)) is not None:
             self._discard(idle)
 
     def start_over(self) -> None:
@@ -101,15 +102,17 @@ class ConnectionSlot:
             connection.close()
         self._idle, self._all = [], set()
 
-    def _popped(self) -> Connection | None:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
-
     def _discard(self, connection: Connection) -> None:
         connection.close()
         self._all.discard(connection)
+
+
+def popped(items: list[Item]) -> Item | None:
+    """The last item, which no other thread or signal handler gets then; None if there is none."""
+    try:
+        return items.pop()
+    except IndexError:
+        return None
 
 
 def connect_to(path: str, connection: socket.socket) -> None:

@@ -59,17 +59,6 @@ class AnswerParser:
     `feed` raises `CallFailed` for bytes that are no response.
     """
 
-    __slots__ = (
-        "_body",
-        "_complete",
-        "_in_step",
-        "_limit",
-        "_parser",
-        "_received",
-        "headers",
-        "status_code",
-    )
-
     def __init__(self, max_bytes: int) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._limit = max_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -12,6 +13,7 @@ from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.process._async.client import AsyncMonitorClient
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._async.waiting import finished, until, wait_for
+from generated_vmm.process.broadcast import Work
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.jail import Jail
 from generated_vmm.process.jail_files import Progress
@@ -26,7 +28,6 @@ from generated_vmm.process.settings import (
     Settings,
 )
 from generated_vmm.process.supervisor import Goal
-from generated_vmm.process.unjailed import Unjailed
 from generated_vmm.process.view import JailView, MonitorView
 from generated_vmm.process.workspace import Workspace
 
@@ -53,7 +54,7 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         binary: HostPath | Sequence[HostPath] = "firecracker",
         **options: Unpack[MonitorOptions],
     ) -> None:
-        self._set_up(Unjailed(binary, Settings(**options)))
+        self._set_up(Workspace(binary, Settings(**options)))
 
     def _set_up(self, workspace: Workspace) -> None:
         self.serial = AsyncSerial(workspace.settings.serial_bytes, workspace.open_console)
@@ -215,7 +216,8 @@ class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
         """
         await self._carry_out(Goal.CLAIM)
         told = None if progress is None else from_thread(progress)
-        return await finished(self._copying(source, path, told))
+        copy = partial(self._jail.copy_in, source, path, told)
+        return await finished(Work(copy, "monitor-copy"))
 
     async def link_in(
         self, source: HostPath, path: HostPath | None = None, *, give: bool = False
@@ -228,4 +230,5 @@ class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
         another file system (EXDEV).
         """
         await self._carry_out(Goal.CLAIM)
-        return await finished(self._linking(source, path, give=give))
+        jail = self._jail
+        return await finished(Work(lambda _: jail.link_in(source, path, give=give), "monitor-link"))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -13,6 +14,7 @@ from generated_vmm.facade import VmmClient
 from generated_vmm.process._sync.client import MonitorClient
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import finished, until, wait_for
+from generated_vmm.process.broadcast import Work
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.jail import Jail
 from generated_vmm.process.jail_files import Progress
@@ -27,7 +29,6 @@ from generated_vmm.process.settings import (
     Settings,
 )
 from generated_vmm.process.supervisor import Goal
-from generated_vmm.process.unjailed import Unjailed
 from generated_vmm.process.view import JailView, MonitorView
 from generated_vmm.process.workspace import Workspace
 
@@ -54,7 +55,7 @@ class Monitor(MonitorView[VmmClient]):
         binary: HostPath | Sequence[HostPath] = "firecracker",
         **options: Unpack[MonitorOptions],
     ) -> None:
-        self._set_up(Unjailed(binary, Settings(**options)))
+        self._set_up(Workspace(binary, Settings(**options)))
 
     def _set_up(self, workspace: Workspace) -> None:
         self.serial = Serial(workspace.settings.serial_bytes, workspace.open_console)
@@ -216,7 +217,8 @@ class JailedMonitor(JailView[VmmClient], Monitor):
         """
         self._carry_out(Goal.CLAIM)
         told = None if progress is None else from_thread(progress)
-        return finished(self._copying(source, path, told))
+        copy = partial(self._jail.copy_in, source, path, told)
+        return finished(Work(copy, "monitor-copy"))
 
     def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool = False) -> str:
         """Creates a hard link to a file in the jail; returns its path for the monitor.
@@ -227,4 +229,5 @@ class JailedMonitor(JailView[VmmClient], Monitor):
         another file system (EXDEV).
         """
         self._carry_out(Goal.CLAIM)
-        return finished(self._linking(source, path, give=give))
+        jail = self._jail
+        return finished(Work(lambda _: jail.link_in(source, path, give=give), "monitor-link"))

@@ -3,25 +3,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
+import os
+import stat
+import time
 from collections.abc import Iterator
 from typing import TypeVar
 
 from generated_vmm.concurrency._sync import readable, sleep
+from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.process._sync.waiting import wait_for
 from generated_vmm.process.broadcast import BroadcastLog, LastItems
-from generated_vmm.process.console import PAUSE, Console, Piece, Seconds, write_some
+from generated_vmm.process.console import LONGEST_QUOTE, PAUSE, Console, Piece
+from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.lines import (
     LOOK_AGAIN,
-    LineReader,
+    READ_BYTES,
     Lines,
     LogLine,
     Metrics,
     MetricsReader,
+    opened,
     parse_log_line,
 )
 from generated_vmm.process.settings import HostPath
+from generated_vmm.transport.calls import deadline_after
 
 Item = TypeVar("Item")
 
@@ -31,8 +37,8 @@ class Followed(BroadcastLog):
 
     def wait(self, position: int, seconds: float | None = None) -> bool:
         """Waits for data from a position on; false at the end. Raises TimeoutError."""
-        wait_for(self, lambda: self.ended or self.has_more(position), seconds)
-        return self.has_more(position)
+        wait_for(self, lambda: self.ended or self.position > position, seconds)
+        return self.position > position
 
 
 class RingBuffer(Followed, LastItems[Item]):
@@ -74,10 +80,16 @@ class Serial(Followed, Console):
         Raises `VmmTimeoutError` if they do not within `timeout` seconds, and `MonitorError` if the
         monitor ends before.
         """
-        seconds = Seconds(timeout)
+        deadline = deadline_after(timeout)
         while expected not in (piece := self.read(since)).data:
-            with seconds.say(piece.lacks(expected)):
-                piece.require_more(self.wait(piece.end, seconds.left), expected)
+            last = piece.data[-LONGEST_QUOTE:]
+            try:
+                if not self.wait(piece.end, deadline - time.monotonic()):
+                    what = f"the monitor ended before its guest wrote {expected!r}; last: {last!r}"
+                    raise MonitorError(what)
+            except TimeoutError as error:
+                what = f"the guest did not write {expected!r} after {last!r} within {timeout} s"
+                raise VmmTimeoutError(what) from error
         return piece
 
     def write(self, data: bytes, timeout: float = 5.0) -> None:
@@ -86,10 +98,15 @@ class Serial(Followed, Console):
         Raises `VmmTimeoutError` if the bytes are not read within `timeout` seconds, and
         `MonitorError` if no monitor reads them.
         """
-        seconds, what = Seconds(timeout), f"the guest did not take all of {len(data)} bytes"
-        with self.opened_input() as descriptor, seconds.say(what):
-            while data := write_some(descriptor, data):
-                sleep(min(PAUSE, seconds.left))
+        deadline, size = deadline_after(timeout), len(data)
+        try:
+            with self.opened_input() as fifo:
+                while (data := data[fifo.write(data) or 0 :]) and time.monotonic() < deadline:
+                    sleep(PAUSE)
+        except OSError as error:  # ENXIO, EPIPE: no monitor has it open
+            raise MonitorError(f"the guest's console takes no input: {error}") from error
+        if data:
+            raise VmmTimeoutError(f"the guest did not take all of {size} bytes within {timeout} s")
 
 
 def log(path: HostPath, *, follow: bool = True) -> Iterator[LogLine]:
@@ -109,15 +126,16 @@ def metrics(path: HostPath, *, follow: bool = True) -> Iterator[Metrics]:
 
 
 def _items(path: HostPath, lines: Lines[Item], follow: bool) -> Iterator[Item]:
-    with contextlib.closing(LineReader(path, lines)) as reader:
-        while not reader.is_at_end:
-            if follow and reader.is_fifo:
-                readable(reader.descriptor, math.inf)
-            while follow and not reader.has_grown():
-                sleep(LOOK_AGAIN)
-            for items in reader.read():
-                for item in items:
+    with opened(path) as file:
+        is_fifo = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+        while True:
+            if follow and is_fifo:
+                readable(file.fileno(), math.inf)
+            while received := file.read(READ_BYTES):
+                for item in lines.feed(received):
                     yield item
                 sleep(0)  # other tasks run between the pieces of a long file
-            if not follow:
+            if not follow or (is_fifo and received is not None):  # None: its writers are there
                 return
+            if not is_fifo:
+                sleep(LOOK_AGAIN)

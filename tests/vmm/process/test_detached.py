@@ -24,7 +24,7 @@ from generated_vmm.process import (
     MonitorStartError,
 )
 from generated_vmm.process.child import Child, Descriptor
-from generated_vmm.process.unjailed import Unjailed
+from generated_vmm.process.workspace import Workspace
 from tests.vmm.process.conftest import PATIENCE, Do, Make
 
 WRONG_TYPES = '{"owner": ["a", 1], "process": null, "boot_id": "", "things": [], "how": {}}'
@@ -180,7 +180,7 @@ def test_what_somebody_else_wrote_down_is_refused(
     written = json.loads(path.read_text())
     for how in ({}, {**written["how"], "settings": {"unknown": 1}}, {"jailer": "jailer"}):
         path.write_text(json.dumps({**written, "how": how}))
-        with pytest.raises(MonitorError, match="has no Unjailed monitor"):
+        with pytest.raises(MonitorError, match="has no monitor of this kind"):
             attach(folder)
     path.write_text(json.dumps(written))
     path.chmod(0o666)
@@ -224,13 +224,13 @@ def test_a_failure_of_the_system_is_an_error_of_the_monitor(
     first = start(directory=folder, detached=True)
     do(first.detach())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Unjailed, "take_back", refuse)
+        patch.setattr(Workspace, "take_back", refuse)
         with pytest.raises(MonitorError, match="cannot be taken up: no descriptors"):
             attach(folder)
     attach(folder)
 
 
-def refuse(self: Unjailed, descriptor: int, _: object) -> None:
+def refuse(self: Workspace, descriptor: int, _: object) -> None:
     self._folder = Descriptor(descriptor)
     raise OSError("no descriptors")
 

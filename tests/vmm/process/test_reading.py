@@ -129,15 +129,18 @@ def test_a_path_with_nothing_is_an_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("rotate", ["rename", "truncate"])
-def test_a_follower_goes_on_after_a_rotation(folder: Path, rotate: str) -> None:
+def test_a_follower_stays_with_the_file_that_the_monitor_keeps_open(
+    folder: Path, rotate: str
+) -> None:
     path = folder / "log"
-    path.write_text("one\n")
-    lines = log(path)
-    assert next(lines).text == "one"
-    if rotate == "rename":
-        path.rename(folder / "log.1")
-        with (folder / "log.1").open("a") as old:
-            old.write("two\n")
+    with path.open("wb", buffering=0) as written:
+        written.write(b"one\n")
+        lines = log(path)
+        assert next(lines).text == "one"
+        if rotate == "rename":
+            path.rename(folder / "log.1")
+            path.write_text("3\n")
+        else:
+            os.truncate(path, 0)
+        written.write(b"two\n")
         assert next(lines).text == "two"
-    path.write_text("3\n")
-    assert next(lines).text == "3"
