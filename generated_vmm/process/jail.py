@@ -69,6 +69,7 @@ class Jail(Workspace):
         self._own_cgroup: ControlGroup | None = None
         super().__init__(binary, replace(settings, directory=directory))
         self.uid, self._owner = settings.uid, (settings.uid, settings.gid)
+        self.ignores_sigterm = settings.new_pid_ns
 
     @property
     def socket_path(self) -> str:

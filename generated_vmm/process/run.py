@@ -167,7 +167,7 @@ class Run(Watched):
             if self._grace and client.get_instance_info().state == "Running":
                 client.action("SendCtrlAltDel")
                 self._read_until(is_over, self._grace)
-        if not is_over():
+        if not is_over() and not self.workspace.ignores_sigterm:
             self.child.send_signal(signal.SIGTERM)
             self._read_until(is_over, TERMINATING_SECONDS)
 

@@ -71,6 +71,8 @@ class Workspace:
 
     _is_whole = False  # whether all that is in the folder goes with it
     _mode = 0o700  # of the folder
+    ignores_sigterm = False
+    """Whether it is process 1 of a PID namespace (pid_namespaces(7))."""
 
     def __init__(self, binary: HostPath | Sequence[HostPath], settings: Settings) -> None:
         self.settings = settings

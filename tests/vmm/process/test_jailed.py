@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -147,6 +148,16 @@ def test_a_monitor_in_a_pid_namespace_of_its_own_is_found_and_ended(
     assert do(monitor.stop(grace=PATIENCE)) is None
     assert not monitor.running
     assert not monitor.directory.exists()
+
+
+def test_a_monitor_that_ignores_sigterm_in_its_namespace_is_killed_at_once(
+    start: Any, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("generated_vmm.process.run.TERMINATING_SECONDS", 60)
+    monitor = start(new_pid_ns=True)
+    begun = time.monotonic()
+    do(monitor.stop(grace=0))
+    assert time.monotonic() - begun < 60
 
 
 def test_the_files_read_at_the_start_are_copied_in(
