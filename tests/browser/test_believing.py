@@ -22,7 +22,6 @@ from tests.browser.watched_provider import (
     SILENT_LOGIN,
     answering,
     asked,
-    has_stopped,
     is_believed,
     monitored,
     say,
@@ -36,14 +35,6 @@ def provider(site: Site) -> Iterator[None]:
     """A provider that says `unchanged` until told otherwise."""
     with watched(site):
         yield
-
-
-def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, site: Site) -> None:
-    page.clock.install()
-    say(monitored(page, site), "changed")
-    eventually(page, partial(has_stopped, page), seconds=3 * PATIENCE)
-    assert site.asked(SILENT_LOGIN) == 3
-    assert member(page, "isAuthenticated") is True
 
 
 def test_a_browser_that_blocks_the_providers_cookies_loses_no_session(

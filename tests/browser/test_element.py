@@ -22,7 +22,7 @@ PROPERTIES = {
 SET = "(element, [name, value]) => { element[name] = value; return [element[name]] }"
 
 
-def test_every_attribute_is_a_property(page: Page, site: Site) -> None:
+def test_every_attribute_is_a_property_and_null_takes_it_away(page: Page, site: Site) -> None:
     opened(page, site)
     element = page.locator("oidc-context")
     observed = element.evaluate("element => element.constructor.observedAttributes")
@@ -32,20 +32,21 @@ def test_every_attribute_is_a_property(page: Page, site: Site) -> None:
         assert element.get_attribute(attribute) == str(value)
         is_url = name.endswith("Url") and name != "heartbeatUrl"
         assert after == (site.origin + str(value) if is_url else value)
-
-
-def test_null_takes_an_attribute_away(page: Page, site: Site) -> None:
-    opened(page, site, 'idle-timeout="600" login-url="/other"')
-    element = page.locator("oidc-context")
     assert element.evaluate(SET, ["loginUrl", None]) == [site.origin + "/auth/login"]
     assert element.evaluate(SET, ["idleTimeout", None]) == [0]
     assert element.get_attribute("login-url") is None
 
 
-def test_seconds_that_are_none_count_as_absent(page: Page, site: Site) -> None:
-    opened(page, site, 'idle-timeout="soon" revalidate-interval="-1"')
+def test_seconds_that_are_none_count_as_absent_and_content_inside_is_shown(
+    page: Page, site: Site
+) -> None:
+    site.body = (
+        '<oidc-context idle-timeout="soon" revalidate-interval="-1"><b>inside</b></oidc-context>'
+    )
+    opened(page, site)
     assert member(page, "idleTimeout") == 0
     assert member(page, "revalidateInterval") == 60
+    assert page.locator("b").is_visible()
 
 
 def test_a_new_session_url_begins_anew(page: Page, site: Site) -> None:
@@ -54,12 +55,6 @@ def test_a_new_session_url_begins_anew(page: Page, site: Site) -> None:
     page.locator("oidc-context").evaluate("element => { element.sessionUrl = '/auth/session?2' }")
     expect_status(page, "anonymous")
     assert events(page, "oidc-revoked") == []
-
-
-def test_the_page_may_replace_its_content_inside(page: Page, site: Site) -> None:
-    site.body = "<oidc-context><b>inside</b></oidc-context>"
-    opened(page, site)
-    assert page.locator("b").is_visible()
 
 
 def test_a_removed_element_does_nothing_more(page: Page, site: Site) -> None:
@@ -113,7 +108,9 @@ def test_a_moved_element_goes_on(page: Page, site: Site) -> None:
     expect_status(page, "revoked")
 
 
-def test_a_second_copy_of_the_script_is_harmless(page: Page, site: Site) -> None:
+def test_a_second_copy_of_the_script_is_harmless_and_a_subclass_has_a_name_of_its_own(
+    page: Page, site: Site
+) -> None:
     opened(page, site)
     assert page.evaluate(
         """async () => {
@@ -123,10 +120,6 @@ def test_a_second_copy_of_the_script_is_harmless(page: Page, site: Site) -> None
         }"""
     )
     assert member(page, "isAuthenticated") is True
-
-
-def test_a_subclass_can_have_a_name_of_its_own(page: Page, site: Site) -> None:
-    opened(page, site)
     assert page.evaluate(
         """async () => {
           const { OIDCContext } = await import('/auth/oidc-context.js')

@@ -16,14 +16,6 @@ FORBIDDEN = (
 FULL = "Storage.prototype.setItem = () => { throw new Error('full') }"
 
 
-def test_an_idle_session_is_ended_at_the_provider(page: Page, site: Site) -> None:
-    page.clock.install()
-    opened(page, site, TEN_MINUTES)
-    page.clock.fast_forward(601_000)
-    expect(page).to_have_url(site.origin + "/signed-out")
-    assert site.forms == [{}]
-
-
 def test_logout_ends_the_session_of_this_application_alone(page: Page, site: Site) -> None:
     page.clock.install()
     opened(page, site, f'{TEN_MINUTES} redirect-on-idle="logout"')
@@ -32,7 +24,9 @@ def test_logout_ends_the_session_of_this_application_alone(page: Page, site: Sit
     assert site.forms == [{"local": ["1"]}]
 
 
-def test_activity_moves_the_deadline(page: Page, site: Site) -> None:
+def test_activity_moves_the_deadline_until_it_has_passed_while_the_machine_slept(
+    page: Page, site: Site
+) -> None:
     page.clock.install()
     opened(page, site, TEN_MINUTES)
     for _ in range(3):
@@ -40,11 +34,6 @@ def test_activity_moves_the_deadline(page: Page, site: Site) -> None:
         page.keyboard.press("a")
     assert member(page, "status") == "authenticated"
     assert site.asked(LOGOUT) == 0
-
-
-def test_a_machine_that_slept_does_not_let_a_key_revive_the_session(page: Page, site: Site) -> None:
-    page.clock.install()
-    opened(page, site, TEN_MINUTES)
     page.clock.set_system_time(page.evaluate("Date.now() / 1000 + 601"))
     page.keyboard.press("a")
     expect(page).to_have_url(site.origin + "/signed-out")
@@ -61,11 +50,14 @@ def test_loading_a_page_after_the_deadline_does_not_revive_the_session(
     expect(page).to_have_url(site.origin + "/signed-out")
 
 
-def test_a_new_login_has_a_whole_timeout(page: Page, site: Site) -> None:
+def test_an_idle_session_is_ended_at_the_provider_and_a_new_login_has_a_whole_timeout(
+    page: Page, site: Site
+) -> None:
     page.clock.install()
     opened(page, site, TEN_MINUTES)
     page.clock.fast_forward(601_000)
     expect(page).to_have_url(site.origin + "/signed-out")
+    assert site.forms == [{}]
     site.session = signed_in(expires_at=2**31)
     page.goto(site.origin)
     expect_status(page, "authenticated")
@@ -88,22 +80,19 @@ def test_a_page_can_keep_an_idle_session(page: Page, site: Site) -> None:
     expect(page).to_have_url(site.origin + "/signed-out")
 
 
-def test_a_timeout_that_is_set_later_counts_from_then(page: Page, site: Site) -> None:
+def test_without_the_attribute_nobody_is_idle_and_one_set_later_counts_from_then(
+    page: Page, site: Site
+) -> None:
     page.clock.install()
     opened(page, site, "revalidate-interval=0")
+    page.clock.fast_forward(7 * 3600 * 1000)
+    page.wait_for_timeout(300)
+    assert member(page, "status") == "authenticated"
     page.locator("oidc-context").evaluate("element => { element.idleTimeout = 600 }")
     page.clock.fast_forward(590_000)
     assert site.asked(LOGOUT) == 0
     page.clock.fast_forward(11_000)
     expect(page).to_have_url(site.origin + "/signed-out")
-
-
-def test_without_the_attribute_nobody_is_idle(page: Page, site: Site) -> None:
-    page.clock.install()
-    opened(page, site)
-    page.clock.fast_forward(7 * 3600 * 1000)
-    page.wait_for_timeout(300)
-    assert member(page, "status") == "authenticated"
 
 
 @pytest.mark.parametrize("storage", [FORBIDDEN, FULL], ids=["forbidden", "full"])

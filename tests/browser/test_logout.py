@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Final
+
 from playwright.sync_api import Page, expect
 
 from tests.browser.element import expect_status, opened
-from tests.browser.site import Site
+from tests.browser.site import Site, signed_in
 
-
-@pytest.mark.parametrize(
-    ("call", "form", "path"),
-    [
-        ("logout()", {}, "/signed-out"),
-        ("logout({ returnTo: '/bye' })", {"return_to": ["/bye"]}, "/bye"),
-        ("logoutLocal()", {"local": ["1"]}, "/signed-out"),
-        ("logoutLocal({ returnTo: '/bye' })", {"local": ["1"], "return_to": ["/bye"]}, "/bye"),
-    ],
+LOGOUTS: Final[tuple[tuple[str, dict[str, list[str]], str], ...]] = (
+    ("logout()", {}, "/signed-out"),
+    ("logout({ returnTo: '/bye' })", {"return_to": ["/bye"]}, "/bye"),
+    ("logoutLocal()", {"local": ["1"]}, "/signed-out"),
+    ("logoutLocal({ returnTo: '/bye' })", {"local": ["1"], "return_to": ["/bye"]}, "/bye"),
 )
-def test_logout_posts_a_form(
-    page: Page, site: Site, call: str, form: dict[str, list[str]], path: str
-) -> None:
-    opened(page, site)
-    page.locator("oidc-context").evaluate(f"element => element.{call}")
-    expect(page).to_have_url(site.origin + path)
-    expect_status(page, "anonymous")
-    assert site.forms == [form]
-
-
-@pytest.mark.parametrize(
-    ("call", "query"),
-    [
-        ("login()", "?return_to=%2F"),
-        ("login({ returnTo: '/machines?on' })", "?return_to=%2Fmachines%3Fon"),
-    ],
+LOGINS: Final = (
+    ("login()", "?return_to=%2F"),
+    ("login({ returnTo: '/machines?on' })", "?return_to=%2Fmachines%3Fon"),
 )
-def test_login_says_where_to_come_back_to(page: Page, site: Site, call: str, query: str) -> None:
-    opened(page, site)
-    with page.expect_request("**/auth/login?*") as request:
+
+
+def test_logout_posts_a_form(page: Page, site: Site) -> None:
+    for call, form, path in LOGOUTS:
+        site.session = signed_in()
+        opened(page, site)
         page.locator("oidc-context").evaluate(f"element => element.{call}")
-    assert request.value.url == f"{site.origin}/auth/login{query}"
-    expect(page).to_have_url(site.origin + "/signed-in-again")
+        expect(page).to_have_url(site.origin + path)
+        expect_status(page, "anonymous")
+        assert site.forms.pop() == form
+        assert site.forms == []
+
+
+def test_login_says_where_to_come_back_to(page: Page, site: Site) -> None:
+    for call, query in LOGINS:
+        opened(page, site)
+        with page.expect_request("**/auth/login?*") as request:
+            page.locator("oidc-context").evaluate(f"element => element.{call}")
+        assert request.value.url == f"{site.origin}/auth/login{query}"
+        expect(page).to_have_url(site.origin + "/signed-in-again")
 
 
 def test_no_redirect_overtakes_a_logout(page: Page, site: Site) -> None:

@@ -8,7 +8,6 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, ViewportSize
-from playwright.sync_api import Page as BrowserPage
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -50,6 +49,7 @@ RESPONSES = {
     "signed-out": signed_out_page("/").response(),
     "silent": Response(SILENT.body, headers=SILENT.headers),
 }
+BACKGROUNDS = {"light": "rgb(244, 245, 247)", "dark": "rgb(20, 23, 26)"}
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 
 
@@ -65,33 +65,19 @@ def site() -> Iterator[str]:
         yield origin
 
 
-def opened(chromium: Browser, url: str, scheme: Literal["light", "dark"]) -> BrowserPage:
+@pytest.mark.parametrize(("scheme", "background"), BACKGROUNDS.items())
+def test_every_page_is_accessible_and_fits_a_phone_in_the_colours_of_the_system(
+    chromium: Browser, site: str, scheme: Literal["light", "dark"], background: str
+) -> None:
     viewport: ViewportSize = {"width": 360, "height": 640}
     page = chromium.new_context(color_scheme=scheme, viewport=viewport).new_page()
-    page.goto(url)
-    return page
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", list(RESPONSES))
-def test_a_page_is_accessible_and_fits_a_phone(
-    chromium: Browser, site: str, name: str, scheme: Literal["light", "dark"]
-) -> None:
-    page = opened(chromium, f"{site}/{name}", scheme)
-    page.evaluate((require_npm_package("axe-core") / "axe.min.js").read_text())
-    assert page.evaluate("axe.run()")["violations"] == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for name in RESPONSES:
+        page.goto(f"{site}/{name}")
+        assert page.evaluate(BACKGROUND) == background, name
+        page.evaluate((require_npm_package("axe-core") / "axe.min.js").read_text())
+        assert page.evaluate("axe.run()")["violations"] == [], name
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
     close_pages(page.context)
-
-
-@pytest.mark.parametrize("name", list(RESPONSES))
-def test_the_style_applies_and_follows_the_system(chromium: Browser, site: str, name: str) -> None:
-    light = opened(chromium, f"{site}/{name}", "light")
-    dark = opened(chromium, f"{site}/{name}", "dark")
-    assert light.evaluate(BACKGROUND) == "rgb(244, 245, 247)"
-    assert dark.evaluate(BACKGROUND) == "rgb(20, 23, 26)"
-    close_pages(light.context)
-    close_pages(dark.context)
 
 
 @pytest.mark.parametrize("name", list(RESPONSES))

@@ -28,16 +28,6 @@ def idling() -> dict[str, object]:
     return signed_in(idle_expires_at=int(time.time()) + TEN_MINUTES)
 
 
-def test_the_server_hears_of_activity_once(page: Page, site: Site) -> None:
-    opened(page, site, ON_FOCUS_ONLY)
-    revalidate(page)
-    assert site.asked("active") == 0, "nobody did anything"
-    page.keyboard.press("a")
-    revalidate(page)
-    revalidate(page)
-    assert site.asked("active") == 1
-
-
 def test_the_end_without_a_request_is_asked_about_when_it_has_come(page: Page, site: Site) -> None:
     page.clock.install()
     site.session = idling()
@@ -82,18 +72,21 @@ def test_activity_during_a_question_reaches_the_server_before_its_deadline(
     eventually(page, lambda: site.asked("active") == 1)
 
 
-def test_the_server_hears_of_activity_that_it_could_not_be_told_of(
+def test_the_server_hears_of_activity_until_it_could_be_told_and_then_no_more(
     page: Page, site: Site, tolerate: Callable[[str], None]
 ) -> None:
+    tolerate("status of 503")
     opened(page, site, ON_FOCUS_ONLY)
     revalidate(page)
+    assert site.asked("active") == 0, "nobody did anything"
     page.keyboard.press("a")
     site.session_status = 503
     revalidate(page)
+    assert site.asked("active") == 1
     site.session_status = 200
     revalidate(page)
+    revalidate(page)
     assert site.asked("active") == 2
-    tolerate("status of 503")
 
 
 def test_an_idle_end_that_moves_is_no_news_to_the_page(page: Page, site: Site) -> None:
@@ -113,12 +106,3 @@ def test_a_heartbeat_does_not_keep_a_session_alive_that_nobody_uses(page: Page, 
     page.keyboard.press("a")
     revalidate(page)
     eventually(page, lambda: site.asked(HEARTBEAT) == 1)
-
-
-def test_the_page_hears_why_the_session_is_over(page: Page, site: Site) -> None:
-    opened(page, site)
-    site.session = {"is_authenticated": False, "ended": "ended_by_provider"}
-    assert revalidate(page) == "revoked"
-    (event,) = events(page, "oidc-revoked")
-    assert (event["reason"], event["ended"]) == ("session_ended", "ended_by_provider")
-    assert member(page, "ended") == "ended_by_provider"

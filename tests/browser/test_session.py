@@ -9,7 +9,7 @@ from tests.browser.element import events, expect_status, member, opened, revalid
 from tests.browser.site import NOBODY, Site, signed_in
 
 
-def test_a_session_is_shown_with_its_identity(page: Page, site: Site) -> None:
+def test_a_session_is_shown_with_its_identity_until_it_is_gone(page: Page, site: Site) -> None:
     opened(page, site)
     assert member(page, "isAuthenticated") is True
     assert member(page, "identity") == {"name": "Alice"}
@@ -18,14 +18,25 @@ def test_a_session_is_shown_with_its_identity(page: Page, site: Site) -> None:
     assert events(page) == [
         {"type": "oidc-change", "status": "authenticated", "previous": "loading"}
     ]
+    site.end_session()
+    assert revalidate(page) == "revoked"
+    assert member(page, "session") is None
+    assert events(page, "oidc-revoked") == [{"type": "oidc-revoked", "reason": "session_ended"}]
 
 
-def test_nobody_is_signed_in(page: Page, site: Site) -> None:
+def test_login_and_logout_in_another_tab_are_seen(page: Page, site: Site) -> None:
     site.session = NOBODY
     opened(page, site, status="anonymous")
     assert member(page, "isAuthenticated") is False
     assert member(page, "identity") is None
     assert member(page, "session") is None
+    other = page.context.new_page()
+    site.session = signed_in()
+    opened(other, site)
+    expect_status(page, "authenticated")
+    site.end_session()
+    opened(other, site, status="anonymous")
+    expect_status(page, "revoked")
 
 
 def test_a_session_without_identity_is_a_session(page: Page, site: Site) -> None:
@@ -34,45 +45,18 @@ def test_a_session_without_identity_is_a_session(page: Page, site: Site) -> None
     assert member(page, "identity") is None
 
 
-def test_a_change_of_the_identity_is_told_once(page: Page, site: Site) -> None:
+def test_a_change_of_the_identity_is_told_once_and_a_new_csrf_token_is_none(
+    page: Page, site: Site
+) -> None:
     opened(page, site)
+    site.session = {**site.session, "csrf_token": "token-2"}
+    revalidate(page)
+    assert len(events(page, "oidc-change")) == 1
     site.session = signed_in(identity={"name": "Alice Liddell"})
     revalidate(page)
     revalidate(page)
     assert len(events(page, "oidc-change")) == 2
     assert member(page, "identity") == {"name": "Alice Liddell"}
-
-
-def test_a_new_csrf_token_is_no_change(page: Page, site: Site) -> None:
-    opened(page, site)
-    site.session = {**site.session, "csrf_token": "token-2"}
-    revalidate(page)
-    assert len(events(page, "oidc-change")) == 1
-
-
-def test_a_session_that_is_gone_was_revoked(page: Page, site: Site) -> None:
-    opened(page, site)
-    site.end_session()
-    assert revalidate(page) == "revoked"
-    assert member(page, "session") is None
-    assert events(page, "oidc-revoked") == [{"type": "oidc-revoked", "reason": "session_ended"}]
-
-
-def test_a_login_in_another_tab_is_seen(page: Page, site: Site) -> None:
-    site.session = NOBODY
-    opened(page, site, status="anonymous")
-    other = page.context.new_page()
-    site.session = signed_in()
-    opened(other, site)
-    expect_status(page, "authenticated")
-
-
-def test_a_logout_in_another_tab_is_seen(page: Page, site: Site) -> None:
-    opened(page, site)
-    other = page.context.new_page()
-    site.end_session()
-    opened(other, site, status="anonymous")
-    expect_status(page, "revoked")
 
 
 @pytest.mark.parametrize(

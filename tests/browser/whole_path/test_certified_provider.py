@@ -83,19 +83,15 @@ def watched(page: Page, site: Site) -> None:
     eventually(page, lambda: is_believed(page))
 
 
-def test_nothing_happens_while_nothing_changes(page: Page, site: Site) -> None:
-    watched(page, site)
-    logins: list[str] = []
-    page.on("request", lambda request: logins.append(request.url))
-    poll(page)
-    assert logins == []
-    assert member(page, "monitoring") == "watching"
-
-
-def test_changed_with_the_same_user_keeps_the_session(page: Page, site: Site) -> None:
+def test_only_changed_leads_to_a_login_and_the_same_user_keeps_the_session(
+    page: Page, site: Site
+) -> None:
     watched(page, site)
     logins: list[str] = []
     page.on("request", lambda request: logins.append(request.url.rpartition("/")[2]))
+    poll(page)
+    assert logins == []
+    assert member(page, "monitoring") == "watching"
     names = [cookie.get("name", "") for cookie in page.context.cookies()]
     [state] = [name for name in names if name.startswith("_state.") and name.count(".") == 1]
     page.context.add_cookies([{"name": state, "value": "x", "url": site.provider.issuer}])

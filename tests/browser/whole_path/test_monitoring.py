@@ -39,15 +39,11 @@ def logins(world: World) -> list[str]:
     return [login.sub for login in world.provider.record.of(SignedIn) if login.client_id == "app"]
 
 
-def test_nothing_happens_while_nothing_changes(page: Page, world: World) -> None:
+def test_only_changed_refreshes_the_session_of_the_same_user(page: Page, world: World) -> None:
     signed_in_and_watched(page, world)
     poll(page)
     assert logins(world) == ["alice"]
     assert member(page, "monitoring") == "watching"
-
-
-def test_changed_with_the_same_user_refreshes_the_session(page: Page, world: World) -> None:
-    signed_in_and_watched(page, world)
     before = member(page, "session")
     world.forget_browser_state(page)
     poll(page)

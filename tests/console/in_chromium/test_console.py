@@ -52,21 +52,6 @@ def test_from_creating_a_machine_to_deleting_it(chromium: Browser) -> None:
         expect(page.get_by_role("status")).to_have_text("The machine is deleted.")
 
 
-def test_the_guests_console_is_live_and_takes_input(chromium: Browser) -> None:
-    with hosting_console() as console, chromium.new_context(base_url=console.url) as context:
-        page = context.new_page()
-        page.goto("/")
-        page.click("button[value=alice]")
-        page.get_by_role("listitem").filter(has_text="Running").get_by_role("link").click()
-        page.get_by_role("link", name="Console", exact=True).click()
-        page.fill("#line", "ab")
-        page.keyboard.press("Enter")
-        expect(page.locator(".console")).to_contain_text("guest hears b")
-        expect(page.locator("#line")).to_have_value("")
-        expect(page.locator("#line")).to_be_focused()
-        assert violations(page) == []
-
-
 def test_what_was_typed_survives_the_end_of_the_session(visit: Visit) -> None:
     page, other = visit(), visit()
     page.goto("/machines/demo/devices")
@@ -98,13 +83,6 @@ def test_a_reload_repeats_nothing(visit: Visit, console: RunningConsole) -> None
     assert console.changes() == ["PUT /actions"]
 
 
-def test_a_page_shows_what_somebody_else_changed(visit: Visit) -> None:
-    page, other = visit(), visit("bob")
-    set_up(page)
-    press(page, "Start")
-    expect(other.locator("h1")).to_contain_text("Running")
-
-
 def test_what_was_typed_is_not_thrown_away(visit: Visit) -> None:
     page, other = visit(), visit()
     other.fill("#machine_config-mem_size_mib", "256")
@@ -130,16 +108,6 @@ def test_long_work_shows_progress_and_is_not_begun_twice(
         route.continue_()
     expect(page.get_by_role("status")).to_have_text("The machine is running.")
     assert set(shown) == {"Starting… true"}
-    assert console.changes().count("PUT /actions") == 1
-
-
-def test_shutting_down_is_asked_about_first(visit: Visit, console: RunningConsole) -> None:
-    page = visit()
-    set_up(page)
-    press(page, "Start")
-    page.once("dialog", lambda dialog: dialog.dismiss())
-    press(page, "Ctrl+Alt+Del")
-    expect(page.get_by_role("status")).to_have_text("The machine is running.")
     assert console.changes().count("PUT /actions") == 1
 
 

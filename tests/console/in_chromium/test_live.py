@@ -120,8 +120,14 @@ def test_the_screen_takes_keys_arrows_tab_and_what_is_pasted(
     expect(screen).not_to_be_focused()
 
 
-def test_what_is_typed_for_a_guest_is_kept_nowhere(desk: Page) -> None:
+def test_a_line_that_is_typed_for_a_guest_reaches_it_and_is_kept_nowhere(desk: Page) -> None:
     desk.goto("/machines/demo/console")
+    desk.fill("#line", "ab")
+    desk.keyboard.press("Enter")
+    expect(desk.locator(".console")).to_contain_text("guest hears b")
+    expect(desk.locator("#line")).to_have_value("")
+    expect(desk.locator("#line")).to_be_focused()
+    assert violations(desk) == []
     desk.fill("#line", "my-password")
     desk.reload()
     expect(desk.locator("#line")).to_have_value("")
@@ -169,7 +175,9 @@ def test_the_page_keeps_its_address_and_its_folds(visit: Visit) -> None:
     expect(other.locator("#drive-drive_id")).to_be_visible()
 
 
-def test_a_question_names_the_machine_and_its_state(visit: Visit) -> None:
+def test_a_question_names_the_machine_and_its_state_before_anything_is_done(
+    visit: Visit, console: RunningConsole
+) -> None:
     page = visit()
     set_up(page)
     press(page, "Start")
@@ -183,3 +191,5 @@ def test_a_question_names_the_machine_and_its_state(visit: Visit) -> None:
     page.once("dialog", dismiss)
     press(page, "Ctrl+Alt+Del")
     assert re.match(r"demo is Running(, up \d+ s)?\.\n\nSend Ctrl\+Alt\+Del\?", asked[0])
+    expect(page.get_by_role("status")).to_have_text("The machine is running.")
+    assert console.changes().count("PUT /actions") == 1

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import close_pages
-from tests.console.in_chromium.pages import Visit, press, violations
+from tests.console.in_chromium.pages import Scheme, Visit, press, violations
 from tests.console.running import RunningConsole, hosting_console
+
+SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 
 
 @pytest.fixture(scope="module")
@@ -19,15 +22,10 @@ def host() -> Iterator[RunningConsole]:
         yield console
 
 
-@pytest.fixture(params=["light", "dark", "forced"])
-def page(chromium: Browser, host: RunningConsole, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """The list of machines, one of which runs, in each scheme of colours."""
-    forced = request.param == "forced"
-    context = chromium.new_context(
-        base_url=host.url,
-        forced_colors="active" if forced else "none",
-        color_scheme="light" if forced else request.param,
-    )
+@pytest.fixture
+def page(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
+    """The list of machines, one of which runs."""
+    context = chromium.new_context(base_url=host.url)
     page = context.new_page()
     page.goto("/")
     page.click("button[value=alice]")
@@ -36,13 +34,23 @@ def page(chromium: Browser, host: RunningConsole, request: pytest.FixtureRequest
     close_pages(context)
 
 
+def in_each_scheme(page: Page) -> Iterator[str]:
+    """Shows the page in light, dark and forced colours, one after the other."""
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        yield scheme
+    page.emulate_media(color_scheme="light", forced_colors="active")
+    yield "forced"
+
+
 def test_the_list_tells_uptime_and_use(page: Page) -> None:
     machine = page.get_by_role("listitem").filter(has_text="demo")
     expect(machine.locator("time")).to_have_text(re.compile(r"up \d+ (s|min)"))
     expect(machine.locator("time")).to_have_attribute("title", re.compile("since .*20"))
-    for title in ("Processor", "Memory", "Disk", "Network"):
-        expect(machine.get_by_role("img", name=re.compile(f"{title} over"))).to_be_visible()
-    assert violations(page) == []
+    for colours in in_each_scheme(page):
+        for title in ("Processor", "Memory", "Disk", "Network"):
+            expect(machine.get_by_role("img", name=re.compile(f"{title} over"))).to_be_visible()
+        assert violations(page) == [], colours
 
 
 def test_charts_are_alive_and_their_lines_can_be_seen(page: Page) -> None:
@@ -50,13 +58,14 @@ def test_charts_are_alive_and_their_lines_can_be_seen(page: Page) -> None:
     chart = page.get_by_role("img", name=re.compile("Network over"))
     first = chart.get_attribute("aria-label")
     expect(chart).not_to_have_attribute("aria-label", first or "")
-    assert violations(page) == []
-    ground = page.locator(".use").evaluate("card => getComputedStyle(card).backgroundColor")
-    lines = page.locator(".line")
-    strokes = lines.evaluate_all("all => all.map(line => getComputedStyle(line).stroke)")
-    assert re.match(r"rgb\(", ground)
-    assert len(strokes) == 8
-    assert all(re.match(r"rgb\(", stroke) and stroke != ground for stroke in strokes)
+    for colours in in_each_scheme(page):
+        assert violations(page) == [], colours
+        ground = page.locator(".use").evaluate("card => getComputedStyle(card).backgroundColor")
+        lines = page.locator(".line")
+        strokes = lines.evaluate_all("all => all.map(line => getComputedStyle(line).stroke)")
+        assert re.match(r"rgb\(", ground)
+        assert len(strokes) == 8
+        assert all(re.match(r"rgb\(", stroke) and stroke != ground for stroke in strokes), colours
 
 
 def test_the_guests_colours_are_shown(page: Page) -> None:
@@ -64,7 +73,8 @@ def test_the_guests_colours_are_shown(page: Page) -> None:
     screen = page.locator(".console")
     expect(screen.locator(".c2.bold").first).to_have_text("OK")
     expect(screen.locator(".c3").first).to_have_text("WARN")
-    assert violations(page) == []
+    for colours in in_each_scheme(page):
+        assert violations(page) == [], colours
     page.fill("#line", "a")
     page.keyboard.press("Enter")
     expect(screen).to_contain_text("guest hears a")
