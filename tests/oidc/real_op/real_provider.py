@@ -30,8 +30,8 @@ class RealProvider:
         httpx.post(f"{self.issuer}/test/clients", json=metadata).raise_for_status()
 
     def rotate_keys(self) -> None:
-        """Replaces every signing key."""
-        httpx.post(f"{self.issuer}/test/keys").raise_for_status()
+        """Replaces every signing key, which takes a busy computer some seconds."""
+        httpx.post(f"{self.issuer}/test/keys", timeout=60).raise_for_status()
 
     def demand_nonces(self) -> None:
         """From now on DPoP proofs need a nonce (RFC 9449 8 and 9)."""
