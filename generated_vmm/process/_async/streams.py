@@ -83,7 +83,9 @@ class AsyncSerial(AsyncFollowed, Console):
         while expected not in (piece := self.read(since)).data:
             last = piece.data[-LONGEST_QUOTE:]
             try:
-                if not await self.wait(piece.end, deadline - time.monotonic()):
+                if (left := deadline - time.monotonic()) <= 0:  # also while the guest writes on
+                    raise TimeoutError
+                if not await self.wait(piece.end, left):
                     what = f"the monitor ended before its guest wrote {expected!r}; last: {last!r}"
                     raise MonitorError(what)
             except TimeoutError as error:

@@ -133,6 +133,17 @@ def test_what_is_not_written_in_time_is_an_error() -> None:
         serial(b"boot").read_until(b"login:", timeout=0.01)
 
 
+def test_a_guest_that_writes_all_the_time_does_not_extend_the_time() -> None:
+    class Talkative(Serial):
+        def read(self, since: int = 0) -> Piece:
+            piece = super().read(since)
+            self.feed(b"boot")
+            return piece
+
+    with pytest.raises(VmmTimeoutError, match="did not write"):
+        Talkative(100, lambda flags: os.open("/no/such/fifo", flags)).read_until(b"$", timeout=0.01)
+
+
 def test_what_can_no_longer_be_written_is_an_error() -> None:
     console = serial(b"panic")
     console.end()
