@@ -68,7 +68,7 @@ async def begin_login(
     require_unprotected(options.extra_params)
     session = await _session_to_confirm(party, cookies) if options.silent else None
     metadata = await party.provider.metadata()
-    previous = None if options.silent else await _previous(party, cookies)
+    previous = None if options.silent else _previous(party, cookies)
     transaction = _transaction(party, options, redirect_uri, previous)
     request = _request(party, options, transaction, session)
     location = await _location(party, metadata, request)
@@ -80,22 +80,18 @@ async def _session_to_confirm(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity]:
     """The session whose end user the provider is to confirm."""
-    stored = await current(party, cookies)
-    if stored is None:
+    live = await current(party, cookies)
+    if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "a silent login confirms an existing session")
-    return stored.session
+    return live.session
 
 
-async def _previous(
-    party: RelyingParty[Identity], cookies: Mapping[str, str]
-) -> PreviousSession | None:
+def _previous(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> PreviousSession | None:
     """The session that the login replaces; a form post callback has no session cookie."""
-    try:
-        lookup = await party.backend.lookup(cookies)
-    except SessionError:
-        hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
-        return None if hint is None else hint.previous
-    return None if lookup is None else party.backend.previous(lookup.stored)
+    copy = party.sessions.copy_in(cookies)
+    if copy is None:
+        return None
+    return PreviousSession(id=copy.id, expires_at=copy.expires_at, secret=copy.secret.hex())
 
 
 def _transaction(

@@ -20,7 +20,7 @@ from fastapi_oidc.flows.revocation import (
     revoke_tokens,
 )
 from fastapi_oidc.protocol.end_session import EndSessionRequest
-from fastapi_oidc.protocol.front_channel import front_channel_sid
+from fastapi_oidc.protocol.front_channel import front_channel_session
 from fastapi_oidc.protocol.logout_token import (
     ExpectedLogout,
     LogoutToken,
@@ -30,7 +30,7 @@ from fastapi_oidc.protocol.logout_token import (
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.logout_cookie import PendingLogout
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.revocations import RevocationRecord, expiry_of_record
+from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, sid_key, user_key
 
 _log = logging.getLogger("fastapi_oidc.logout")
 
@@ -100,10 +100,9 @@ async def _ended(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
     """End the browser's session and return it. The sign-out succeeds even if the store is down."""
-    stored = await end_current(party, cookies)
-    if stored is None:
+    session = await end_current(party, cookies)
+    if session is None:
         return None
-    session = stored.session
     party.announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
     # Tokens of another provider, from before the settings changed, must not be sent to this one.
     return session if party.is_ours(session) else None
@@ -159,9 +158,9 @@ async def accept_back_channel_logout(
 
     Raises OIDCError (a 400 response) for an invalid token and while the store fails.
     """
-    require_revocations(party)
+    require_endings(party)
     token = await _accepted_token(party, form)
-    await party.backend.revoke(_record(party, token))
+    await _revoke(party, token)
     party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
 
 
@@ -174,18 +173,18 @@ async def accept_front_channel_logout(
     for a request without `iss` and `sid`, for another issuer, and while the store fails.
     """
     policy = party.policy
-    sid = front_channel_sid(parameters, policy.issuer, tenants=policy.tenants)
-    await revoke(party, sid=sid, reason="ended_by_provider")
+    issuer, sid = front_channel_session(parameters, policy.issuer, tenants=policy.tenants)
+    await revoke(party, sid=sid, issuer=issuer, reason="ended_by_provider")
     party.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
 
 
-def require_revocations(party: RelyingParty[Identity]) -> None:
-    """Raises ConfigurationError (configuration.store_missing) without revocation records."""
-    if not party.backend.records_revocations:
+def require_endings(party: RelyingParty[Identity]) -> None:
+    """Raises ConfigurationError (configuration.store_missing) where the provider can end nothing."""
+    if not party.sessions.records_endings:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
-            'a logout from the provider needs back_channel_logout_store="memory", or a '
-            "session_store with revocation records",
+            "a logout from the provider needs a session_store, or for sessions in cookies a "
+            'back_channel_logout_store: "memory", or a store that all processes share',
         )
 
 
@@ -206,15 +205,18 @@ async def _accepted_token(
     )
 
 
-def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationRecord:
-    """The record of a logout token; it outlives every session that it can end."""
-    now = party.clock.now()
-    return RevocationRecord(
-        issuer=token.iss,
-        client_id=party.policy.client_id,
-        sid=token.sid,
-        sub=token.sub,
-        jti=token.jti,
-        issued_at=token.iat,
-        expires_at=expiry_of_record(now, party.policy.session_lifetime),
-    )
+async def _revoke(party: RelyingParty[Identity], token: LogoutToken) -> None:
+    """Revoke what the token names (Back-Channel Logout 1.0, 2.4).
+
+    A token with `sid` and `sub` also ends the sessions of that `sub` that have no `sid`.
+    """
+    client_id, lifetime = party.policy.client_id, party.policy.session_lifetime
+    revocation = Revocation(token.iat, reason="ended_by_provider")
+    of_sub = ANY
+    if token.sid is not None:
+        key = sid_key(token.iss, client_id, token.sid)
+        await party.sessions.revoke(key, token.sub or ANY, revocation, lifetime=lifetime)
+        of_sub = NO_SID
+    if token.sub is not None:
+        key = user_key(token.iss, client_id, token.sub)
+        await party.sessions.revoke(key, of_sub, revocation, lifetime=lifetime)

@@ -9,6 +9,7 @@ from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.json import parse_json
 
 TokenType: TypeAlias = Literal["Bearer", "DPoP"]
 
@@ -60,6 +61,14 @@ class TokenResponse:
             token_type=token_type,
             issued_token_type=_text(document, "issued_token_type"),
         )
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """Parse the JSON of a response; raises like `parse`."""
+        try:
+            return cls.parse(parse_json(body))
+        except ValueError:
+            raise _malformed("the token response is not JSON") from None
 
     def require_binding(self, *, is_bound: bool) -> None:
         """Require a bound access token if, and only if, a proof was sent (RFC 9449 5).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
@@ -61,22 +61,34 @@ class ClientEndpoints:
         metadata: ProviderMetadata,
         grant: Mapping[str, str],
         *,
-        patience: float | None = None,
         key: DPoPKey | None = None,
     ) -> TokenResponse:
-        """The tokens for `grant` (OpenID Connect Core 3.1.3, 12), awaited for `patience` seconds.
+        """The tokens for `grant` (OpenID Connect Core 3.1.3); raises like `token_body`."""
+        response = TokenResponse.read(await self.token_body(metadata, grant, key=key))
+        response.require_binding(is_bound=key is not None)
+        return response
 
-        With a `key` the tokens are bound to it (RFC 9449 5). Raises TokenRefused when the OP
-        refuses the request. After NonceRequired the caller may repeat it, and the nonce is then
-        known. Raises other ProviderErrors when a later attempt may succeed.
+    async def token_body(
+        self,
+        metadata: ProviderMetadata,
+        grant: Mapping[str, str],
+        *,
+        patience: float | None = None,
+        key: DPoPKey | None = None,
+        before_sending: Callable[[], None] | None = None,
+    ) -> bytes:
+        """The JSON of a successful response to `grant`, awaited for `patience` seconds.
+
+        With a `key` the tokens are to be bound to it (RFC 9449 5). `before_sending` may raise right
+        before the request is sent. Raises TokenRefused when the OP refuses the request. After
+        NonceRequired the caller may repeat it, and the nonce is then known. Raises other
+        ProviderErrors when a later attempt may succeed.
         """
         endpoint = metadata.token_endpoint
         proof = self.proofs.headers(key, "POST", endpoint)
-        answer = await self._post(metadata, endpoint, grant, patience, proof)
+        answer = await self._post(metadata, endpoint, grant, patience, proof, before_sending)
         answer.require_status(HTTPStatus.OK)
-        response = TokenResponse.parse(answer.document())
-        response.require_binding(is_bound=key is not None)
-        return response
+        return answer.json_body()
 
     async def push(self, metadata: ProviderMetadata, parameters: Mapping[str, str]) -> str:
         """The `request_uri` of the pushed `parameters` (RFC 9126 2)."""
@@ -107,6 +119,7 @@ class ClientEndpoints:
         form: Mapping[str, str],
         patience: float | None = None,
         headers: Mapping[str, str] = MappingProxyType({}),
+        before_sending: Callable[[], None] | None = None,
     ) -> OPResponse:
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
         authenticated = self._registration.authentication.apply(
@@ -120,6 +133,7 @@ class ClientEndpoints:
             {**authenticated.headers, **headers},
             sent=self._secrets(authenticated.form),
             patience=patience,
+            before_sending=before_sending,
         )
         self.proofs.learn(endpoint, answer.dpop_nonce)
         _require_no_refusal(answer)

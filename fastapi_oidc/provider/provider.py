@@ -144,23 +144,26 @@ class Provider:
         *,
         key: DPoPKey | None = None,
         target: Mapping[str, str] | None = None,
-        before_sending: Callable[[], None] = lambda: None,
-    ) -> TokenResponse:
-        """New tokens (OpenID Connect Core 12). Raises RefusedGrant for an invalid refresh token.
+        before_sending: Callable[[], None] | None = None,
+    ) -> bytes:
+        """The JSON with new tokens (OpenID Connect Core 12), to be recorded before it is parsed.
 
-        With a `key` the tokens are bound to it (RFC 9449 5). Raises NonceRequired when the proof
-        needs a nonce; the next call sends it. `target` requests a token for another API (RFC 8707
-        2.2).
+        Raises RefusedGrant for an invalid refresh token. With a `key` the tokens are bound to it
+        (RFC 9449 5). Raises NonceRequired when the proof needs a nonce; the next call sends it.
+        `target` requests a token for another API (RFC 8707 2.2).
 
-        The request is sent within `timeout` seconds or not at all. Nothing is awaited between
-        `before_sending`, which may raise, and the request. The response is awaited for up to 60
-        seconds, because the OP may have used up the token. So a caller with less time must run this
-        in a task and stop waiting for the task.
+        `before_sending`, which may raise, is called when the connection is open, right before the
+        token is sent. The response is awaited for up to 60 seconds, because the OP may have used up
+        the token. So a caller with less time must run this in a task and stop waiting for the task.
         """
-        metadata = await self.metadata()
-        before_sending()
         grant = refresh_token_grant(refresh_token) | dict(target or {})
-        return await self._endpoints.tokens(metadata, grant, patience=LONGEST_EXCHANGE, key=key)
+        return await self._endpoints.token_body(
+            await self.metadata(),
+            grant,
+            patience=LONGEST_EXCHANGE,
+            key=key,
+            before_sending=before_sending,
+        )
 
     async def userinfo(
         self, access_token: str, *, sub: str, key: DPoPKey | None = None
