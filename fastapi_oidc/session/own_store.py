@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, TypeVar
 from weakref import WeakValueDictionary
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import settled
@@ -28,9 +28,7 @@ class SealedSession:
     be pickled, and `to_json` and `from_json` are for databases that take text.
     """
 
-    __pydantic_config__: ClassVar = ConfigDict(
-        ser_json_bytes="base64", val_json_bytes="base64", hide_input_in_errors=True
-    )
+    __pydantic_config__: ClassVar = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     content: bytes = field(repr=False)
     expires_at: int
@@ -43,7 +41,10 @@ class SealedSession:
     @staticmethod
     def from_json(text: str | bytes) -> SealedSession:
         """The session that `to_json` returned as `text`. Raises ValueError for another text."""
-        return _JSON.validate_json(text)
+        try:
+            return _JSON.validate_json(text)
+        except ValidationError:  # which quotes the text
+            raise ValueError("the text is no sealed session") from None
 
 
 _JSON: Final = TypeAdapter(SealedSession)
