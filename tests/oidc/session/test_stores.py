@@ -7,7 +7,7 @@ import multiprocessing
 import secrets
 import string
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
@@ -201,21 +201,25 @@ def append_from(given: str | Store, key: str, item: bytes) -> None:
     asyncio.run(run())
 
 
+@pytest.fixture(scope="module")
+def other_process() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        yield process
+
+
 @pytest.mark.parametrize("kind", SHARED)
 async def test_movers_of_two_processes_lose_nothing(
-    request: pytest.FixtureRequest, kind: str, key: str
+    request: pytest.FixtureRequest, other_process: ProcessPoolExecutor, kind: str, key: str
 ) -> None:
     url = shared_url(request, kind)
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        loop = asyncio.get_running_loop()
-        there = loop.run_in_executor(process, append_from, url, key, b"a")
-        async with opened(store_of(url, Clock())) as store:
-            number = 0
-            while not there.done() or number < MOVERS:
-                await store.move(key, appending(b"b"))
-                number += 1
-            await there
-            assert sorted(await found(store, key)) == sorted(b"a" * MOVERS + b"b" * number)
+    async with opened(store_of(url, Clock())) as store:
+        there = other_process.submit(append_from, url, key, b"a")
+        while await store.read([key]) == [b""] and not there.done():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for _ in range(MOVERS):
+            await store.move(key, appending(b"b"))
+        await asyncio.wrap_future(there)
+        assert sorted(await found(store, key)) == sorted((b"a" + b"b") * MOVERS)
 
 
 async def test_movers_of_several_threads_lose_nothing_in_memory(key: str) -> None:
