@@ -68,17 +68,14 @@ class Store(ABC):
         `known` is the value that the caller has seen last. If it is still the value, one command is
         enough. `change` may be called several times.
         """
-        found = Found(b"", 0.0) if known is None else Found(known, 0.0)
-        is_guess = True
-        while True:
-            after = None if is_guess and known is None else change(*found)
-            if after is None and not is_guess:
-                return found.value
-            before = None if after is None else found.value
-            other = await self.swap(key, before, after or Cell(b"", 0))
-            if other is None:
-                return b"" if after is None else after.value
-            found, is_guess = other, False
+        before, after = known, None if known is None else change(known, 0.0)
+        if after is None:  # nothing to write is known yet: ask for the value and its age
+            before, after = None, Cell(b"", 0)
+        while (found := await self.swap(key, before, after)) is not None:
+            before, after = found.value, change(*found)
+            if after is None:
+                return before
+        return after.value
 
     async def aclose(self) -> None:  # noqa: B027 - a default
         """Close the store's own connections. A later call may open new ones."""

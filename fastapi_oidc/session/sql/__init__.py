@@ -8,6 +8,7 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(explanation, name=missing.name) from None
 
 from fastapi_oidc.session.sql.session_store import SQLSessionStore
+from fastapi_oidc.session.sql.store import SQLStore
 from fastapi_oidc.session.sql.tables import metadata
 
-__all__ = ["SQLSessionStore", "metadata"]
+__all__ = ["SQLSessionStore", "SQLStore", "metadata"]

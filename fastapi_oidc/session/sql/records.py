@@ -18,7 +18,8 @@ from fastapi_oidc.session.records import (
     taken,
 )
 from fastapi_oidc.session.sql.database import Database
-from fastapi_oidc.session.sql.tables import locked, refreshes, server_time
+from fastapi_oidc.session.sql.dialects import server_time
+from fastapi_oidc.session.sql.tables import locked, refreshes
 
 _FIELDS: Final = (
     "generation",

@@ -22,7 +22,8 @@ from fastapi_oidc.session.revocations import (
     stamps_in,
 )
 from fastapi_oidc.session.sql.database import Database, Rows
-from fastapi_oidc.session.sql.tables import locked, revocations, server_time
+from fastapi_oidc.session.sql.dialects import server_time
+from fastapi_oidc.session.sql.tables import locked, revocations
 
 _EMPTY: Final = {**Revocation()._asdict(), "expires_at": 0.0}
 _FIND: Final = select(revocations).where(

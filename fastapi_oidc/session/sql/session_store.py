@@ -86,7 +86,7 @@ class SQLSessionStore(SessionStore[Identity]):
     async def create_tables(self) -> None:
         """Create the tables and indexes that are missing; any number of processes may do so."""
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self._database.create_tables()
+            await self._database.create_tables(metadata)
 
     async def purge(self) -> int:
         """Remove all rows that have expired, a thousand at a time, and return their number."""

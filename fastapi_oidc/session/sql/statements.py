@@ -7,7 +7,8 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from fastapi_oidc.session.sql.tables import metadata, revocations, server_time, sessions
+from fastapi_oidc.session.sql.dialects import server_time
+from fastapi_oidc.session.sql.tables import metadata, revocations, sessions
 from fastapi_oidc.session.stores import MOST_LISTED
 
 _row: Final = sessions.c

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
     Column,
     Double,
     Executable,
-    FunctionElement,
     Integer,
     LargeBinary,
     MetaData,
@@ -18,12 +17,8 @@ from sqlalchemy import (
     Text,
     bindparam,
 )
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.compiler import compiles
 
-from fastapi_oidc.errors import Code, ConfigurationError
-
-Insert: TypeAlias = postgresql.Insert | sqlite.Insert
+from fastapi_oidc.session.sql.dialects import INSERTS, Insert, server_time
 
 metadata: Final = MetaData()
 """The tables of `SQLSessionStore`, for Alembic's `target_metadata`."""
@@ -62,39 +57,10 @@ refreshes: Final = Table(
     Column("expires_at", Double, nullable=False, index=True),
 )
 
-_INSERTS: Final[Mapping[str, Callable[[Table], Insert]]] = {
-    "postgresql": postgresql.insert,
-    "sqlite": sqlite.insert,
-}
-
-
-class server_time(FunctionElement[float]):  # noqa: N801 - an SQL function
-    """When the database server received the statement, in seconds since the epoch."""
-
-    type = Double()
-    inherit_cache = True
-
-
-@compiles(server_time, "postgresql")
-def _postgresql_time(*_: Any, **__: Any) -> str:
-    return "EXTRACT(epoch FROM statement_timestamp())::float8"
-
-
-@compiles(server_time, "sqlite")
-def _sqlite_time(*_: Any, **__: Any) -> str:
-    return "((julianday('now') - 2440587.5) * 86400.0)"
-
-
-def require_supported(dialect: str) -> None:
-    """Raise ConfigurationError (configuration.invalid) unless the database is supported."""
-    if dialect not in _INSERTS:
-        explanation = f"the session store works on PostgreSQL and SQLite, not on {dialect}"
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-
 
 def put(table: Table, dialect: str) -> Insert:
     """The statement that inserts a row, in place of one with the same key."""
-    insert = _INSERTS[dialect](table)
+    insert = INSERTS[dialect](table)
     others = {each.name: insert.excluded[each.name] for each in table.c if not each.primary_key}
     return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=others)
 
@@ -106,7 +72,7 @@ def locked(table: Table, dialect: str, empty: Mapping[str, object]) -> Executabl
     other has the row, each with what the one before has written.
     """
     (key,) = table.primary_key.columns
-    insert = _INSERTS[dialect](table).values({**empty, key.name: bindparam(key.name)})
+    insert = INSERTS[dialect](table).values({**empty, key.name: bindparam(key.name)})
     found = insert.on_conflict_do_update(
         index_elements=[key], set_={"expires_at": table.c.expires_at}
     )

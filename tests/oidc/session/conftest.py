@@ -9,7 +9,8 @@ from redis.asyncio import Redis
 from sqlalchemy import delete
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.session.sql import SQLSessionStore, metadata
+from fastapi_oidc.session.sql import SQLSessionStore, SQLStore, metadata
+from fastapi_oidc.session.sql.store import table
 from tests.oidc.session.examples import NOW, SECRET, User, bound
 from tests.postgres_server import postgres_url as postgres_url
 from tests.redis_server import redis_url as redis_url
@@ -81,4 +82,20 @@ def url_of(request: pytest.FixtureRequest, kind: str) -> str:
 async def sql_store(sql_url: str) -> AsyncIterator[SQLSessionStore[User]]:
     """Bound, and empty."""
     async with empty_sql_store(sql_url) as store:
+        yield store
+
+
+@asynccontextmanager
+async def opened_values(url: str) -> AsyncIterator[SQLStore]:
+    """A store as one process has it, empty."""
+    store = SQLStore(url)
+    await store.create_tables()
+    await store._database.run(delete(table), {})
+    yield store
+    await store.aclose()
+
+
+@pytest.fixture
+async def sql_values(sql_url: str) -> AsyncIterator[SQLStore]:
+    async with opened_values(sql_url) as store:
         yield store
