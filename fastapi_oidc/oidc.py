@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
 import httpx
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from typing_extensions import TypeVar
 
-from fastapi_oidc.assembly import Options, Parts, assembled
+from fastapi_oidc.assembly import GivenStore, Options, Parts, assembled
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import EventListener
@@ -27,9 +27,7 @@ from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.step_up import of_class, recent
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.records import RefreshRecords
-from fastapi_oidc.session.revocations import RevocationStore
-from fastapi_oidc.session.stores import RefreshLock, SessionStore
+from fastapi_oidc.session.own_store import RefreshLock
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.actions import Actions
 from fastapi_oidc.web.browser.script import SCRIPT
@@ -134,9 +132,9 @@ class OIDC(
         before_session_persist: BeforeSessionPersist[Identity] | None = None,
         load_request_data: LoadRequestData[Identity, RequestData] | None = None,
         create_public_session: CreatePublicSession[Identity, RequestData] | None = None,
-        session_store: SessionStore[Identity] | Literal["memory"] | None = None,
-        back_channel_logout_store: RevocationStore | Literal["memory"] | None = None,
-        refresh_lock: RefreshLock | RefreshRecords | None = None,
+        session_store: GivenStore | None = None,
+        back_channel_logout_store: GivenStore | None = None,
+        refresh_lock: RefreshLock | None = None,
         downstream_apis: Sequence[DownstreamAPI] = (),
         render_page: RenderPage | None = None,
         on_event: EventListener | None = None,
@@ -172,7 +170,7 @@ class OIDC(
     @cached_property
     def require_auth(self) -> RequireAuth[Identity]:
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
-        return RequireAuth(self.settings.name, self.runtime.party.names.session)
+        return RequireAuth(self.settings.name, self.runtime.party.sessions.names.session)
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:

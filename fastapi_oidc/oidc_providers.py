@@ -144,7 +144,7 @@ class OIDCProviders(Generic[Identity, RequestData]):
     def _with_cookie(self, request: Request) -> Iterator[str]:
         for name in self._by_name:
             context = context_of(request, name)
-            if context.runtime.party.names.session in context.cookies:
+            if context.runtime.party.sessions.names.session in context.cookies:
                 yield name
 
     async def _choose(self, request: Request) -> Response:

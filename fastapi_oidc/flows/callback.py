@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, TypeAlias, cast
+from typing import Any, Final, Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
@@ -23,8 +23,8 @@ from fastapi_oidc.flows.revocation import discard_tokens, may_share_grant
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Prepared
 from fastapi_oidc.flows.token_sessions import (
     TokenBundle,
-    applying,
     apply_callbacks,
+    applying,
     new_session,
     with_new_login,
     with_new_tokens,
@@ -46,6 +46,9 @@ LOGIN_SECONDS: Final = 60
 
 REMEMBERED_LOGINS: Final = 10_000
 """Maximum number of stored results of callbacks."""
+
+_NOBODY: Final[Any] = None
+"""The identity of a session that is never stored."""
 
 _OFFLINE: Final = (
     "the provider issued no refresh token. It offers offline_access, which scope does not have. "
@@ -209,9 +212,7 @@ async def complete_login(
         return LoginRefused(error, silent, () if isinstance(error, ProviderError) else used_up)
 
 
-async def _again(
-    party: RelyingParty[Identity], outcome: SignedIn[Identity]
-) -> SignedIn[Identity]:
+async def _again(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> SignedIn[Identity]:
     """The outcome of a repeated callback; refused if its session has ended."""
     if not outcome.replayed or outcome.live is None:
         return outcome
@@ -414,8 +415,8 @@ def live_after(outcome: Outcome[Identity]) -> Live[Identity]:
 async def _discard(
     party: RelyingParty[Identity], login: _Login, bundle: TokenBundle, id_token: IdToken
 ) -> None:
-    """Revoke the tokens of a login that was refused, unless the browser's session may share them."""
-    refused = new_session(party, bundle, id_token, cast("Identity", None))
+    """Revoke the tokens of a refused login, unless the browser's session may share them."""
+    refused = new_session(party, bundle, id_token, _NOBODY)
     before: Found[Identity] = None
     with suppress(SessionError):
         before = await _before(party, login)
@@ -497,7 +498,7 @@ async def _exchange_code(
     received_at = party.clock.now()
     id_token = await _accepted(party, tokens, transaction)
     bundle = TokenBundle(tokens, id_token, None, None, received_at, key)
-    stamps = await party.sessions.stamps(new_session(party, bundle, id_token, None))
+    stamps = await party.sessions.stamps(new_session(party, bundle, id_token, _NOBODY))
     user_info = None
     if party.policy.fetch_userinfo:
         user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub, key=key)

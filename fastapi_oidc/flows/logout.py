@@ -179,7 +179,7 @@ async def accept_front_channel_logout(
 
 
 def require_endings(party: RelyingParty[Identity]) -> None:
-    """Raises ConfigurationError (configuration.store_missing) where the provider can end nothing."""
+    """Raises ConfigurationError (configuration.store_missing) without a store."""
     if not party.sessions.records_endings:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,

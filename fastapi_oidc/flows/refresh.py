@@ -20,7 +20,8 @@ from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponements, Refreshed
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
 from fastapi_oidc.flows.sessions import Live, Prepared, row_key
-from fastapi_oidc.flows.token_sessions import TokenAnswer, fold
+from fastapi_oidc.flows.token_answer import TokenAnswer
+from fastapi_oidc.flows.token_sessions import fold
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
 from fastapi_oidc.session.cells import Seen, Turn
@@ -286,9 +287,7 @@ class RefreshCoordinator(Generic[Identity]):
             before_sending=turn.require_lease,
         )
 
-    async def _fail(
-        self, run: _Run[Identity], turn: Turn, error: Exception
-    ) -> Outcome[Identity]:
+    async def _fail(self, run: _Run[Identity], turn: Turn, error: Exception) -> Outcome[Identity]:
         """Do the last step of an attempt that failed: end the session, or release its row."""
         is_own = run.is_new and run.is_for_one_caller
         if not is_own and isinstance(error, OIDCError) and self._is_final(run, error):

@@ -137,7 +137,7 @@ async def resume(
             return await _after(party, outcome, found, active=active)
         case Decision.KEEP:
             live = await _use(party, found, active=active)
-            return Resumed(live.session, _pending(party, live))
+            return Resumed(live.session, pending_cookie(party, live))
 
 
 async def refresh_now(
@@ -186,9 +186,7 @@ async def current(
     return unless_ended(party, await party.sessions.find(cookies))
 
 
-def unless_ended(
-    party: RelyingParty[Identity], found: Found[Identity]
-) -> Live[Identity] | None:
+def unless_ended(party: RelyingParty[Identity], found: Found[Identity]) -> Live[Identity] | None:
     """The session that was found, unless it has ended or is of another client."""
     if not isinstance(found, Live) or not party.is_ours(found.session):
         return None
@@ -228,9 +226,7 @@ async def _set(party: RelyingParty[Identity], live: Live[Identity]) -> Changes:
     return party.sessions.cookies(found)
 
 
-async def _clear(
-    party: RelyingParty[Identity], copy: Copy[Identity], reason: EndReason
-) -> Changes:
+async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: EndReason) -> Changes:
     found = await party.sessions.judge(copy)
     if found is None or (isinstance(found, Over) and found.reason == "signed_out"):
         return ()  # another request ended it before, and its response changes the cookie
@@ -254,7 +250,9 @@ async def _use(
     return await party.sessions.touch(live)
 
 
-def _pending(party: RelyingParty[Identity], live: Live[Identity]) -> SetCookie[Identity] | None:
+def pending_cookie(
+    party: RelyingParty[Identity], live: Live[Identity]
+) -> SetCookie[Identity] | None:
     """The cookie that the browser needs, if it needs another one."""
     return SetCookie(live) if party.sessions.needs_cookie(live) else None
 
@@ -270,14 +268,14 @@ async def _after(
     match outcome:
         case Refreshed(refreshed):
             used = await _use(party, refreshed, active=active)
-            return Resumed(used.session, _pending(party, used))
+            return Resumed(used.session, pending_cookie(party, used))
         case Ended(code, because, reason):
             over = Over(live.copy, reason or "signed_out", live.session)
             return _over(party, over, code, because)
         case Postponed():
             # The user is active even while the provider does not respond.
             used = await _use(party, live, active=active)
-            pending = _pending(party, used)
+            pending = pending_cookie(party, used)
             if not party.has_expired(used.session):
                 return Resumed(used.session, pending)
             return Resumed(None, pending, unavailable=unavailable_until(party, outcome))

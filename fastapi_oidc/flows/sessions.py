@@ -112,6 +112,13 @@ class Sessions(Generic[Identity]):
         self._writing: set[asyncio.Task[None]] = set()
 
     @property
+    def option_in_memory(self) -> str:
+        """The option whose store is in the memory of this process alone; "" without one."""
+        if not (self.records_endings and self.cells.store.is_in_memory):
+            return ""
+        return "session_store" if self.in_store else "back_channel_logout_store"
+
+    @property
     def is_in_memory(self) -> bool:
         """Whether the sessions are in the memory of this process alone."""
         return self.in_store and self.cells.store.is_in_memory
@@ -139,7 +146,7 @@ class Sessions(Generic[Identity]):
 
     async def find_by_id(self, id: str) -> Found[Identity]:
         """The session with this id; raises ConfigurationError (configuration.store_missing)."""
-        self._require_rows("find a session by its id")
+        self.require_rows("find a session by its id")
         return await self.judge(Copy(id, (), ANY_EPOCH, 0))
 
     async def judge(self, copy: Copy[Identity]) -> Found[Identity]:
@@ -171,7 +178,9 @@ class Sessions(Generic[Identity]):
             session = session.model_copy(update={"last_seen_at": row.last_seen_at})
         return Live(session, seen, copy, cookie)
 
-    def prepare(self, session: OIDCSession[Identity], copy: Copy[Identity] | None) -> Prepared[Identity]:
+    def prepare(
+        self, session: OIDCSession[Identity], copy: Copy[Identity] | None
+    ) -> Prepared[Identity]:
         """`session`, ready to be stored.
 
         Raises ConfigurationError for an identity of another type, and CookieTooLarge.
@@ -294,7 +303,7 @@ class Sessions(Generic[Identity]):
         self, issuer: str, client_id: str, sub: str
     ) -> Sequence[OIDCSession[Identity]]:
         """The user's sessions that have not ended."""
-        self._require_rows("list sessions")
+        self.require_rows("list sessions")
         (value,) = await self.cells.read([list_key(issuer, client_id, sub)])
         ids = ids_in(value, self._clock.now())[-MOST_LISTED:]
         found: list[OIDCSession[Identity]] = []
@@ -348,7 +357,8 @@ class Sessions(Generic[Identity]):
     def _announce(self, name: EventName, id: str) -> None:
         self._announcer(Event(name, self._clock.now(), session_id=id))
 
-    def _require_rows(self, purpose: str) -> None:
+    def require_rows(self, purpose: str) -> None:
+        """Raise ConfigurationError (configuration.store_missing) without a session store."""
         if not self.in_store:
             explanation = f"only a session_store can {purpose}"
             raise ConfigurationError(Code.CONFIGURATION_STORE_MISSING, explanation)

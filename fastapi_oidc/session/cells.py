@@ -60,7 +60,8 @@ class Cells:
 
     async def read(self, keys: Sequence[str]) -> list[bytes]:
         """The values of the keys, b"" for a key without one, in one round trip."""
-        return [self._open(key, value) for key, value in zip(keys, await self._read(keys))]
+        values = await self._read(keys)
+        return [self._open(key, value) for key, value in zip(keys, values, strict=True)]
 
     async def see(self, key: str, others: Sequence[str] = ()) -> tuple[Seen, list[bytes]]:
         """The row of `key`, and the values of `others`, in one round trip."""
@@ -91,6 +92,15 @@ class Cells:
 
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             await self.store.move(key, sealed)
+
+    async def claim(self, key: str, *, expires_at: int) -> bool:
+        """Whether this is the first call for `key`, in any process."""
+        mine = secrets.token_bytes(9)
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            value = await self.store.move(
+                key, lambda value, _: None if value else Cell(mine, expires_at), known=b""
+            )
+        return value == mine
 
     async def insist(
         self,
@@ -210,7 +220,7 @@ class Turn:
                 await task
 
     async def answer(self, received: bytes) -> Row:
-        """Store the token endpoint's response, so that another process can go on if this one dies."""
+        """Store the token endpoint's response, for another process if this one dies."""
         return await self._insist(lambda row, _: rows.answer(row, self._generation, received))
 
     async def finish(self, result: Row) -> Row:
@@ -228,7 +238,9 @@ class Turn:
     async def release(self, *, forget: bool = False) -> Row:
         """Let another attempt go on at once; `forget` drops a response that cannot be read."""
         generation, owner = self._generation, self._owner
-        return await self._insist(lambda row, _: rows.release(row, generation, owner, forget=forget))
+        return await self._insist(
+            lambda row, _: rows.release(row, generation, owner, forget=forget)
+        )
 
     async def _insist(self, rule: Rule) -> Row:
         until = self._mine.expires_at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -54,19 +55,15 @@ class SessionCodec(Generic[Identity]):
         Raises ConfigurationError (configuration.invalid) when the identity would be read as
         something else: it has another type, a secret or an excluded field.
         """
-        try:
+        with suppress(ValueError, SessionError):
             encoded = session.model_dump_json(context=SEALING).encode()
-            is_same = self.decode(encoded).identity == session.identity
-        except (ValueError, SessionError):
-            is_same = False
-        if not is_same:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
-                "the session cannot be stored: its identity, a "
-                f"{type(session.identity).__name__}, is read back as something else than it is "
-                f"(identity_type is {self.identity_type!r})",
-            )
-        return encoded
+            if self.decode(encoded).identity == session.identity:
+                return encoded
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"the session cannot be stored: its identity, a {type(session.identity).__name__}, "
+            f"would be read back as something else (identity_type is {self.identity_type!r})",
+        )
 
     def decode(self, encoded: bytes) -> OIDCSession[Identity]:
         """The session that `encode` wrote; raises SessionError (session.malformed)."""

@@ -10,7 +10,7 @@ MOST_LISTED: Final = 1000
 
 
 def with_id(encoded: bytes, id: str, expires_at: int, now: int) -> bytes:
-    """The list with one more id; `expires_at` is the end of its session (seconds since the epoch)."""
+    """The list with one more id, whose session ends at `expires_at` (seconds since the epoch)."""
     ids = {each: ends for each, ends in json.loads(encoded or b"{}").items() if ends > now}
     ids.pop(id, None)
     ids[id] = expires_at

@@ -8,8 +8,8 @@ from typing import Final
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.copies import CookieForm, Copy
 from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.copies import CookieForm, Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.sealing import DecryptionCache, Sealer

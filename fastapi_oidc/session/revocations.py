@@ -1,8 +1,8 @@
 """Revocations of many sessions at once: those of a user, or of a session at the provider (`sid`).
 
 Each user and each `sid` has one value in the store. A revocation by the provider ends the sessions
-whose `authenticated_at` is not after its `iat`: both are times of the provider's clock (Back-Channel
-Logout 1.0, 2.6). A revocation by the application has a random stamp. It ends the sessions whose
+whose `authenticated_at` is not after its `iat`; both are times of the provider's clock
+(Back-Channel Logout 1.0, 2.6). A revocation by the application has a random stamp. It ends the sessions whose
 login did not find that stamp; so times of different clocks are never compared.
 """
 
@@ -62,7 +62,7 @@ class Revocation(NamedTuple):
 
 
 Revocations: TypeAlias = Mapping[str, Revocation]
-"""The value of one key: which of its sessions are meant (ANY, NO_SID, a `sub`) -> what ends them."""
+"""The value of one key: which sessions are meant (ANY, NO_SID, a `sub`) -> what ends them."""
 
 
 def by_application(reason: EndReason) -> Revocation:
@@ -96,7 +96,7 @@ def keys_of(session: OIDCSession[Identity]) -> tuple[str, ...]:
 
 
 def end_of(session: OIDCSession[Identity], found: Sequence[bytes]) -> EndReason | None:
-    """Why `session` has ended, by the values `found` under `keys_of(session)`; None if it has not."""
+    """Why `session` has ended, by the values under its `keys_of`; None if it has not."""
     reasons = (each.reason_for(session) for each in _naming(session, found))
     return next((reason for reason in reasons if reason is not None), None)
 

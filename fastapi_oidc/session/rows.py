@@ -1,6 +1,6 @@
 """The row: all that is known of one session, one value in the store.
 
-    idle(n) --take--> taken(n) --answer--> answered(n) --finish--> idle(n + 1)        any --end--> ended
+    idle(n) --take--> taken(n) --answer--> answered(n) --finish--> idle(n + 1)     any --end--> ended
 
 `n` is the generation, the number of refreshes. `take` makes one attempt of a process the owner, and
 only the owner presents the refresh token. An owner renews its row; one that has not for
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Final, Self, cast, get_args
+from typing import Final, Self, get_args
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.model import EndReason
@@ -77,7 +77,7 @@ class Row:
             explanation = "another release of this library wrote the row"
             raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
         known = row.ended is None or row.ended in get_args(EndReason)
-        return row if known else replace(row, ended=cast("EndReason", "revoked"))
+        return row if known else replace(row, ended="revoked")
 
 
 def take(row: Row, age: float, mine: Row, owner: str) -> Row:

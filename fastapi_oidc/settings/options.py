@@ -19,9 +19,9 @@ from fastapi_oidc.flows.relying_party import Policy
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.provider import PROVIDER_TIMEOUT, HTTPOptions
-from fastapi_oidc.session.cookie_backend import DEFAULT_MAX_COOKIE_SIZE
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import DEFAULT_MAX_COOKIE_SIZE
 from fastapi_oidc.settings.client import algorithms_of, authentication_of, tenants_of
 from fastapi_oidc.settings.environment import (
     DEFAULT_NAME,

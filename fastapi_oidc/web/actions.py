@@ -92,12 +92,12 @@ class Actions(Generic[Identity, RequestData]):
         context, token = self._context(request), request.headers.get(CSRF_HEADER)
         if token is None:
             return
-        stored = None
+        live = None
         with suppress(OIDCError):
-            stored = await current(self.runtime.party, context.cookies)
-        if stored is not None:
+            live = await current(self.runtime.party, context.cookies)
+        if live is not None:
             with context.owning():
-                self.runtime.csrf.require(stored.session, token)
+                self.runtime.csrf.require(live.session, token)
 
     async def begin_logout(self, request: Request, options: LogoutOptions) -> Response:
         """End the session and redirect the browser."""

@@ -72,7 +72,7 @@ def resource_server(
         algorithms=_algorithms(options.get("algorithms"), login_algorithms, does_introspect),
         provider=party.provider,
         clock=party.clock,
-        proofs=Proofs(party.records),
+        proofs=Proofs(party.sessions.cells, party.clock),
         introspections=(
             Introspections(party.provider, party.clock, lifetime) if does_introspect else None
         ),

@@ -14,7 +14,7 @@ from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.flows.callback import LoginRefused, SignedIn
 from fastapi_oidc.flows.login import LoginOptions, Prompt
-from fastapi_oidc.flows.logout import LogoutOptions, complete_logout, require_revocations
+from fastapi_oidc.flows.logout import LogoutOptions, complete_logout, require_endings
 from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import responses
@@ -75,7 +75,7 @@ class Endpoints(Generic[Identity, RequestData]):
     @property
     def has_back_channel_logout(self) -> bool:
         """Whether there is a store of revocation records, which back-channel logout needs."""
-        return self._runtime.party.backend.records_revocations
+        return self._runtime.party.sessions.records_endings
 
     def login(self) -> Callable[[Request], Awaitable[Response]]:
         """`GET /login`."""
@@ -148,7 +148,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
     def back_channel_logout(self) -> Callable[[Request], Awaitable[Response]]:
         """`POST /backchannel-logout`; raises ConfigurationError without a store for it."""
-        require_revocations(self._runtime.party)
+        require_endings(self._runtime.party)
 
         async def back_channel_logout(request: Request) -> Response:
             return await self._actions.accept_back_channel_logout(request)
@@ -157,7 +157,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
     def front_channel_logout(self) -> Callable[[Request], Awaitable[Response]]:
         """`GET /frontchannel-logout`; raises ConfigurationError without a store for it."""
-        require_revocations(self._runtime.party)
+        require_endings(self._runtime.party)
 
         async def front_channel_logout(request: Request) -> Response:
             return await self._actions.accept_front_channel_logout(request)
@@ -240,7 +240,7 @@ async def _success(
     """The application's response or the redirect. If the application raises, the session ends."""
     response = None
     # Also for a repeated callback, which signs in like the first one.
-    if on_success is not None and outcome.stored is not None:
+    if on_success is not None and outcome.live is not None:
         try:
             response = await settled(on_success(request, outcome))
         except BaseException:
