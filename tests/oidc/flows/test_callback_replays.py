@@ -22,7 +22,7 @@ from fastapi_oidc import (
 from fastapi_oidc.testing import Lifetimes, ServerError
 from tests.oidc.flows.steps import (
     LOCAL,
-    LONGEST_HOLD,
+    LEASE,
     callback_url,
     copy_of,
     generation,
@@ -65,7 +65,7 @@ async def test_process_that_dies_in_a_login_leaves_it_to_another(mode: str) -> N
     here.op.faults.put("token", held)
     begun(copy_of(browser, here).get(url))
     await held.gate.until_reached()
-    here.time.advance(LONGEST_HOLD)
+    here.time.advance(LEASE)
     assert await returned(same_browser(browser, there), url) == "/me"
 
 

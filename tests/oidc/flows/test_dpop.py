@@ -23,7 +23,7 @@ from fastapi_oidc.testing.faults import Answer
 from fastapi_oidc.testing.messages import Refusal
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LONGEST_HOLD,
+    LEASE,
     RETRY,
     callback_url,
     copy_of,
@@ -289,8 +289,8 @@ class TestNonces:
         paused = begun(browser.get("/me"))
         await gate.until_reached()
         now = monotonic()
-        monkeypatch.setattr(record_hold, "monotonic", lambda: now + LONGEST_HOLD)
-        here.time.advance(LONGEST_HOLD)
+        monkeypatch.setattr(record_hold, "monotonic", lambda: now + LEASE)
+        here.time.advance(LEASE)
         held = Held()
         here.op.faults.put("token", held)
         elsewhere = begun(copy_of(browser, there).get("/me"))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("virtual_monotonic")
 
 RECORDS, STORE = Mode(records=True), Mode(store=True)
 MODES = pytest.mark.parametrize("mode", [RECORDS, STORE], ids=["cookie", "store"])
-LONGEST_HOLD = 70.0
+LEASE = 70.0
 """Seconds for which a process owns a refresh record: `provider_timeout` and a long response."""
 
 
@@ -45,7 +45,7 @@ def test_process_that_stood_still_after_the_response_is_fenced_off(mode: Mode) -
         world.fail(0, "advance", Fault.PAUSED)
         world.begin("me", alice, 0)
         for _ in range(2):
-            world.wait(LONGEST_HOLD)
+            world.wait(LEASE)
             assert world.asked("me", other, 1) == 200
         generation = world.last_document["generation"]
         world.open_gate()
@@ -66,7 +66,7 @@ def test_process_dies_before_it_presents_the_token(mode: Mode) -> None:
         world.wait(30)
         assert world.asked("me", alice, 1) == 503, "the first process may still present the token"
         assert world.ledger.tokens_presented == before
-        world.wait(LONGEST_HOLD)
+        world.wait(LEASE)
         assert world.asked("me", alice, 1) == 200
         assert world.ledger.tokens_presented == before + 1
 
@@ -83,7 +83,7 @@ def test_process_dies_before_the_response_comes(mode: Mode, is_used: bool) -> No
         world.fail(0, "token", Fault.LATE_REPLY if is_used else Fault.LATE)
         world.begin("me", alice, 0)
         world.kill(0)
-        world.wait(LONGEST_HOLD - 20)
+        world.wait(LEASE - 20)
         assert world.asked("me", alice, 1) == 503, "a response can still come"
         assert world.ledger.tokens_presented == before + 1
         world.wait(20)

@@ -11,7 +11,7 @@ from fastapi_oidc.testing import ServerError
 from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LONGEST_HOLD,
+    LEASE,
     RETRY,
     copy_of,
     generation,
@@ -168,6 +168,6 @@ async def test_response_that_the_records_could_not_take_is_written_later(
     else:
         await (await here.signed_in("bob")).get("/")  # a request finds that the store responds
         await until(lambda: not here.oidc.runtime.party.outbox)
-    time.advance(LONGEST_HOLD)
+    time.advance(LEASE)
     assert await generation(copy_of(browser, there)) == 1
     assert refreshes(here) == 1
