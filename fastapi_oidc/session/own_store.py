@@ -113,7 +113,8 @@ class ExclusiveStore(Store):
     A value is read, compared and replaced within the lock. Without a lock this is atomic for the
     tasks of one event loop alone: of two processes that change a session at the same time, the one
     that writes later wins, so a refresh may present a refresh token twice and undo a sign-out. One
-    process at a time needs no lock, nor do sessions that always lead to the same process.
+    process at a time needs no lock, nor do sessions that always lead to the same process. Ages are
+    by the clock of each process.
     """
 
     def __init__(

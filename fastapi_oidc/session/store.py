@@ -66,7 +66,7 @@ class Store(ABC):
         """Replace the value by the result of `change`, atomically; the value that is stored then.
 
         `known` is the value that the caller has seen last. If it is still the value, one command is
-        enough. `change` may be called several times.
+        enough. `change` may be called several times, also with its own result, after a lost reply.
         """
         before, after = known, None if known is None else change(known, 0.0)
         if after is None:  # nothing to write is known yet: ask for the value and its age

@@ -35,7 +35,7 @@ else redis.call('SET', KEYS[1], now .. ARGV[2], 'EXAT', ARGV[3]) end
 class RedisStore(Store):
     """Values on Redis 7 or Valkey: one server, a master behind sentinels, or a cluster.
 
-    `redis` is a URL, from which the store makes a client with `max_connections` connections, or a
+    `client` is a URL, from which the store makes a client with `max_connections` connections, or a
     client, which stays the application's to close. A URL is as `redis.from_url` takes it, or
     `redis+sentinel://host,host/service/0` or `redis+cluster://host,host`, and the same with
     `rediss` for TLS. Raises ConfigurationError (configuration.invalid) for another.
@@ -46,13 +46,14 @@ class RedisStore(Store):
 
     def __init__(
         self,
-        redis: Client | str,
+        client: Client | str,
         *,
         prefix: str = DEFAULT_PREFIX,
         timeout: float = DEFAULT_TIMEOUT,
         max_connections: int = DEFAULT_CONNECTIONS,
     ) -> None:
-        client = client_of(redis, max_connections) if isinstance(redis, str) else redis
+        if isinstance(client, str):
+            client = client_of(client, max_connections)
         self._connections, self._prefix = Connections(client, timeout), prefix
 
     async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:

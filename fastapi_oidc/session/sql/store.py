@@ -81,7 +81,8 @@ class SQLStore(Store):
     Takes an engine, which stays the application's to dispose of, or a URL for an asynchronous
     driver. Each operation is one statement, and a second one where `swap` finds another value. A
     call that takes longer than `timeout` seconds, or fails because the database is unavailable,
-    raises SessionError (session.store_unavailable).
+    raises SessionError (session.store_unavailable); so does a concurrent change on PostgreSQL if
+    its default isolation level is stricter than READ COMMITTED.
     """
 
     def __init__(
