@@ -57,11 +57,28 @@ def test_a_row_whose_age_is_unknown_is_written_again() -> None:
     assert rows.take(taken, LEASE_SECONDS, IDLE, "me").owner == "me"
 
 
+OF_COOKIE: Final = Row(generation=1, expires_at=END)
+"""The row of a session whose cookie has it."""
+
+
 @pytest.mark.parametrize("row", [NONE, replace(IDLE, generation=0, owner="other", content=b"")])
-def test_a_cookie_of_a_later_generation_than_the_row_counts(row: Row) -> None:
-    mine = Row(generation=1, expires_at=END)
+@pytest.mark.parametrize("mine", [OF_COOKIE, replace(OF_COOKIE, generation=0)])
+def test_a_cookie_counts_before_an_earlier_row_and_where_there_is_none(row: Row, mine: Row) -> None:
     taken = rows.take(row, 0.0, mine, "me")
-    assert taken == replace(mine, owner="me", last_seen_at=row.last_seen_at)
+    if row is NONE or mine is OF_COOKIE:
+        assert taken == replace(mine, owner="me", last_seen_at=row.last_seen_at)
+    else:
+        assert taken is row
+
+
+@pytest.mark.parametrize("mine", [OF_COOKIE, replace(OF_COOKIE, generation=0)])
+def test_a_row_that_is_lost_amid_a_refresh_is_written_again_if_a_cookie_has_the_session(
+    mine: Row,
+) -> None:
+    assert rows.answer(NONE, mine, b"tokens") == replace(mine, answer=b"tokens")
+    assert rows.finish(NONE, mine, RESULT) == replace(RESULT, generation=mine.generation + 1)
+    in_row = replace(mine, content=b"session")
+    assert rows.answer(NONE, in_row, b"tokens") is rows.finish(NONE, in_row, RESULT) is NONE
 
 
 @pytest.mark.parametrize("row", STATES)
@@ -80,7 +97,7 @@ def test_a_response_stays_for_the_next_attempt_unless_it_cannot_be_read() -> Non
 
 @pytest.mark.parametrize("row", STATES)
 def test_the_first_response_to_a_generation_counts_whoever_owns_the_row(row: Row) -> None:
-    answered = rows.answer(row, 1, b"mine")
+    answered = rows.answer(row, IDLE, b"mine")
     if row in (IDLE, TAKEN, MINE):
         assert answered == replace(row, answer=b"mine")
     else:
@@ -89,10 +106,10 @@ def test_the_first_response_to_a_generation_counts_whoever_owns_the_row(row: Row
 
 @pytest.mark.parametrize("row", STATES)
 def test_the_first_result_of_a_generation_counts_whoever_owns_the_row(row: Row) -> None:
-    finished = rows.finish(row, 1, RESULT)
+    finished = rows.finish(row, IDLE, RESULT)
     if row in (IDLE, TAKEN, MINE, ANSWERED):
         assert finished == replace(RESULT, generation=2, last_seen_at=NOW)
-        assert rows.finish(finished, 1, RESULT) is finished, "the reply was lost"
+        assert rows.finish(finished, IDLE, RESULT) is finished, "the reply was lost"
     else:
         assert finished is row
 
@@ -139,8 +156,8 @@ STEPS: Final[dict[str, Step]] = {
     "take": lambda row: rows.take(row, 0.0, IDLE, "me"),
     "take over": lambda row: rows.take(row, LEASE_SECONDS, IDLE, "third"),
     "renew": lambda row: rows.renew(row, 1, "me"),
-    "answer": lambda row: rows.answer(row, 1, b"tokens"),
-    "finish": lambda row: rows.finish(row, 1, RESULT),
+    "answer": lambda row: rows.answer(row, IDLE, b"tokens"),
+    "finish": lambda row: rows.finish(row, IDLE, RESULT),
     "release": lambda row: rows.release(row, 1, "me"),
     "refuse": lambda row: rows.refuse(row, 1, "ended_by_provider"),
     "end": lambda row: rows.end(row, "signed_out"),
