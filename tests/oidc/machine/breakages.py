@@ -133,15 +133,16 @@ def two_persons_at_once(world: MachineWorld, alice: Browser) -> None:
 
 
 def finish_any_generation(patch: pytest.MonkeyPatch) -> None:
-    def finish(row: Row, generation: int, result: Row) -> Row:
-        return replace(result, generation=generation + 1)
+    def finish(row: Row, mine: Row, result: Row) -> Row:
+        return replace(result, generation=mine.generation + 1)
 
     patch.setattr(rows, "finish", finish)
 
 
 def row_that_is_stored_late(world: MachineWorld, alice: Browser) -> None:
     world.fail(0, "take", None, *[Fault.DOWN] * 99)  # it is not renewed
-    world.fail(0, "finish", *[Fault.DOWN] * 999)
+    for name in ("finish", "write"):
+        world.fail(0, name, *[Fault.DOWN] * 999)
     world.begin("me", alice, 0)
     for _ in range(2):
         world.wait(35)
@@ -257,7 +258,7 @@ _OTHER_API = "a token for another"
 _BREAKAGES: Final = [
     (finish_what_has_ended, _SHARED, refreshed_while_signing_out_elsewhere, _REFRESHED),
     (lose_answers, _SHARED, killed_after_the_response, "session was lost"),
-    (take_what_has_ended, _STORE, signed_out_before_the_row_is_taken, _REFRESHED),
+    (take_what_has_ended, _SHARED, signed_out_before_the_row_is_taken, _REFRESHED),
     (ignore_leases, _SHARED, asked_everywhere_at_once, _AGAIN),
     (take_for_anybody, _SHARED, asked_everywhere_at_once, _AGAIN),
     (renew_nothing, _SHARED, slow_provider, _AGAIN),

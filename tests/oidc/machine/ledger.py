@@ -177,7 +177,7 @@ class Ledger:
         if (known := self.sessions.get(id)) is None:
             return
         if change == "end":
-            known.ended_everywhere = known.may_be_over = True
+            known.ended_everywhere = True
             if known.generation_at_end is None:
                 known.generation_at_end = self.generation(known)
         if change == "take":
