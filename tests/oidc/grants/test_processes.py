@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from fastapi_oidc import Code, SessionError, StandardIdentity
+from fastapi_oidc import Code, SessionError
 from fastapi_oidc.protocol.downstream import GrantKind
-from fastapi_oidc.session.redis import RedisSessionStore
-from fastapi_oidc.session.sql import SQLSessionStore
+from fastapi_oidc.session.redis import RedisStore
+from fastapi_oidc.session.sql import SQLStore
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -49,7 +49,7 @@ async def processes_with(store: Callable[[], Any]) -> AsyncIterator[tuple[World,
 
 def on_redis_at(url: str) -> Callable[[], Any]:
     prefix = f"{secrets.token_hex(8)}:"
-    return lambda: RedisSessionStore.from_url(url, StandardIdentity, prefix=prefix)
+    return lambda: RedisStore(url, prefix=prefix)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def processes(
         store = on_redis_at(request.getfixturevalue("redis_url"))
     else:
         url = f"sqlite+aiosqlite:///{tmp_path / 'sessions.db'}"
-        store = partial(SQLSessionStore, url, StandardIdentity)
+        store = partial(SQLStore, url)
         tables = store()
         await tables.create_tables()
         await tables.aclose()
