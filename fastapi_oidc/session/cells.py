@@ -47,14 +47,15 @@ class Seen(NamedTuple):
 
 
 class Cells:
-    """Values in a store, each sealed for its key.
+    """Values of one OIDC instance in a store, each sealed for its key.
 
-    Methods raise SessionError (session.store_unavailable) when the store fails, and for a value
-    that another secret or release sealed: it is not known to be absent.
+    Instances may share a store: `name`, the instance's, is in front of every key. Methods raise
+    SessionError (session.store_unavailable) when the store fails, and for a value that another
+    secret or release sealed: it is not known to be absent.
     """
 
-    def __init__(self, store: Store, sealer: Sealer, clock: Clock) -> None:
-        self.store, self._sealer, self._clock = store, sealer, clock
+    def __init__(self, store: Store, sealer: Sealer, clock: Clock, name: str = "oidc") -> None:
+        self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
         self._retrying = ConcurrencyLimit(1)
         self._retry_at = self._pause = 0.0
 
@@ -81,7 +82,9 @@ class Cells:
             return None if made is before else Cell(made.value, row.expires_at + MARGIN)
 
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self.store.move(key, change, known=None if known is None else known.value)
+            await self.store.move(
+                self._key(key), change, known=None if known is None else known.value
+            )
         return made
 
     async def change(self, key: str, change: Callable[[bytes], bytes], *, expires_at: int) -> None:
@@ -91,14 +94,16 @@ class Cells:
             return Cell(self._seal(key, change(self._open(key, value))), expires_at + MARGIN)
 
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self.store.move(key, sealed)
+            await self.store.move(self._key(key), sealed)
 
     async def claim(self, key: str, *, expires_at: int) -> bool:
         """Whether this is the first call for `key`, in any process."""
         mine = secrets.token_bytes(9)
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             value = await self.store.move(
-                key, lambda value, _: None if value else Cell(mine, expires_at), known=b""
+                self._key(key),
+                lambda value, _: None if value else Cell(mine, expires_at),
+                known=b"",
             )
         return value == mine
 
@@ -140,17 +145,20 @@ class Cells:
 
     async def _read(self, keys: Sequence[str]) -> Sequence[bytes]:
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            return await self.store.read(keys)
+            return await self.store.read([self._key(key) for key in keys])
+
+    def _key(self, key: str) -> str:
+        return f"{self._name}:{key}"
 
     def _seen(self, key: str, value: bytes) -> Seen:
         return Seen(Row.decode(self._open(key, value)), value) if value else Seen()
 
     def _seal(self, key: str, content: bytes) -> bytes:
-        return self._sealer.encrypt(content, name=key) if content else b""
+        return self._sealer.encrypt(content, name=self._key(key)) if content else b""
 
     def _open(self, key: str, value: bytes) -> bytes:
         try:
-            return self._sealer.decrypt(value, name=key) if value else b""
+            return self._sealer.decrypt(value, name=self._key(key)) if value else b""
         except SessionError:
             explanation = "the value in the store was sealed with another cookie_secret"
             raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None

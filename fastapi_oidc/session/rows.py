@@ -1,6 +1,6 @@
 """The row: all that is known of one session, one value in the store.
 
-    idle(n) --take--> taken(n) --answer--> answered(n) --finish--> idle(n + 1)     any --end--> ended
+    idle(n) --take--> taken(n) --answer--> answered(n) --finish--> idle(n + 1)    any --end--> ended
 
 `n` is the generation, the number of refreshes. `take` makes one attempt of a process the owner, and
 only the owner presents the refresh token. An owner renews its row; one that has not for
