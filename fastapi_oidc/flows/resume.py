@@ -35,7 +35,7 @@ _SEALED_OTHERWISE: Final = (
 _MEMORY: Final = (
     "a session is not in the memory of this process, so its user has to sign in again. "
     "The memory belongs to one process until it restarts: with several workers, use a "
-    "RedisSessionStore as session_store, or no session_store for sessions in cookies"
+    "store on Redis or SQL as session_store, or no session_store for sessions in cookies"
 )
 
 
