@@ -135,7 +135,6 @@ class Code(StrEnum):
     SESSION_MALFORMED = "session.malformed"
     SESSION_COOKIE_TOO_LARGE = "session.cookie_too_large"
     SESSION_STORE_UNAVAILABLE = "session.store_unavailable"
-    SESSION_REVOCATION_UNAVAILABLE = "session.revocation_unavailable"
     SESSION_LOCK_UNAVAILABLE = "session.lock_unavailable"
     SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
     SESSION_RESPONSE_STARTED = "session.response_started"
@@ -246,7 +245,6 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         "Your session is too large for this site to store. Tell the site's operator.",
     ),
     Code.SESSION_STORE_UNAVAILABLE: _STORE_DOWN,
-    Code.SESSION_REVOCATION_UNAVAILABLE: _STORE_DOWN,
     Code.SESSION_LOCK_UNAVAILABLE: _STORE_DOWN,
     Code.SESSION_REFRESH_POSTPONED: PublicAnswer(
         HTTPStatus.SERVICE_UNAVAILABLE,
