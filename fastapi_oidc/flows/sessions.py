@@ -49,6 +49,10 @@ class Prepared(NamedTuple, Generic[Identity]):
     content: bytes
     cookie: str
 
+    def __repr__(self) -> str:
+        """Without the content, which has the tokens."""
+        return f"Prepared(session={self.session!r})"
+
 
 @dataclass(frozen=True, slots=True)
 class Live(Generic[Identity]):

@@ -229,11 +229,11 @@ class Turn:
 
     async def answer(self, received: bytes) -> Row:
         """Store the token endpoint's response, for another process if this one dies."""
-        return await self._insist(lambda row, _: rows.answer(row, self._generation, received))
+        return await self._insist(lambda row, _: rows.answer(row, self._mine, received))
 
     async def finish(self, result: Row) -> Row:
         """Store the next generation, and return the row: another attempt may have been first."""
-        return await self._insist(lambda row, _: rows.finish(row, self._generation, result))
+        return await self._insist(lambda row, _: rows.finish(row, self._mine, result))
 
     async def refuse(self, reason: EndReason) -> Row:
         """End the row after the provider's refusal, unless another attempt got a response."""

@@ -24,6 +24,10 @@ class Copy(NamedTuple, Generic[Identity]):
     session: OIDCSession[Identity] | None = None
     secret: bytes = b""
 
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"Copy(id={self.id!r}, epoch={self.epoch})"
+
 
 class CookieForm(ABC, Generic[Identity]):
     """Writes and reads the value of the session cookie."""

@@ -48,9 +48,9 @@ class ReferenceCookie(CookieForm[Identity]):
         secret, head = plaintext[:SECRET_BYTES], plaintext[SECRET_BYTES:]
         try:
             id, keys, epoch, expires_at = json.loads(head)
+            copy: Copy[Identity] = Copy(id, tuple(keys), epoch, expires_at, secret=secret)
         except (ValueError, TypeError):
             raise SessionError(Code.SESSION_MALFORMED, "not a reference") from None
-        copy: Copy[Identity] = Copy(id, tuple(keys), epoch, expires_at, secret=secret)
         return copy, len(value) + len(plaintext)
 
 

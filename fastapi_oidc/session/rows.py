@@ -87,10 +87,9 @@ def take(row: Row, age: float, mine: Row, owner: str) -> Row:
     has an earlier one. The row is the owner's only if its `owner` is. A row without the session
     that the caller has found in it is lost, and nobody's.
     """
-    is_lost = bool(mine.content) and not row.content
-    if row.ended or row.generation > mine.generation or is_lost:
+    if row.ended or row.generation > mine.generation or _is_lost(row, mine):
         return row
-    if row.generation < mine.generation:
+    if row.generation < mine.generation or row == Row():
         row = replace(mine, last_seen_at=max(row.last_seen_at, mine.last_seen_at))
     elif row.owner not in ("", owner):
         if age < 0:
@@ -105,22 +104,28 @@ def renew(row: Row, generation: int, owner: str) -> Row:
     return replace(row) if _is_owned(row, generation, owner) else row
 
 
-def answer(row: Row, generation: int, received: bytes) -> Row:
+def answer(row: Row, mine: Row, received: bytes) -> Row:
     """The row with the response to its refresh token, unless it has one or has moved on.
 
     The response counts even if another attempt has taken the row since: the token is used up.
     """
-    if row.ended or row.generation != generation or row.answer:
+    if _is_lost(row, mine):
+        return row
+    row = mine if row == Row() else row
+    if row.ended or row.generation != mine.generation or row.answer:
         return row
     return replace(row, answer=received)
 
 
-def finish(row: Row, generation: int, result: Row) -> Row:
+def finish(row: Row, mine: Row, result: Row) -> Row:
     """The row with `result`, unless it has ended or another attempt was first."""
-    if row.ended or row.generation != generation:
+    if _is_lost(row, mine):
+        return row
+    row = mine if row == Row() else row
+    if row.ended or row.generation != mine.generation:
         return row
     last_seen_at = max(row.last_seen_at, result.last_seen_at)
-    return replace(result, generation=generation + 1, last_seen_at=last_seen_at)
+    return replace(result, generation=mine.generation + 1, last_seen_at=last_seen_at)
 
 
 def release(row: Row, generation: int, owner: str, *, forget: bool = False) -> Row:
@@ -153,6 +158,11 @@ def touch(row: Row, at: int, mine: Row) -> Row:
     if row.ended or row.owner or at <= row.last_seen_at:
         return row
     return replace(row if row != Row() else replace(mine, content=b""), last_seen_at=at)
+
+
+def _is_lost(row: Row, mine: Row) -> bool:
+    """Whether the row of a session in the store is gone; that of one in a cookie can be restored."""
+    return bool(mine.content) and not row.content
 
 
 def _is_owned(row: Row, generation: int, owner: str) -> bool:

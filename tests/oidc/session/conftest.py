@@ -9,9 +9,9 @@ from redis.asyncio import Redis
 from sqlalchemy import delete
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.session.sql import SQLSessionStore, SQLStore, metadata
+from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.session.sql.store import table
-from tests.oidc.session.examples import NOW, SECRET, User, bound
+from tests.oidc.session.examples import NOW
 from tests.postgres_server import postgres_url as postgres_url
 from tests.redis_server import redis_url as redis_url
 
@@ -48,24 +48,6 @@ def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('sqlite') / 'sessions.db'}"
 
 
-@asynccontextmanager
-async def opened_sql_store(url: str, secret: str = SECRET) -> AsyncIterator[SQLSessionStore[User]]:
-    """A store as one process has it."""
-    store = bound(SQLSessionStore(url, User), secret)
-    await store.create_tables()
-    yield store
-    await store.aclose()
-
-
-@asynccontextmanager
-async def empty_sql_store(url: str) -> AsyncIterator[SQLSessionStore[User]]:
-    """A store without a row."""
-    async with opened_sql_store(url) as store:
-        for table in metadata.sorted_tables:
-            await store._database.run(delete(table), {})
-        yield store
-
-
 @pytest.fixture(params=["postgresql", "sqlite"])
 def sql_url(request: pytest.FixtureRequest) -> str:
     """Of each database in turn."""
@@ -76,13 +58,6 @@ def url_of(request: pytest.FixtureRequest, kind: str) -> str:
     """Starts PostgreSQL only for tests that use it."""
     url: str = request.getfixturevalue("postgres_url" if kind == "postgresql" else "sqlite_url")
     return url
-
-
-@pytest.fixture
-async def sql_store(sql_url: str) -> AsyncIterator[SQLSessionStore[User]]:
-    """Bound, and empty."""
-    async with empty_sql_store(sql_url) as store:
-        yield store
 
 
 @asynccontextmanager

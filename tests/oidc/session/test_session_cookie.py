@@ -10,18 +10,17 @@ from pydantic import JsonValue
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.session.backend import session_cookie
 from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.cookie_backend import (
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.model import OIDCSession, Tokens
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import (
     DEFAULT_MAX_COOKIE_SIZE,
     MAXIMUM_PLAINTEXT_BYTES,
     CookieTooLarge,
     SessionCookie,
 )
-from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.model import OIDCSession, Tokens
-from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import SECRET, User, a_session
 from tests.oidc.session.keycloak import TWENTY_LONG_ROLES, keycloak_session
 
@@ -29,8 +28,17 @@ SEALER = KeyRing([SECRET]).sealer("session")
 NAMES = CookieNames("oidc", secure=True)
 
 
-def a_cookie(*, max_cookie_size: int = DEFAULT_MAX_COOKIE_SIZE) -> SessionCookie[User]:
-    return SessionCookie(SessionCodec(User), SEALER, NAMES, max_cookie_size=max_cookie_size)
+class Cookie(SessionCookie[Any]):
+    """The cookie of an application with identities of a type."""
+
+    def __init__(
+        self, kind: type[Any] = User, *, max_cookie_size: int = DEFAULT_MAX_COOKIE_SIZE
+    ) -> None:
+        self.codec = SessionCodec(kind)
+        super().__init__(self.codec, SEALER, NAMES, max_cookie_size=max_cookie_size)
+
+    def sealed(self, session: OIDCSession[Any]) -> str:
+        return self.seal(session, self.codec.encode(session), 0, b"")
 
 
 def a_session_with(access_token: str) -> OIDCSession[User]:
@@ -43,14 +51,14 @@ def sealed(plaintext: bytes) -> str:
 
 def refused(value: str) -> Code:
     with pytest.raises(SessionError) as caught:
-        a_cookie().open(value)
+        Cookie().open(value)
     return caught.value.code
 
 
 def test_a_small_session_is_kept_as_it_is() -> None:
-    value = a_cookie().seal(a_session())
+    value = Cookie().sealed(a_session())
     assert SEALER.open(value, name=NAMES.session) == SessionCodec(User).encode(a_session())
-    assert a_cookie().open(value) == a_session()
+    assert Cookie().open(value).session == a_session()
 
 
 def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
@@ -72,10 +80,10 @@ def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
 def test_a_session_is_shortened_no_further_than_it_must_be(
     session: OIDCSession[Any], beginning: bytes
 ) -> None:
-    cookie = SessionCookie(SessionCodec(type(session.identity)), SEALER, NAMES)
-    value = cookie.seal(session)
+    cookie = Cookie(type(session.identity))
+    value = cookie.sealed(session)
     assert SEALER.open(value, name=NAMES.session).startswith(beginning)
-    assert cookie.open(value) == session
+    assert cookie.open(value).session == session
 
 
 def test_the_largest_keycloak_session_of_the_field_fits_with_room_to_spare() -> None:
@@ -83,15 +91,15 @@ def test_the_largest_keycloak_session_of_the_field_fits_with_room_to_spare() -> 
     session = keycloak_session(roles=TWENTY_LONG_ROLES, mapper=True, offline=True)
     encoded = SessionCodec(StandardIdentity).encode(session)
     assert len(NAMES.session) + len(sealed(b"d" + deflated(encoded))) > 4096
-    value = SessionCookie(SessionCodec(StandardIdentity), SEALER, NAMES).seal(session)
+    value = Cookie(StandardIdentity).sealed(session)
     assert len(NAMES.session) + len(value) < 2600
 
 
 def test_name_and_value_count_against_the_limit() -> None:
     session = a_session_with(secrets.token_hex(200))
-    size = len(NAMES.session) + len(a_cookie().seal(session))
-    exactly = a_cookie(max_cookie_size=size).seal(session)
-    deflated = a_cookie(max_cookie_size=size - 1).seal(session)
+    size = len(NAMES.session) + len(Cookie().sealed(session))
+    exactly = Cookie(max_cookie_size=size).sealed(session)
+    deflated = Cookie(max_cookie_size=size - 1).sealed(session)
     assert len(NAMES.session) + len(exactly) == size
     assert len(deflated) < len(exactly)
 
@@ -100,7 +108,7 @@ def test_a_session_that_does_not_fit_says_why_and_what_to_do() -> None:
     largest_first = r"parts: tokens\.access_token 8002, claims \d\d, "
     token = secrets.token_hex(4000)
     with pytest.raises(CookieTooLarge, match=largest_first) as caught:
-        a_cookie().seal(a_session_with(token))
+        Cookie().sealed(a_session_with(token))
     error = caught.value
     assert token[:16] not in str(error) + repr(error.parts)
     assert error.code is Code.SESSION_COOKIE_TOO_LARGE
@@ -114,20 +122,20 @@ def test_a_session_that_does_not_fit_says_why_and_what_to_do() -> None:
 def test_the_limit_is_exact() -> None:
     session = a_session_with(secrets.token_hex(3000))
     with pytest.raises(CookieTooLarge) as caught:
-        a_cookie(max_cookie_size=200).seal(session)
+        Cookie(max_cookie_size=200).sealed(session)
     size = caught.value.size
     with pytest.raises(CookieTooLarge):
-        a_cookie(max_cookie_size=size - 1).seal(session)
-    value = a_cookie(max_cookie_size=size).seal(session)
+        Cookie(max_cookie_size=size - 1).sealed(session)
+    value = Cookie(max_cookie_size=size).sealed(session)
     assert len(NAMES.session) + len(value) == size
 
 
 def test_a_session_that_deflates_well_is_still_bounded() -> None:
     overhead = len(SessionCodec(User).encode(a_session_with("")))
     largest = a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead))
-    assert a_cookie().open(a_cookie().seal(largest)) == largest
+    assert Cookie().open(Cookie().sealed(largest)).session == largest
     with pytest.raises(CookieTooLarge):
-        a_cookie().seal(a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead + 1)))
+        Cookie().sealed(a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead + 1)))
 
 
 def deflated(content: bytes) -> bytes:
@@ -158,15 +166,3 @@ def test_a_deflate_stream_with_something_behind_it_is_refused() -> None:
 )
 def test_a_malformed_plaintext_is_refused(plaintext: bytes) -> None:
     assert refused(sealed(plaintext)) is Code.SESSION_MALFORMED
-
-
-def test_the_cookie_is_set_until_the_session_ends() -> None:
-    change = session_cookie(NAMES, "abc", max_age=28_800)
-    assert change.header_value() == (
-        "__Host-oidc_session=abc; Max-Age=28800; Path=/; HttpOnly; SameSite=Lax; Secure"
-    )
-
-
-def test_the_cookie_is_cleared() -> None:
-    change = session_cookie(CookieNames("oidc", secure=False), None, max_age=28_800)
-    assert change.header_value() == "oidc_session=; Max-Age=0; Path=/; HttpOnly; SameSite=Lax"
