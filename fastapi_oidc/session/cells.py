@@ -70,8 +70,13 @@ class Cells:
         found = [self._open(other, each) for other, each in zip(others, values, strict=True)]
         return self._seen(key, value), found
 
-    async def move(self, key: str, rule: Rule, known: Seen | None = None) -> Seen:
-        """Replace the row by the result of `rule`, unless that is the same object."""
+    async def move(
+        self, key: str, rule: Rule, known: Seen | None = None, *, margin: int = MARGIN
+    ) -> Seen:
+        """Replace the row by the result of `rule`, unless that is the same object.
+
+        The store keeps the row until `margin` seconds after its end.
+        """
         made = Seen()
 
         def change(value: bytes, age: float) -> Cell | None:
@@ -79,7 +84,7 @@ class Cells:
             before = self._seen(key, value)
             row = rule(before.row, age)
             made = before if row is before.row else Seen(row, self._seal(key, row.encode()))
-            return None if made is before else Cell(made.value, row.expires_at + MARGIN)
+            return None if made is before else Cell(made.value, row.expires_at + margin)
 
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             await self.store.move(
@@ -114,6 +119,7 @@ class Cells:
         known: Seen | None = None,
         *,
         until: int,
+        margin: int = MARGIN,
         on_failure: Callable[[SessionError], None] = lambda error: None,
     ) -> Seen | None:
         """Like `move`, repeated until the store has taken it; None after `until`.
@@ -121,7 +127,7 @@ class Cells:
         `until` is in seconds since the epoch. No request's task may await this.
         """
         try:
-            return await self.move(key, rule, known)
+            return await self.move(key, rule, known, margin=margin)
         except SessionError as error:
             on_failure(error)
             self._postpone()
@@ -131,7 +137,7 @@ class Cells:
             async with self._retrying.slot():
                 await asyncio.sleep(max(0.0, self._retry_at - loop.time()))
                 try:
-                    seen = await self.move(key, rule)
+                    seen = await self.move(key, rule, margin=margin)
                 except SessionError:
                     self._postpone()
                 else:
@@ -172,8 +178,16 @@ class Turn:
     until the store has it.
     """
 
-    def __init__(self, cells: Cells, key: str, mine: Row, known: Seen | None = None) -> None:
-        self._cells, self._key, self._mine = cells, key, mine
+    def __init__(
+        self,
+        cells: Cells,
+        key: str,
+        mine: Row,
+        known: Seen | None = None,
+        *,
+        margin: int = MARGIN,
+    ) -> None:
+        self._cells, self._key, self._mine, self._margin = cells, key, mine, margin
         self._generation = mine.generation
         self._owner = secrets.token_urlsafe(9)
         self._loop = asyncio.get_running_loop()
@@ -194,6 +208,7 @@ class Turn:
             self._key,
             lambda row, age: rows.take(row, age, self._mine, self._owner),
             self.seen if self._is_known else None,
+            margin=self._margin,
         )
         self._leased_at, self._is_known = asked_at, False
         return self.seen.row
@@ -252,7 +267,9 @@ class Turn:
 
     async def _insist(self, rule: Rule) -> Row:
         until = self._mine.expires_at
-        seen = await self._cells.insist(self._key, rule, self.seen, until=until)
+        seen = await self._cells.insist(
+            self._key, rule, self.seen, until=until, margin=self._margin
+        )
         self.seen = seen or Seen()
         return self.seen.row
 
@@ -261,10 +278,12 @@ class Turn:
             await asyncio.sleep(RENEW_SECONDS)
             asked_at = self._loop.time()
             with suppress(SessionError):
-                self.seen = await self._cells.move(
+                # Not in `seen`: a step of the attempt may have written the row meanwhile.
+                renewed = await self._cells.move(
                     self._key,
                     lambda row, _: rows.renew(row, self._generation, self._owner),
                     self.seen,
+                    margin=self._margin,
                 )
-                if self.owns(self.seen.row):
+                if self.owns(renewed.row):
                     self._leased_at = asked_at
