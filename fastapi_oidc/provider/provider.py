@@ -194,8 +194,9 @@ class Provider:
 
         The default `algorithms` are those of ID tokens; `setting` is the name of their setting. If
         the current keys do not verify the token, they are fetched again: immediately the first
-        time, then at most once a minute for each kind of sender. Raises ProtocolViolation (`jws`
-        codes), or Undecided when newer keys may verify the token.
+        time, then at most once a minute, or once in ten seconds for unknown keys in requests.
+        Raises ProtocolViolation (`jws` codes), or Undecided when newer keys may verify a token that
+        the provider itself has sent.
         """
         async with self._limit():
             return await self._verifier.verify(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.access_token import (
     AccessClaims,
     ExpectedAccessToken,
@@ -15,8 +15,9 @@ from fastapi_oidc.protocol.access_token import (
 from fastapi_oidc.protocol.dpop import Scheme, accept_proof
 from fastapi_oidc.protocol.introspection import accept_introspection
 from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.verify import Unverified
 from fastapi_oidc.protocol.json import Claims
-from fastapi_oidc.provider import Provider, Undecided
+from fastapi_oidc.provider import Provider
 from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.resource_server.possession import Proofs, require_certificate
 from fastapi_oidc.resource_server.token import AccessToken
@@ -71,14 +72,12 @@ class ResourceServer:
             verified = await self.provider.verify(
                 value, sender="anybody", algorithms=self.algorithms, setting="algorithms"
             )
-        except Undecided as undecided:
-            # A token that breaks another rule is refused, whichever key has signed it.
-            unverified = CompactJWS.parse(value)
-            self._accepted(unverified.typ, unverified.claims())
-            if not undecided.is_by_new_keys:
-                raise
-            # The provider's keys were just read: none of them has signed this token.
-            raise ProtocolViolation(undecided.code, undecided.explanation) from None
+        except (ProviderError, Unverified) as error:
+            if error.code is not Code.JWS_SIGNATURE:
+                # A token that breaks another rule is refused for it, whichever key has signed it.
+                unverified = CompactJWS.parse(value)
+                self._accepted(unverified.typ, unverified.claims())
+            raise
         return self._accepted(verified.header_typ, verified.claims)
 
     def _accepted(self, header_typ: str | None, claims: Claims) -> AccessClaims:
