@@ -26,6 +26,7 @@ class Code(StrEnum):
     PROVIDER_TIMEOUT = "provider.timeout"
     PROVIDER_REDIRECTED = "provider.redirected"
     PROVIDER_STATUS = "provider.status"
+    PROVIDER_REFUSAL_UNREADABLE = "provider.refusal_unreadable"
     PROVIDER_ANSWER_TOO_LARGE = "provider.answer_too_large"
     PROVIDER_ANSWER_MALFORMED = "provider.answer_malformed"
     PROVIDER_ISSUER_MISMATCH = "provider.issuer_mismatch"
@@ -155,6 +156,9 @@ _MISCONFIGURED = PublicAnswer(
 _PROVIDER_BROKEN = PublicAnswer(
     HTTPStatus.BAD_GATEWAY, "The sign-in service sent a response that this site cannot use."
 )
+_PROVIDER_DOWN = PublicAnswer(
+    HTTPStatus.SERVICE_UNAVAILABLE, "The sign-in service is not available. Try again shortly."
+)
 _REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
 _NOT_STEPPED_UP = PublicAnswer(
     HTTPStatus.FORBIDDEN, "The sign-in service did not confirm your sign-in as this site requires."
@@ -190,9 +194,8 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
     Code.PROVIDER_UNREACHABLE: PublicAnswer(
         HTTPStatus.BAD_GATEWAY, "The sign-in service cannot be reached. Try again shortly."
     ),
-    Code.PROVIDER_UNAVAILABLE: PublicAnswer(
-        HTTPStatus.SERVICE_UNAVAILABLE, "The sign-in service is not available. Try again shortly."
-    ),
+    Code.PROVIDER_UNAVAILABLE: _PROVIDER_DOWN,
+    Code.PROVIDER_REFUSAL_UNREADABLE: _PROVIDER_DOWN,
     Code.PROVIDER_TIMEOUT: PublicAnswer(
         HTTPStatus.GATEWAY_TIMEOUT, "The sign-in service took too long. Try again shortly."
     ),
