@@ -114,6 +114,7 @@ class Code(StrEnum):
     ACCESS_TOKEN_CERTIFICATE = "access_token.certificate"
     ACCESS_TOKEN_SCOPE = "access_token.scope"
     ACCESS_TOKEN_ROLE = "access_token.role"
+    ACCESS_TOKEN_STEP_UP_REQUIRED = "access_token.step_up_required"
 
     DPOP_MALFORMED = "dpop.malformed"
     DPOP_SIGNATURE = "dpop.signature"
@@ -236,6 +237,9 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.FORBIDDEN, "The access token lacks a required scope."
     ),
     Code.ACCESS_TOKEN_ROLE: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
+    Code.ACCESS_TOKEN_STEP_UP_REQUIRED: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "The user must authenticate again for this request."
+    ),
     Code.SESSION_FORBIDDEN: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
     Code.SESSION_CROSS_SITE: PublicAnswer(
         HTTPStatus.FORBIDDEN, "This request came from another site."

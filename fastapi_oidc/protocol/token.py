@@ -116,7 +116,7 @@ def _scope(document: Mapping[object, object]) -> tuple[str, ...] | None:
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         document = {"scope": " ".join(value)}
     words = _text(document, "scope", may_be_empty=True)
-    return None if words is None else tuple(words.split())
+    return None if words is None else tuple(filter(None, words.split(" ")))
 
 
 def _lifetime(value: object) -> int | None:

@@ -94,8 +94,8 @@ class OPResponse:
     def unreadable_refusal(self) -> ProviderError:
         """The ProviderError for a 4xx without an OAuth error (provider.refusal_unreadable)."""
         explanation = (
-            f"HTTP {self.status} with {cleaned(self.media_type, 80) or 'no media type'} and without "
-            "an OAuth error: a proxy or a firewall may have answered in the provider's place"
+            f"HTTP {self.status} without an OAuth error ({cleaned(self.media_type, 80)}): "
+            "a proxy or a firewall may have answered in the provider's place"
         )
         return ProviderError(
             Code.PROVIDER_REFUSAL_UNREADABLE, explanation, url=self.url, status=self.status

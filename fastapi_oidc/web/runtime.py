@@ -87,6 +87,8 @@ class Runtime(Generic[Identity, RequestData]):
             closing.push_async_callback(self.code_exchanges.aclose)
             patience = self.party.policy.provider_timeout + self.party.policy.callback_timeout
             closing.push_async_callback(self.sign_outs.wait, patience)
+            for api in self.apis:
+                closing.push_async_callback(api.aclose)
 
 
 class Instance(Protocol[Identity, RequestData]):
