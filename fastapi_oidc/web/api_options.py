@@ -121,10 +121,15 @@ def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Int
         return None
     provider = party.provider
     if client is not None:
-        if len(client) != 2 or not all(isinstance(each, str) and each for each in client):
+        if not _is_client(client):
             raise _invalid("introspection_client must be (client_id, client_secret)")
         provider = provider.beside(party.policy.issuer, _registered(*client))
     return Introspections(provider, party.clock, lifetime)
+
+
+def _is_client(given: object) -> bool:
+    is_pair = isinstance(given, tuple) and len(given) == 2
+    return is_pair and all(isinstance(each, str) and each for each in given)
 
 
 def _registered(client_id: str, client_secret: str) -> Registration:

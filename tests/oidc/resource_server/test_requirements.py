@@ -41,7 +41,9 @@ def two_providers(**options: Any) -> tuple[APIWorld, DevProvider, str]:
         access_token_format="jwt",
         audience=AUDIENCE,
     )
-    second = DevProvider(issuer=SECOND, clients=[program], clock=Clock(read=world.world.time))
+    second = DevProvider(
+        issuer=SECOND, users=[], clients=[program], clock=Clock(read=world.world.time)
+    )
     hosts.transports = {
         "op.test": httpx.ASGITransport(world.world.op.app),
         "second.test": httpx.ASGITransport(second.app),
