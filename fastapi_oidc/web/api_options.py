@@ -128,8 +128,10 @@ def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Int
 
 
 def _is_client(given: object) -> bool:
-    is_pair = isinstance(given, tuple) and len(given) == 2
-    return is_pair and all(isinstance(each, str) and each for each in given)
+    match given:
+        case (str(client_id), str(client_secret)):
+            return bool(client_id and client_secret)
+    return False
 
 
 def _registered(client_id: str, client_secret: str) -> Registration:

@@ -9,7 +9,7 @@ from fastapi import Depends, FastAPI
 
 from fastapi_oidc import OIDC, AccessToken, Clock, Code, ConfigurationError, OIDCSettings
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, DPoPKey
-from fastapi_oidc.testing import DevClient, DevProvider
+from fastapi_oidc.testing import DevClient, DevProvider, DevResource
 from fastapi_oidc.web.api import API
 from tests.oidc.resource_server.api_world import (
     AUDIENCE,
