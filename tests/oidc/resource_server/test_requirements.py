@@ -42,7 +42,11 @@ def two_providers(**options: Any) -> tuple[APIWorld, DevProvider, str]:
         audience=AUDIENCE,
     )
     second = DevProvider(
-        issuer=SECOND, users=[], clients=[program], clock=Clock(read=world.world.time)
+        issuer=SECOND,
+        users=[],
+        clients=[program],
+        resources=[DevResource(AUDIENCE, ["machines:read"])],
+        clock=Clock(read=world.world.time),
     )
     hosts.transports = {
         "op.test": httpx.ASGITransport(world.world.op.app),
