@@ -5,11 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from fastapi_oidc.installation import REMEDY, is_mixed
+
 _USAGE = "usage: python -m fastapi_oidc doctor [option=value ...] (see doctor --help)"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command of that name; the exit status is 2 for an unknown command."""
+    if is_mixed():
+        print(REMEDY, file=sys.stderr)
+        return 2
     if arguments[:1] == ["doctor"]:
         from fastapi_oidc.doctor.command import main as doctor
 
