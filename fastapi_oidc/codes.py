@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+
+DOCUMENTATION: Final = (
+    "https://github.com/fastapi-oidc-vmm/fastapi-oidc-vmm/blob/main/docs/errors.md"
+)
 
 
 class Code(StrEnum):
@@ -141,6 +146,11 @@ class Code(StrEnum):
     SESSION_LOCK_UNAVAILABLE = "session.lock_unavailable"
     SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
     SESSION_RESPONSE_STARTED = "session.response_started"
+
+    @property
+    def link(self) -> str:
+        """The URL of the code's entry in the documentation."""
+        return f"{DOCUMENTATION}#{self.value}"
 
 
 class PublicAnswer(NamedTuple):

@@ -151,4 +151,5 @@ async def test_a_page_without_a_login_route_is_refused_in_one_line(
     assert caplog.messages == [
         "request.refused code='configuration.route_missing' because=\"the login route is not"
         " mounted: app.include_router(oidc.router, prefix='/auth')\""
+        f" see='{Code.CONFIGURATION_ROUTE_MISSING.link}'"
     ]
