@@ -7,7 +7,6 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-
 DOCUMENTATION: Final = (
     "https://github.com/fastapi-oidc-vmm/fastapi-oidc-vmm/blob/main/docs/errors.md"
 )

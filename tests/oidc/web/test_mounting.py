@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Message
 
-from fastapi_oidc import ConfigurationError, OIDCMiddleware
+from fastapi_oidc import Code, ConfigurationError, OIDCMiddleware
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.web.asking import begin, browser_of, who
 from tests.oidc.world import BASE_URL, Time, make_world
