@@ -59,8 +59,33 @@ async def test_no_assertion_is_sent_twice(op: OP) -> None:
     assert len(ids) == 3
 
 
-async def test_a_refusal_without_json_is_a_refusal(op: OP) -> None:
-    op.answer_text("/token", "<h1>Bad request</h1>", "text/html", status=400)
+@pytest.mark.parametrize(
+    ("status", "media_type", "body"),
+    [
+        (404, "text/plain", "404 page not found"),
+        (403, "text/html", "<h1>Forbidden</h1>"),
+        (403, "application/json", '{"message": "Forbidden"}'),
+        (401, "text/html", ""),
+        (400, "text/html", "<h1>Bad request</h1>"),
+        (400, "application/json", '{"error": ["invalid_grant"]}'),
+        (400, "text/html", '{"error": "invalid_grant"}'),
+    ],
+)
+async def test_what_is_no_oauth_error_refuses_nothing(
+    op: OP, status: int, media_type: str, body: str
+) -> None:
+    """The page of a proxy without its backend, and of a firewall."""
+    op.answer_text("/token", body, media_type, status=status)
+    with pytest.raises(ProviderError, match=f"HTTP {status}.*a proxy or a firewall") as caught:
+        await op.provider().refresh("rt")
+    assert caught.value.code is Code.PROVIDER_REFUSAL_UNREADABLE
+    assert caught.value.status == 503
+    assert not isinstance(caught.value, TokenRefused)
+
+
+async def test_400_without_a_body_is_a_refusal(op: OP) -> None:
+    """Glewlwyd refuses an expired refresh token so."""
+    op.answer_text("/token", "", "text/plain", status=400)
     with refused(Code.TOKEN_REFUSED, TokenRefused):
         await op.provider().refresh("rt")
 
