@@ -110,7 +110,7 @@ class Grants(Generic[Identity]):
         try:
             token = await self._once.token(key, needed, obtain, expires_at=now + ROW_SECONDS)
         except SessionError:
-            token = await obtain()
+            token = await self._once.alone(key, obtain)
         if token.expires_at is not None:
             self._of_application.set(key, token, expires_at=token.expires_at)
         return token

@@ -13,10 +13,10 @@ from pydantic import JsonValue
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.codec import SessionCodec, TransactionCodec
-from fastapi_oidc.session.cookie_backend import CookieTooLarge, SessionCookie
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import OIDCSession, Tokens
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import CookieTooLarge, SessionCookie
 from tests.oidc.session.examples import SECRET, User, a_session
 
 NAMES = CookieNames("oidc", secure=True)

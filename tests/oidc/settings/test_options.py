@@ -12,7 +12,7 @@ from fastapi_oidc import (
     OIDC,
     Code,
     ConfigurationError,
-    MemorySessionStore,
+    MemoryStore,
     OIDCSettings,
     SessionStore,
     StandardIdentity,
@@ -94,7 +94,7 @@ def test_no_secret_in_repr_or_dump() -> None:
 
 
 @pytest.mark.parametrize("option", ["session_store", "back_channel_logout_store", "refresh_lock"])
-@pytest.mark.parametrize("given", ["redis://:password@db", MemorySessionStore, object()])
+@pytest.mark.parametrize("given", ["redis://:password@db", MemoryStore, object()])
 def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: object) -> None:
     wrong: dict[str, Any] = {option: given}
     with pytest.raises(ConfigurationError, match=option) as caught:
@@ -104,7 +104,7 @@ def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: obj
 
 
 def test_a_store_of_ones_own_needs_its_methods_alone() -> None:
-    class OwnStore(SessionStore[StandardIdentity]):
+    class OwnStore(SessionStore):
         async def get(self, id: str, /) -> None: ...
 
         async def set(self, id: str, session: object, /) -> None: ...
