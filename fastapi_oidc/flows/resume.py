@@ -273,6 +273,8 @@ async def _after(
             over = Over(live.copy, reason or "signed_out", live.session)
             return _over(party, over, code, because)
         case Postponed():
+            if outcome.is_announced:  # the attempt may have completed an earlier one first
+                live = unless_ended(party, await party.sessions.judge(live.copy)) or live
             # The user is active even while the provider does not respond.
             used = await _use(party, live, active=active)
             pending = pending_cookie(party, used)
