@@ -143,7 +143,12 @@ def _sessions(parts: Parts[Identity], keys: KeyRing, announcer: Announcer) -> Se
         limit, sealer = parts.settings.max_cookie_size, keys.sealer("session")
         form = SessionCookie(codec, sealer, names, max_cookie_size=limit, clock=clock)
     return Sessions(
-        Cells(store or MemoryStore(clock=clock, evicts=True), keys.sealer("row"), clock),
+        Cells(
+            store or MemoryStore(clock=clock, evicts=True),
+            keys.sealer("row"),
+            clock,
+            parts.settings.name,
+        ),
         form,
         names,
         codec,

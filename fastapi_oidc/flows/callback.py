@@ -292,7 +292,7 @@ async def _sign_in(
     return_to = same_origin_path(login.transaction.return_to, default=default)
     key = f"login:{_name(login.transaction)}"
     mine = Row(expires_at=party.clock.now() + PENDING_SECONDS)
-    turn = Turn(party.sessions.cells, key, mine, Seen())
+    turn = Turn(party.sessions.cells, key, mine, Seen(), margin=LOGIN_SECONDS)
     while not turn.owns(row := await turn.take()):
         if row.ended:
             raise ProtocolViolation(
@@ -351,7 +351,7 @@ async def _new_session(
         with applying(session):
             approving = party.application.approved(session, "login")
             session = await party.within_time_limit(approving)
-        prepared = party.sessions.prepare(session, None)
+        prepared = party.sessions.prepare(session)
         await _advise_on_tokens(party, bundle.response)
         live = await party.sessions.begin(prepared)
     except Exception:

@@ -167,8 +167,8 @@ class RefreshCoordinator(Generic[Identity]):
         live, policy = run.live, run.party.policy
         if not self._tasks.is_running(live.id):
             self._runs[live.id] = run
-        task = self._tasks.start(live.id, lambda: self._begin(run))
         current = self._runs[live.id]
+        task = self._tasks.start(live.id, lambda: self._begin(run))
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
                 await current.started.wait()
@@ -206,8 +206,7 @@ class RefreshCoordinator(Generic[Identity]):
             return self._postponements.postpone(session, error)
         finally:
             run.started.set()
-            if self._runs.get(session.id) is run:
-                del self._runs[session.id]
+            del self._runs[session.id]
 
     async def _take_turn(self, run: _Run[Identity]) -> Outcome[Identity]:
         """Make the next generation, or wait for the attempt that makes it."""

@@ -35,7 +35,7 @@ _SEALED_OTHERWISE: Final = (
 _MEMORY: Final = (
     "a session is not in the memory of this process, so its user has to sign in again. "
     "The memory belongs to one process until it restarts: with several workers, use a "
-    "RedisSessionStore as session_store, or no session_store for sessions in cookies"
+    "store on Redis or SQL as session_store, or no session_store for sessions in cookies"
 )
 
 
@@ -273,6 +273,8 @@ async def _after(
             over = Over(live.copy, reason or "signed_out", live.session)
             return _over(party, over, code, because)
         case Postponed():
+            if outcome.is_announced:  # the attempt may have completed an earlier one first
+                live = unless_ended(party, await party.sessions.judge(live.copy)) or live
             # The user is active even while the provider does not respond.
             used = await _use(party, live, active=active)
             pending = pending_cookie(party, used)

@@ -34,7 +34,7 @@ async def end(
 async def end_current(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
-    """End the session of these cookies and return its newest state, None if it is unknown.
+    """End the session of these cookies and return its newest state; None if it has ended before.
 
     The cookie is enough to end the session while the store is down.
     """
@@ -44,11 +44,12 @@ async def end_current(
     session = copy.session
     try:
         found = await party.sessions.judge(copy)
-        session = found.session if found is not None else session
-        if not isinstance(found, Live):
+        if found is None:
             return None
+        session = found.session if isinstance(found, Live) else None
     except SessionError:
         pass  # `end` announces that the store is down
+    # Also if it is over: perhaps only in this process yet.
     await party.sessions.end(copy.id, "signed_out", expires_at=copy.expires_at)
     return session
 

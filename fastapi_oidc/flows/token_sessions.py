@@ -266,7 +266,7 @@ async def apply_callbacks(
         resolved = await _with_identity(party, session, bundle)
         whole = await _approved(party, resolved, before)
         try:
-            return party.sessions.prepare(whole, live.copy)
+            return party.sessions.prepare(whole)
         except (ConfigurationError, CookieTooLarge) as error:
             now = party.clock.now()
             party.announcer(refusal(EventName.SESSION_IDENTITY_NOT_UPDATED, error, now))
@@ -274,7 +274,7 @@ async def apply_callbacks(
         small = resolved.model_copy(
             update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
         )
-        return party.sessions.prepare(await _approved(party, small, before), live.copy)
+        return party.sessions.prepare(await _approved(party, small, before))
 
 
 async def _accepted(

@@ -117,7 +117,7 @@ class OIDCSettings(BaseSettings):
     """None means those of ID tokens."""
     trusted_id_token_audiences: Words = ()
     front_channel_logout: bool = False
-    """Mount the front-channel logout route; it needs a store of revocation records."""
+    """Mount the front-channel logout route; it needs a store."""
     logout_token_without_exp: bool = False
     """Accept logout tokens without `exp` for two minutes from their `iat`."""
 

@@ -74,7 +74,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
     @property
     def has_back_channel_logout(self) -> bool:
-        """Whether there is a store of revocation records, which back-channel logout needs."""
+        """Whether there is a store, which back-channel logout needs."""
         return self._runtime.party.sessions.records_endings
 
     def login(self) -> Callable[[Request], Awaitable[Response]]:

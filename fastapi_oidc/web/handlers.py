@@ -22,7 +22,7 @@ class Handlers(Generic[Identity, RequestData]):
     router: APIRouter
     """All routes of the library, to include with a prefix.
 
-    `POST /backchannel-logout` is included if there is a store of revocation records.
+    `POST /backchannel-logout` is included if there is a store.
     """
     _endpoints: Endpoints[Identity, RequestData]
 
@@ -56,16 +56,14 @@ class Handlers(Generic[Identity, RequestData]):
     def back_channel_logout_handler(self) -> EndpointFunction:
         """The endpoint function of `POST /backchannel-logout`.
 
-        Raises ConfigurationError (configuration.store_missing) without a store of revocation
-        records.
+        Raises ConfigurationError (configuration.store_missing) without a store.
         """
         return self._endpoints.back_channel_logout()
 
     def front_channel_logout_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /frontchannel-logout`, which the provider loads in a frame.
 
-        Raises ConfigurationError (configuration.store_missing) without a store of revocation
-        records.
+        Raises ConfigurationError (configuration.store_missing) without a store.
         """
         return self._endpoints.front_channel_logout()
 

@@ -166,6 +166,8 @@ class OIDCMiddleware:
             for name, served in self._table.by_name.items():
                 report_missing_routes(name, scope)
                 report_memory_of_one(served.runtime)
+                for api in served.runtime.apis:
+                    api.look(scope["app"])
 
     def _check(self, scope: Scope) -> None:
         """Check the routes at startup or at the first request; after a failure, at each request."""

@@ -84,6 +84,8 @@ class Runtime(Generic[Identity, RequestData]):
             closing.push_async_callback(self.grants.aclose)
             closing.push_async_callback(self.code_exchanges.aclose)
             closing.push_async_callback(self.sign_outs.wait, patience)
+            for api in self.apis:
+                closing.push_async_callback(api.aclose)
 
 
 class Instance(Protocol[Identity, RequestData]):

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fastapi_oidc import Clock, MemoryStore
 from fastapi_oidc.session.store import Cell, Found
+from tests.oidc.flows.steps import stores_of
 from tests.oidc.world import Time
 
 READ: Final = frozenset({"read"})
@@ -20,10 +21,11 @@ class Outage:
 
     is_down: bool = False
     failing: frozenset[str] = READ | WRITTEN
+    error: type[BaseException] = ConnectionError
 
     def require(self, method: str) -> None:
         if self.is_down and method in self.failing:
-            raise ConnectionError("down")
+            raise self.error("down")
 
 
 class FallibleStore(MemoryStore):
@@ -46,7 +48,4 @@ def fallible(mode: str, time: Time) -> tuple[Outage, dict[str, Any]]:
     """The outage of what keeps sessions in this mode ("cookie" or "store"), and the options of an
     `OIDC` object with it."""
     outage = Outage()
-    store = FallibleStore(outage, Clock(read=time))
-    if mode == "store":
-        return outage, {"session_store": store, "back_channel_logout_store": None}
-    return outage, {"session_store": None, "back_channel_logout_store": store}
+    return outage, stores_of(mode, FallibleStore(outage, Clock(read=time)))

@@ -83,7 +83,11 @@ async def signed_out(browser: httpx.AsyncClient, **form: str) -> httpx.Response:
 
 def shared_stores(mode: str, time: Time) -> dict[str, Any]:
     """What processes share: a store of the sessions, or of what is known of those in cookies."""
-    store = MemoryStore(clock=Clock(read=time))
+    return stores_of(mode, MemoryStore(clock=Clock(read=time)))
+
+
+def stores_of(mode: str, store: Any) -> dict[str, Any]:
+    """The options of an `OIDC` object for sessions in `store`, or in cookies with their rows."""
     if mode == "store":
         return {"session_store": store, "back_channel_logout_store": None}
     return {"session_store": None, "back_channel_logout_store": store}

@@ -21,8 +21,8 @@ from fastapi_oidc import (
 )
 from fastapi_oidc.testing import Lifetimes, ServerError
 from tests.oidc.flows.steps import (
-    LOCAL,
     LEASE,
+    LOCAL,
     callback_url,
     copy_of,
     generation,

@@ -110,7 +110,10 @@ def test_a_shared_issuer_stands_for_its_tenants_alone(allowed: str, iss: str) ->
 def test_a_shared_issuer_stands_for_its_tenants(allowed: str) -> None:
     iss = f"https://op.test/{TENANT}/v2.0"
     tenants = Tenants.of(SHARED, [allowed])
-    assert front_channel_session({"iss": [iss], "sid": ["1"]}, SHARED, tenants=tenants) == "1"
+    assert front_channel_session({"iss": [iss], "sid": ["1"]}, SHARED, tenants=tenants) == (
+        iss,
+        "1",
+    )
 
 
 async def test_a_tenants_user_is_signed_out() -> None:

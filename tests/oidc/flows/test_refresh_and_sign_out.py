@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
+from tests.oidc.session.dictionary_stores import DictionaryStore
 
 from fastapi_oidc import OIDC, MemoryRefreshLock, MemorySessionStore, OIDCSession
 from fastapi_oidc.testing import TokenRevoked, sign_in
@@ -14,7 +15,6 @@ from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import Fault, Mode
 from tests.oidc.machine.world import MachineWorld, play_story
-from tests.oidc.session.dictionary_stores import DictionaryStore
 from tests.oidc.virtual_time import virtual_monotonic as virtual_monotonic
 from tests.oidc.world import LOGIN_URL, World, make_world
 

@@ -10,16 +10,13 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import PersistContext
-from fastapi_oidc.flows import local_sessions
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
 from fastapi_oidc.testing.faults import Fault
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LOCAL,
     SHORTLY_BEFORE_EXPIRY,
     copy_of,
     generation,
-    refreshes,
 )
 from tests.oidc.world import World, make_world
 
@@ -125,41 +122,6 @@ async def test_pauses_double_up_to_a_minute() -> None:
         world.time.advance(1)
     pauses = [after - before for before, after in pairwise(attempts)]
     assert pauses[:7] == [5, 10, 20, 40, 60, 60, 60]
-
-
-@pytest.mark.parametrize("others", ["end", "are refreshed"])
-async def test_a_pause_is_not_pushed_out_by_what_was_learned_before(
-    others: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process remembers ends for hours, other states for minutes, and a pause for less."""
-    monkeypatch.setattr(local_sessions, "LOCAL_SESSIONS", 2)
-    world = make_world()
-    browser, *changed = [await world.signed_in() for _ in range(4)]
-    world.time.advance(AFTER_EXPIRY)
-    for other in changed:
-        if others == "end":
-            await other.post("/auth/logout", data=LOCAL)
-        else:
-            assert await generation(other) == 1
-    world.op.faults.put("token", ServerError())
-    assert await generation(browser) is None
-    calls = world.op.record.calls["token"]
-    assert await generation(browser) is None
-    assert world.op.record.calls["token"] == calls
-
-
-async def test_end_that_others_pushed_out_is_found_at_the_next_refresh(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(local_sessions, "LOCAL_SESSIONS", 2)
-    world = make_world(settings={"revoke_on_local_logout": False})
-    browsers = [await world.signed_in() for _ in range(4)]
-    copies = [copy_of(browser, world) for browser in browsers]
-    for browser in browsers:
-        await browser.post("/auth/logout", data=LOCAL)
-    world.time.advance(AFTER_EXPIRY)
-    assert [await generation(copy) for copy in copies] == [None] * 4
-    assert refreshes(world) == 0
 
 
 async def test_pause_is_over_when_the_clock_was_set_back(world: World) -> None:

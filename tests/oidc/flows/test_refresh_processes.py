@@ -9,6 +9,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from fastapi_oidc.session.records import RefreshRecord, SealedRecords
 
 from fastapi_oidc import (
     Clock,
@@ -19,7 +20,6 @@ from fastapi_oidc import (
     RefreshLock,
     SessionError,
 )
-from fastapi_oidc.session.records import RefreshRecord, SealedRecords
 from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
