@@ -165,8 +165,10 @@ class RefreshCoordinator(Generic[Identity]):
         None if the attempt of another caller concerned that caller alone.
         """
         live, policy = run.live, run.party.policy
+        if not self._tasks.is_running(live.id):
+            self._runs[live.id] = run
         task = self._tasks.start(live.id, lambda: self._begin(run))
-        current = self._runs.get(live.id, run)
+        current = self._runs[live.id]
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
                 await current.started.wait()
@@ -194,7 +196,6 @@ class RefreshCoordinator(Generic[Identity]):
 
     async def _begin(self, run: _Run[Identity]) -> Outcome[Identity]:
         session = run.live.session
-        self._runs[session.id] = run
         try:
             # Get the metadata and keys first: the refresh token may be sent only once.
             await run.party.provider.prepare_refresh()

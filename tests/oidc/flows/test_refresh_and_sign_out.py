@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC
+from fastapi_oidc import OIDC, Clock, MemoryStore
+from fastapi_oidc.flows.sessions import row_key
+from fastapi_oidc.session.store import Cell, Found
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -18,8 +20,7 @@ from tests.oidc.flows.steps import (
     two_processes,
 )
 from tests.oidc.interleaving import Gate, Held, another_process, begun
-from tests.oidc.virtual_time import virtual_monotonic as virtual_monotonic
-from tests.oidc.world import LOGIN_URL, World, make_world
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 SHARED = pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
 
