@@ -189,6 +189,8 @@ class RefreshCoordinator(Generic[Identity]):
         """What the row of another attempt says to the copy that the caller has brought."""
         found = run.party.sessions.live(run.live.copy, seen, cookie)
         if isinstance(found, Live):
+            if found.session.generation < seen.row.generation:
+                return self._postponements.briefly(found.session, "another cookie has its tokens")
             return Refreshed(found)
         return Ended(Code.SESSION_SIGNED_OUT, reason=found.reason if found else None)
 

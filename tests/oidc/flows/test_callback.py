@@ -12,9 +12,9 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 from starlette.responses import PlainTextResponse
 
-from fastapi_oidc import OIDC, Clock, IdentityContext, OIDCError, SignedIn, StandardIdentity
+from fastapi_oidc import OIDC, IdentityContext, OIDCError, SignedIn, StandardIdentity
 from fastapi_oidc.testing import sign_in
-from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
+from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import callback_url, copy_of, generation, returned, two_processes, user
 from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import BASE_URL, LOGIN_URL, Time, make_world
@@ -99,13 +99,6 @@ async def test_login_that_began_while_the_store_was_down_ends_the_session_before
         browser.cookies.delete(name)
     await sign_in(browser, login.headers["location"], user="alice")
     assert [await generation(each) for each in (browser, copy)] == [0, None]
-
-
-async def test_records_that_are_down_keep_nobody_from_signing_in(mode: str) -> None:
-    outage, time = Outage(failing=frozenset({"take"}), is_down=True), Time()
-    lock = FallibleRefreshLock(outage, Clock(read=time))
-    world = two_processes(mode, time=time, refresh_lock=lock)[0]
-    assert await generation(await world.signed_in()) == 0
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
