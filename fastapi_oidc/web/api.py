@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Final, Generic, NoReturn, TypeAlias, Unpack
 
@@ -228,7 +228,7 @@ class API(Generic[Identity]):
             for name, scope in (tools or {}).items()
         }
         require_scopes_readable([*scopes, *chain.from_iterable(words.values())])
-        return Protected(self, app, scopes, role, words)
+        return Protected(partial(self.access_token, role=role), app, scopes, words)
 
     def mount(
         self,
