@@ -157,11 +157,7 @@ def _serving(role: Role) -> Callable[[Request], Awaitable[Response]]:
 
     async def serve(request: Request) -> Response:
         oidc: OIDC[Any, Any] = tenant_of(request)
-        rows = routes_of(
-            oidc._endpoints,
-            oidc.settings.response_mode,
-            front_channel_logout=oidc.settings.front_channel_logout,
-        )
+        rows = routes_of(oidc, oidc.settings)
         for row in rows:
             if row.role is role:
                 return await only(row.endpoint, row.methods, oidc.settings.name)(request)
