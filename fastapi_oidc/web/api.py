@@ -109,7 +109,7 @@ class API(Generic[Identity]):
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
         require_known("oidc.api", options, APIOptions.__annotations__)
-        policy = runtime.party.policy
+        settings = runtime.party.settings
         is_local = runtime.origin is None or runtime.origin.startswith("http:")
         self._runtime, self._require_auth, self._require_csrf = runtime, require_auth, require_csrf
         self._server = resource_server(runtime, audience, options, login_algorithms)
@@ -124,7 +124,7 @@ class API(Generic[Identity]):
         self._challenger = Challenger(runtime.name, url, self._server.dpop_required)
         number = len(runtime.apis) + 1
         model = token_scheme(
-            policy.issuer,
+            settings.issuer,
             self.scopes,
             authorization_url=options.get("authorization_url"),
             token_url=options.get("token_url"),

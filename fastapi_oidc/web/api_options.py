@@ -55,11 +55,11 @@ def resource_server(
     login_algorithms: frozenset[str],
 ) -> ResourceServer:
     """The resource server with these options; raises ConfigurationError."""
-    party, policy = runtime.party, runtime.party.policy
+    party, settings = runtime.party, runtime.party.settings
     plain, roles = options.get("accept_plain_jwt", False), options.get("roles_claim", "roles")
     if not audience:
         raise _invalid("audience must be the aud of the provider's tokens for this API")
-    if plain and audience == policy.client_id:
+    if plain and audience == settings.client_id:
         raise _invalid(
             "accept_plain_jwt needs another audience than the client_id, which ID tokens have"
         )
@@ -68,9 +68,9 @@ def resource_server(
         options.get("algorithms"), login_algorithms, introspections is not None
     )
     expected = ExpectedAccessToken(
-        issuer=policy.issuer,
+        issuer=settings.issuer,
         audience=audience,
-        tenants=policy.tenants,
+        tenants=settings.tenants(),
         accepts_plain_jwt=plain,
         client_claim=options.get("client_claim"),
         scope_claim=options.get("scope_claim", "scope"),
@@ -99,12 +99,12 @@ def issuers_of(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> list[str
 
     Raises ConfigurationError for one that is no https URL.
     """
-    given, policy = options.get("issuers", ()), runtime.party.policy
+    given, settings = options.get("issuers", ()), runtime.party.settings
     if isinstance(given, str):
         raise _invalid("issuers is a list of issuer URLs")
     for issuer in given:
-        require_issuer_url(issuer, allow_insecure_http=policy.issuer.startswith("http:"))
-    return list(dict.fromkeys((policy.issuer, *given)))
+        require_issuer_url(issuer, allow_insecure_http=settings.issuer.startswith("http:"))
+    return list(dict.fromkeys((settings.issuer, *given)))
 
 
 def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Introspections | None:
@@ -120,7 +120,7 @@ def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Int
     if client is not None:
         if not _is_client(client):
             raise _invalid("introspection_client must be (client_id, client_secret)")
-        provider = provider.beside(party.policy.issuer, _registration(*client))
+        provider = provider.beside(party.settings.issuer, _registration(*client))
     return Introspections(provider, party.clock, lifetime)
 
 

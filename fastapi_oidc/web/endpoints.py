@@ -279,7 +279,7 @@ class Endpoints(Generic[Identity, RequestData]):
         outcome: SignedIn[Identity],
         on_success: OnSuccess[Identity] | None,
     ) -> Response:
-        """The application's response or the redirect. If the application raises, the session ends."""
+        """The application's response or the redirect; if the application raises, no session."""
         response = None
         # Also for a repeated callback, which signs in like the first one.
         if on_success is not None and outcome.live is not None:
@@ -340,7 +340,7 @@ class Endpoints(Generic[Identity, RequestData]):
                 now = party.clock.now()
                 party.announcer(refusal(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error, now))
                 raise
-        return responses.framed_by(party.policy.issuer)
+        return responses.framed_by(party.settings.issuer)
 
     def _advise_on_address(self, request: Request) -> None:
         asked, base_url = shown_text(request.headers.get("host", "")), self.runtime.origin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.session.model import Identity
+from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.endpoints import Endpoints, OnSuccess
 from fastapi_oidc.web.refusal import is_navigation
 from fastapi_oidc.web.refusal_page import method_page, shown
@@ -18,9 +19,6 @@ from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.startup import reporting_missing_middleware
-
-if TYPE_CHECKING:
-    from fastapi_oidc.settings import OIDCSettings
 
 _NO_LINK: Final = (
     "Signing out is a POST. Links and images cannot do it, a form can: "

@@ -23,7 +23,7 @@ from tests.oidc.settings.examples import SECRET, options
 def test_the_unchanged_options_are_accepted() -> None:
     settings = OIDCSettings(**options())
     assert settings.origin == "https://app.example.com"
-    assert settings.policy().scope == ("openid", "profile", "email")
+    assert settings.scope == ("openid", "profile", "email")
 
 
 @pytest.mark.parametrize(
