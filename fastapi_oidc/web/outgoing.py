@@ -16,7 +16,7 @@ from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.web.request_context import Owning, RequestContext
-from fastapi_oidc.web.request_contexts import RequestContexts, of_this_task
+from fastapi_oidc.web.request_contexts import of_this_task
 from fastapi_oidc.web.runtime import RequestData, Runtime
 
 
