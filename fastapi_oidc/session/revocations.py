@@ -2,8 +2,8 @@
 
 Each user and each `sid` has one value in the store. A revocation by the provider ends the sessions
 whose `authenticated_at` is not after its `iat`; both are times of the provider's clock
-(Back-Channel Logout 1.0, 2.6). A revocation by the application has a random stamp. It ends the sessions whose
-login did not find that stamp; so times of different clocks are never compared.
+(Back-Channel Logout 1.0, 2.6). A revocation by the application has a random stamp. It ends the
+sessions whose login did not find that stamp; so times of different clocks are never compared.
 """
 
 from __future__ import annotations

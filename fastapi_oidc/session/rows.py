@@ -161,7 +161,7 @@ def touch(row: Row, at: int, mine: Row) -> Row:
 
 
 def _is_lost(row: Row, mine: Row) -> bool:
-    """Whether the row of a session in the store is gone; that of one in a cookie can be restored."""
+    """Whether a row with a session is gone; that of a session in a cookie can be restored."""
     return bool(mine.content) and not row.content
 
 

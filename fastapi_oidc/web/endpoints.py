@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.clock import LONGEST_DURATION
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.flows.callback import LoginRefused, SignedIn
 from fastapi_oidc.flows.login import LoginOptions, Prompt
@@ -225,7 +225,7 @@ def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:
 async def _failure(
     request: Request, outcome: LoginRefused, on_failure: OnFailure | None
 ) -> Response:
-    response = await settled(on_failure(request, outcome.error)) if on_failure else None
+    response = await called(on_failure, request, outcome.error) if on_failure else None
     if response is None:
         raise outcome.error
     return response
@@ -242,7 +242,7 @@ async def _success(
     # Also for a repeated callback, which signs in like the first one.
     if on_success is not None and outcome.live is not None:
         try:
-            response = await settled(on_success(request, outcome))
+            response = await called(on_success, request, outcome)
         except BaseException:
             await context_of(request, name).abandon()
             raise
