@@ -196,7 +196,6 @@ async def test_a_sync_callback_runs_in_a_thread_with_the_context_of_its_caller()
     caller = threading.get_ident()
     assert await called(lambda: threading.get_ident() != caller)
     assert await called(variable.get) == "of the caller"
-    assert not await called(Later().__class__.__call__, Later(), 0)
 
 
 @pytest.mark.parametrize("may_be_abandoned", [True, False])
