@@ -19,6 +19,8 @@ from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.relying_party import IdentityContext, PersistContext
 from fastapi_oidc.grants import Grant
+from fastapi_oidc.installation import REMEDY as _REMEDY
+from fastapi_oidc.installation import is_mixed as _is_mixed
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.downstream import DownstreamAPI
@@ -45,6 +47,9 @@ if _TYPE_CHECKING:
     from fastapi_oidc.oidc_tenants import OIDCTenants
     from fastapi_oidc.resource_server import AccessToken, Caller
     from fastapi_oidc.web.api import API
+
+if _is_mixed():
+    raise ImportError(_REMEDY)
 
 # Most applications use none of these, and they take a twentieth of the time of this import.
 _LATER = {

@@ -98,7 +98,7 @@ def assembled(
     coordinator: RefreshCoordinator[Identity] = RefreshCoordinator(
         Postponements(parts.clock, party.announcer)
     )
-    patience = 2 * settings.provider_timeout + party.policy.callback_timeout
+    patience = 2 * settings.provider_timeout + party.settings.callback_timeout
     return Runtime(
         name=settings.name,
         party=party,
@@ -121,7 +121,7 @@ def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
     settings, names = parts.settings, parts.settings.cookie_names()
     announcer = _announcer(parts)
     return RelyingParty(
-        policy=settings.policy(),
+        settings=settings,
         provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
         sessions=_sessions(parts, keys, announcer),
         transactions=_transactions(parts, keys, names),
@@ -143,7 +143,12 @@ def _sessions(parts: Parts[Identity], keys: KeyRing, announcer: Announcer) -> Se
         limit, sealer = parts.settings.max_cookie_size, keys.sealer("session")
         form = SessionCookie(codec, sealer, names, max_cookie_size=limit, clock=clock)
     return Sessions(
-        Cells(store or MemoryStore(clock=clock, evicts=True), keys.sealer("row"), clock),
+        Cells(
+            store or MemoryStore(clock=clock, evicts=True),
+            keys.sealer("row"),
+            clock,
+            parts.settings.name,
+        ),
         form,
         names,
         codec,

@@ -164,15 +164,17 @@ class RefreshCoordinator(Generic[Identity]):
 
         None if the attempt of another caller concerned that caller alone.
         """
-        live, policy = run.live, run.party.policy
+        live, settings = run.live, run.party.settings
         if not self._tasks.is_running(live.id):
             self._runs[live.id] = run
-        task = self._tasks.start(live.id, lambda: self._begin(run))
         current = self._runs[live.id]
+        task = self._tasks.start(live.id, lambda: self._begin(run))
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
                 await current.started.wait()
-            await asyncio.wait([task], timeout=policy.provider_timeout + policy.callback_timeout)
+            await asyncio.wait(
+                [task], timeout=settings.provider_timeout + settings.callback_timeout
+            )
         if not task.done():
             return self._postponements.briefly(live.session, "it is still under way")
         try:
@@ -208,8 +210,7 @@ class RefreshCoordinator(Generic[Identity]):
             return self._postponements.postpone(session, error)
         finally:
             run.started.set()
-            if self._runs.get(session.id) is run:
-                del self._runs[session.id]
+            del self._runs[session.id]
 
     async def _take_turn(self, run: _Run[Identity]) -> Outcome[Identity]:
         """Make the next generation, or wait for the attempt that makes it."""

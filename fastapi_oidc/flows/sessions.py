@@ -182,16 +182,13 @@ class Sessions(Generic[Identity]):
             session = session.model_copy(update={"last_seen_at": row.last_seen_at})
         return Live(session, seen, copy, cookie)
 
-    def prepare(
-        self, session: OIDCSession[Identity], copy: Copy[Identity] | None
-    ) -> Prepared[Identity]:
+    def prepare(self, session: OIDCSession[Identity]) -> Prepared[Identity]:
         """`session`, ready to be stored.
 
         Raises ConfigurationError for an identity of another type, and CookieTooLarge.
         """
         content = self.codec.encode(session)
-        secret = copy.secret if copy else b""
-        cookie = "" if self.in_store else self._form.seal(session, content, 0, secret)
+        cookie = "" if self.in_store else self._form.seal(session, content, 0, b"")
         return Prepared(session, content, cookie)
 
     def row_of(self, prepared: Prepared[Identity], live: Live[Identity], *, new_epoch: bool) -> Row:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
@@ -27,7 +27,7 @@ MOST_PAUSED: Final = 10_000
 ATTEMPTS: Final = 3
 """A concurrent caller's request may return a token that does not meet this caller's need."""
 
-Obtain: TypeAlias = Callable[[], Awaitable[IssuedToken]]
+Obtain: TypeAlias = Callable[[], Coroutine[Any, Any, IssuedToken]]
 
 
 class Once:
@@ -80,6 +80,10 @@ class Once:
         return needed.is_met_by(token, now) or (
             key in self._paused and needed.is_served_by(token, now)
         )
+
+    async def alone(self, key: str, obtain: Obtain) -> IssuedToken:
+        """A token from `obtain`, once for all tasks of this process."""
+        return await self._obtaining.run(f"alone/{key}", obtain)
 
     async def aclose(self, seconds: float) -> None:
         """Wait for the requests under way."""

@@ -96,6 +96,16 @@ class OPResponse:
         explanation = f"HTTP {self.status}{said and ': '}{said}{advice}"
         return ProviderError(Code.PROVIDER_STATUS, explanation, url=self.url, status=self.status)
 
+    def unreadable_refusal(self) -> ProviderError:
+        """The ProviderError for a 4xx without an OAuth error (provider.refusal_unreadable)."""
+        explanation = (
+            f"HTTP {self.status} without an OAuth error ({cleaned(self.media_type, 80)}): "
+            "a proxy or a firewall may have answered in the provider's place"
+        )
+        return ProviderError(
+            Code.PROVIDER_REFUSAL_UNREADABLE, explanation, url=self.url, status=self.status
+        )
+
     def require_no_redirect(self) -> None:
         """Raise ProviderError for 3xx: a redirect could send credentials to an unknown place."""
         if 300 <= self.status < 400:

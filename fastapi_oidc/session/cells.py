@@ -47,14 +47,15 @@ class Seen(NamedTuple):
 
 
 class Cells:
-    """Values in a store, each sealed for its key.
+    """Values of one OIDC instance in a store, each sealed for its key.
 
-    Methods raise SessionError (session.store_unavailable) when the store fails, and for a value
-    that another secret or release sealed: it is not known to be absent.
+    Instances may share a store: `name`, the instance's, is in front of every key. Methods raise
+    SessionError (session.store_unavailable) when the store fails, and for a value that another
+    secret or release sealed: it is not known to be absent.
     """
 
-    def __init__(self, store: Store, sealer: Sealer, clock: Clock) -> None:
-        self.store, self._sealer, self._clock = store, sealer, clock
+    def __init__(self, store: Store, sealer: Sealer, clock: Clock, name: str = "oidc") -> None:
+        self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
         self._retrying = ConcurrencyLimit(1)
         self._retry_at = self._pause = 0.0
 
@@ -69,8 +70,13 @@ class Cells:
         found = [self._open(other, each) for other, each in zip(others, values, strict=True)]
         return self._seen(key, value), found
 
-    async def move(self, key: str, rule: Rule, known: Seen | None = None) -> Seen:
-        """Replace the row by the result of `rule`, unless that is the same object."""
+    async def move(
+        self, key: str, rule: Rule, known: Seen | None = None, *, margin: int = MARGIN
+    ) -> Seen:
+        """Replace the row by the result of `rule`, unless that is the same object.
+
+        The store keeps the row until `margin` seconds after its end.
+        """
         made = Seen()
 
         def change(value: bytes, age: float) -> Cell | None:
@@ -78,10 +84,12 @@ class Cells:
             before = self._seen(key, value)
             row = rule(before.row, age)
             made = before if row is before.row else Seen(row, self._seal(key, row.encode()))
-            return None if made is before else Cell(made.value, row.expires_at + MARGIN)
+            return None if made is before else Cell(made.value, row.expires_at + margin)
 
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self.store.move(key, change, known=None if known is None else known.value)
+            await self.store.move(
+                self._key(key), change, known=None if known is None else known.value
+            )
         return made
 
     async def change(self, key: str, change: Callable[[bytes], bytes], *, expires_at: int) -> None:
@@ -91,14 +99,16 @@ class Cells:
             return Cell(self._seal(key, change(self._open(key, value))), expires_at + MARGIN)
 
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self.store.move(key, sealed)
+            await self.store.move(self._key(key), sealed)
 
     async def claim(self, key: str, *, expires_at: int) -> bool:
         """Whether this is the first call for `key`, in any process."""
         mine = secrets.token_bytes(9)
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             value = await self.store.move(
-                key, lambda value, _: None if value else Cell(mine, expires_at), known=b""
+                self._key(key),
+                lambda value, _: None if value else Cell(mine, expires_at),
+                known=b"",
             )
         return value == mine
 
@@ -109,6 +119,7 @@ class Cells:
         known: Seen | None = None,
         *,
         until: int,
+        margin: int = MARGIN,
         on_failure: Callable[[SessionError], None] = lambda error: None,
     ) -> Seen | None:
         """Like `move`, repeated until the store has taken it; None after `until`.
@@ -116,7 +127,7 @@ class Cells:
         `until` is in seconds since the epoch. No request's task may await this.
         """
         try:
-            return await self.move(key, rule, known)
+            return await self.move(key, rule, known, margin=margin)
         except SessionError as error:
             on_failure(error)
             self._postpone()
@@ -126,7 +137,7 @@ class Cells:
             async with self._retrying.slot():
                 await asyncio.sleep(max(0.0, self._retry_at - loop.time()))
                 try:
-                    seen = await self.move(key, rule)
+                    seen = await self.move(key, rule, margin=margin)
                 except SessionError:
                     self._postpone()
                 else:
@@ -140,17 +151,20 @@ class Cells:
 
     async def _read(self, keys: Sequence[str]) -> Sequence[bytes]:
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            return await self.store.read(keys)
+            return await self.store.read([self._key(key) for key in keys])
+
+    def _key(self, key: str) -> str:
+        return f"{self._name}:{key}"
 
     def _seen(self, key: str, value: bytes) -> Seen:
         return Seen(Row.decode(self._open(key, value)), value) if value else Seen()
 
     def _seal(self, key: str, content: bytes) -> bytes:
-        return self._sealer.encrypt(content, name=key) if content else b""
+        return self._sealer.encrypt(content, name=self._key(key)) if content else b""
 
     def _open(self, key: str, value: bytes) -> bytes:
         try:
-            return self._sealer.decrypt(value, name=key) if value else b""
+            return self._sealer.decrypt(value, name=self._key(key)) if value else b""
         except SessionError:
             explanation = "the value in the store was sealed with another cookie_secret"
             raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
@@ -164,8 +178,16 @@ class Turn:
     until the store has it.
     """
 
-    def __init__(self, cells: Cells, key: str, mine: Row, known: Seen | None = None) -> None:
-        self._cells, self._key, self._mine = cells, key, mine
+    def __init__(
+        self,
+        cells: Cells,
+        key: str,
+        mine: Row,
+        known: Seen | None = None,
+        *,
+        margin: int = MARGIN,
+    ) -> None:
+        self._cells, self._key, self._mine, self._margin = cells, key, mine, margin
         self._generation = mine.generation
         self._owner = secrets.token_urlsafe(9)
         self._loop = asyncio.get_running_loop()
@@ -186,6 +208,7 @@ class Turn:
             self._key,
             lambda row, age: rows.take(row, age, self._mine, self._owner),
             self.seen if self._is_known else None,
+            margin=self._margin,
         )
         self._leased_at, self._is_known = asked_at, False
         return self.seen.row
@@ -244,7 +267,9 @@ class Turn:
 
     async def _insist(self, rule: Rule) -> Row:
         until = self._mine.expires_at
-        seen = await self._cells.insist(self._key, rule, self.seen, until=until)
+        seen = await self._cells.insist(
+            self._key, rule, self.seen, until=until, margin=self._margin
+        )
         self.seen = seen or Seen()
         return self.seen.row
 
@@ -253,10 +278,12 @@ class Turn:
             await asyncio.sleep(RENEW_SECONDS)
             asked_at = self._loop.time()
             with suppress(SessionError):
-                self.seen = await self._cells.move(
+                # Not in `seen`: a step of the attempt may have written the row meanwhile.
+                renewed = await self._cells.move(
                     self._key,
                     lambda row, _: rows.renew(row, self._generation, self._owner),
                     self.seen,
+                    margin=self._margin,
                 )
-                if self.owns(self.seen.row):
+                if self.owns(renewed.row):
                     self._leased_at = asked_at

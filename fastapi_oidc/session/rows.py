@@ -161,7 +161,7 @@ def touch(row: Row, at: int, mine: Row) -> Row:
 
 
 def _is_lost(row: Row, mine: Row) -> bool:
-    """Whether a row with a session is gone; that of a session in a cookie can be restored."""
+    """Whether the store has lost a session; what only a cookie has can be written again."""
     return bool(mine.content) and not row.content
 
 

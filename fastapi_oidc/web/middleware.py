@@ -102,7 +102,7 @@ class OIDCMiddleware:
                 await plain(scope, receive, response.send)
             raise
         finally:
-            contexts.is_open = False
+            contexts.close()
             of_this_task.reset(before)
             contexts.end_cleared()
 
@@ -174,6 +174,8 @@ class OIDCMiddleware:
             for name, served in self._table.by_name.items():
                 report_missing_routes(name, scope)
                 report_memory_of_one(served.runtime)
+                for api in served.runtime.apis:
+                    api.look(scope["app"])
 
     def _check(self, scope: Scope) -> None:
         """Check the routes at startup or at the first request; after a failure, at each request."""
@@ -212,7 +214,8 @@ class _Response:
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
-            self.started, self._contexts.is_open = True, False
+            self.started = True
+            self._contexts.close()
             has_changes = self._contexts.has_changes()
             changes = await self._contexts.taken_changes() if has_changes else ()
             self._add_headers(message, changes)

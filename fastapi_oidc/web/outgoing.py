@@ -16,7 +16,7 @@ from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.web.request_context import Owning, RequestContext
-from fastapi_oidc.web.request_contexts import RequestContexts, of_this_task
+from fastapi_oidc.web.request_contexts import of_this_task
 from fastapi_oidc.web.runtime import RequestData, Runtime
 
 
@@ -117,8 +117,8 @@ class _OfSession(Generic[Identity]):
 class _InRequest(Generic[Identity]):
     """The session of a request whose response has not started."""
 
-    def __init__(self, contexts: RequestContexts, context: RequestContext[Identity, Any]) -> None:
-        self._contexts, self._context = contexts, context
+    def __init__(self, context: RequestContext[Identity, Any]) -> None:
+        self._context = context
 
     async def current(self) -> Live[Identity]:
         """See `Holder`."""
@@ -127,7 +127,7 @@ class _InRequest(Generic[Identity]):
     async def change(self, change: Change[Identity]) -> Live[Identity]:
         """See `Holder`."""
         live = await self.current()
-        if not self._contexts.is_open:
+        if not self._context.is_open:
             raise response_started()
         return await self._context.change(live, change)
 
@@ -141,4 +141,4 @@ def _in_request(runtime: Runtime[Identity, Any], session_id: str) -> _InRequest[
     context: RequestContext[Identity, Any] = contexts.required(runtime.name)
     session = None if context.known is None else context.known.session
     is_its_session = session is not None and session.id == session_id
-    return _InRequest(contexts, context) if is_its_session else None
+    return _InRequest(context) if is_its_session else None

@@ -52,7 +52,7 @@ async def session_document(
         return {"is_authenticated": False, **ended}
     content = jsonable_encoder(await public_session(runtime, locals))
     members = content if isinstance(content, dict) else {"public": content}
-    timeout = runtime.party.policy.idle_timeout
+    timeout = runtime.party.settings.idle_timeout
     idle = {} if timeout is None else {"idle_expires_at": idle_end_of(session, timeout)}
     return members | {
         **idle,
@@ -75,7 +75,7 @@ async def session_management(
         return SessionManagementConfig(supported=False)
     return SessionManagementConfig(
         supported=True,
-        client_id=party.policy.client_id,
+        client_id=party.settings.client_id,
         check_session_iframe=metadata.check_session_iframe,
         redirect_origin=origin,
     )

@@ -76,15 +76,16 @@ class RequestContext(Generic[Identity, RequestData]):
         scope: Scope,
         entrance: Entrance,
         paths_for: Callable[[Entrance], RoutePaths],
-        is_open: Callable[[], bool],
     ) -> None:
         self.runtime, self.scope = runtime, scope
-        self._entrance, self._paths_for, self._is_open = entrance, paths_for, is_open
+        self._entrance, self._paths_for = entrance, paths_for
         self._changes: dict[str, CookieChange] = {}
         self._pending: PendingCookie[Identity] | None = None
         self._is_cleared = self._has_ended = False
         self._begun: Live[Identity] | None = None
         self._changing: set[asyncio.Task[Live[Identity]]] = set()
+        self.is_open = True
+        """Whether the response has not started, so cookies can still be sent."""
         self.known: OIDCLocals[Identity, RequestData] | None = None
         """The locals, once they are loaded."""
 
@@ -188,7 +189,7 @@ class RequestContext(Generic[Identity, RequestData]):
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
             self._require_trusted_origin()
             party, coordinator = self.runtime.party, self.runtime.coordinator
-            if not (party.sessions.in_store or self._is_open()):
+            if not (party.sessions.in_store or self.is_open):
                 raise response_started()
             return await self._resumed(await refresh_now(party, coordinator, self.cookies))
 

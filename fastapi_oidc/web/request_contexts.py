@@ -146,11 +146,16 @@ class RequestContexts:
             if self._outer is None:
                 raise KeyError(name)
             return self._outer.required(name)
-        context = RequestContext(
-            served.runtime, self._scope, self._entrance, served.paths_for, lambda: self.is_open
-        )
+        context = RequestContext(served.runtime, self._scope, self._entrance, served.paths_for)
+        context.is_open = self.is_open
         self._opened[name] = context
         return context
+
+    def close(self) -> None:
+        """The response starts, or none will: no further cookies can be sent."""
+        self.is_open = False
+        for context in self._opened.values():
+            context.is_open = False
 
     def owner(self, instance: str | None) -> RequestContext[Any, Any]:
         """The context of an error: of the instance that it names, else of one that was used."""

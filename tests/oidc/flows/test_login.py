@@ -202,7 +202,7 @@ async def test_all_cookies_together_fit_into_the_headers_that_servers_accept() -
     """A large session, a sign-out that did not return, and many tabs that step up."""
 
     def enlarge(context: PersistContext[Any]) -> Any:
-        claims = context.session.claims | {"text": secrets.token_hex(700)}
+        claims = context.session.claims | {"text": secrets.token_hex(1000)}
         return context.session.model_copy(update={"claims": claims})
 
     world = make_world(before_session_persist=enlarge)

@@ -12,7 +12,7 @@ from fastapi_oidc import (
     OIDC,
     Code,
     ConfigurationError,
-    MemorySessionStore,
+    MemoryStore,
     OIDCSettings,
     SessionStore,
     StandardIdentity,
@@ -23,7 +23,7 @@ from tests.oidc.settings.examples import SECRET, options
 def test_the_unchanged_options_are_accepted() -> None:
     settings = OIDCSettings(**options())
     assert settings.origin == "https://app.example.com"
-    assert settings.policy().scope == ("openid", "profile", "email")
+    assert settings.scope == ("openid", "profile", "email")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_no_secret_in_repr_or_dump() -> None:
 
 
 @pytest.mark.parametrize("option", ["session_store", "back_channel_logout_store", "refresh_lock"])
-@pytest.mark.parametrize("given", ["redis://:password@db", MemorySessionStore, object()])
+@pytest.mark.parametrize("given", ["redis://:password@db", MemoryStore, object()])
 def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: object) -> None:
     wrong: dict[str, Any] = {option: given}
     with pytest.raises(ConfigurationError, match=option) as caught:
@@ -104,7 +104,7 @@ def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: obj
 
 
 def test_a_store_of_ones_own_needs_its_methods_alone() -> None:
-    class OwnStore(SessionStore[StandardIdentity]):
+    class OwnStore(SessionStore):
         async def get(self, id: str, /) -> None: ...
 
         async def set(self, id: str, session: object, /) -> None: ...

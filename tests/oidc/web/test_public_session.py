@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 
 from fastapi_oidc import (
     OIDC,
-    MemorySessionStore,
+    MemoryStore,
     OIDCSession,
     PublicSessionContext,
     RequestDataContext,
@@ -21,18 +21,14 @@ from tests.oidc.world import World, make_world
 kept: list[OIDCSession[Any]] = []
 
 
-class Watched(MemorySessionStore[Any]):
-    """A store that counts its reads and shows what it keeps."""
+class Watched(MemoryStore):
+    """A store that counts its reads."""
 
     reads = 0
 
-    async def get(self, id: str, /) -> OIDCSession[Any] | None:
+    async def read(self, keys: Any, /) -> Any:
         self.reads += 1
-        return await super().get(id)
-
-    async def set(self, id: str, session: OIDCSession[Any], /) -> None:
-        kept.append(session)
-        await super().set(id, session)
+        return await super().read(keys)
 
 
 def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
