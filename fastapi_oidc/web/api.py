@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import (
     Code,
     ConfigurationError,
@@ -277,13 +277,13 @@ class API(Generic[Identity]):
         by_token = override_of(connection, self._token)
         if token_scheme_in(connection.scope["headers"]) or (by_token and not by_session):
             real = self.access_token
-            token = await (settled(by_token()) if by_token else real(connection, *scopes))
+            token = await (called(by_token) if by_token else real(connection, *scopes))
             self._require_permission(connection, token, scopes)
             identity = await self._application.identity_of(token.claims, None, token.value)
             return Caller(identity, access_token=token)
         auth = self._require_auth
         try:
-            session = await (settled(by_session()) if by_session else auth(connection))
+            session = await (called(by_session) if by_session else auth(connection))
         except SignInRequired as error:
             error.challenge = self._challenger.invitation()
             raise
