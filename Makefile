@@ -150,7 +150,8 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 	@$(BIN)/python -m pytest -q -n0 tests/vmm/real tests/vmm/process tests/console/test_any_monitor.py
 	@$(BIN)/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)
 
-screenshots: setup programs ## take the README's screenshots from the running console
+screenshots: setup ## take the README's screenshots from the running console
+	@tests/programs.sh chromium
 	@$(BIN)/python -m tools.screenshots docs/images
 
 .PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz machine mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real screenshots

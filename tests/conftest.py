@@ -1,4 +1,4 @@
-"""Settings of Hypothesis, and a collection of garbage, for every test."""
+"""Settings of Hypothesis, a collection of garbage, and one Chromium, for every test."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.chromium import Chromium
 
 # A deadline for each example would measure the machine and not the code. In CI the examples are the
 # same each time: a new one is found where somebody can look at it.
@@ -37,3 +43,19 @@ def nothing_is_left_open() -> Iterator[None]:
     """What a module leaves open fails in that module, not in a later test."""
     yield
     gc.collect()
+
+
+@pytest.fixture(scope="session")
+def one_chromium() -> Iterator[Chromium]:
+    """Playwright is imported where a test uses it."""
+    from tests.chromium import chromium_of_worker
+
+    with chromium_of_worker() as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def chromium(one_chromium: Chromium) -> Iterator[Browser]:
+    """The browser of this worker; while a file uses it, no asynchronous test can run."""
+    with one_chromium.used() as browser:
+        yield browser

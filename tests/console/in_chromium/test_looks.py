@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import close_pages
+from tests.chromium import close_context
 from tests.console.in_chromium.pages import Scheme, Visit, press, violations
 from tests.console.running import RunningConsole, hosting_console
 
@@ -31,7 +31,7 @@ def page(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
     page.click("button[value=alice]")
     expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
     yield page
-    close_pages(context)
+    close_context(context)
 
 
 def in_each_scheme(page: Page) -> Iterator[str]:
