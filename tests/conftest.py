@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,6 +29,9 @@ settings.load_profile("repository")
 # A shell starts what runs in its background with this signal ignored, and programs inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+LATEST: Final = pytest.StashKey[pytest.Item]()
+"""The test that has been torn down last."""
+
 gc.disable()  # until all tests are collected, which makes objects and no garbage
 
 
@@ -38,10 +41,18 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # collections need not look at the modules
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    item.config.stash[LATEST] = item
+
+
 @pytest.fixture(autouse=True, scope="module")
-def nothing_is_left_open() -> Iterator[None]:
+def nothing_is_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a module leaves open fails in that module, not in a later test."""
     yield
+    latest = request.config.stash.get(LATEST, None)
+    if isinstance(latest, pytest.Function):
+        latest.funcargs.clear()  # which pytest itself forgets after the module's end only
     gc.collect()
 
 
