@@ -34,7 +34,7 @@ def test_collects():
 def test_the_last_test_of_a_file_is_told_what_it_leaves_open(tmp_path: Path) -> None:
     (tmp_path / "test_first.py").write_text(LEAVES_A_SOCKET)
     (tmp_path / "test_second.py").write_text(COLLECTS)
-    options = "-q -W error -p no:cacheprovider -p no:asyncio -p tests.conftest".split()
+    options = ["-q", "-Werror", "-pno:cacheprovider", "-pno:asyncio", "-ptests.conftest"]
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "test_first.py", "test_second.py"],
         cwd=tmp_path,
