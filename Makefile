@@ -21,7 +21,7 @@ PYTHON_TESTS := --numprocesses $(PROCESSES) --dist worksteal --ignore tests/brow
 	--ignore tests/console/in_chromium --ignore tests/fleet/test_chromium.py
 FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging tools typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
 	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
-	$(foreach file,documentation process processes sockets storm derivation import,--ignore-glob 'tests/*_$(file).py')
+	$(foreach file,documentation process processes sockets storm derivation import forked conftest running,--ignore-glob 'tests/*_$(file).py')
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
