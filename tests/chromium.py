@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
-from tests.programs import require_program
+from tests.programs import require_npm_package, require_program
 
 PROGRAM: Final = os.environ.get("CHROMIUM") or "chromium-headless-shell"
 """The program, which is also the name of its Debian package; CHROMIUM=chromium for the whole one.
@@ -26,6 +26,10 @@ PATIENCE: Final = 30_000
 """Milliseconds for what a page is expected to show: a busy computer is no fault of the page."""
 SETTLED: Final = 5_000
 """Milliseconds for which a page that is still loading is waited for at the end of a test."""
+
+# Neither the selector of each element nor the rules that hold, which nobody looks at.
+VIOLATIONS: Final = """axe.run({ resultTypes: ["violations"], selectors: false, preload: false })
+  .then(({ violations }) => violations)"""
 
 
 class Chromium:
@@ -88,3 +92,11 @@ def close_context(context: BrowserContext) -> None:
             page.goto("about:blank", timeout=SETTLED)
         page.close()
     context.close()
+
+
+def violations(page: Page) -> list[str]:
+    """The rules of axe that the page breaks, each with the elements that do."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate((require_npm_package("axe-core") / "axe.min.js").read_text())
+    found = page.evaluate(VIOLATIONS)
+    return [f"{rule['id']}: {[node['html'] for node in rule['nodes']]}" for rule in found]

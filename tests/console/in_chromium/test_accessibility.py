@@ -9,16 +9,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from generated_vmm.testing import SimulatedMonitor
-from tests.chromium import close_context
-from tests.console.in_chromium.pages import (
-    Scheme,
-    Visit,
-    press,
-    set_up,
-    unfold,
-    unfold_all,
-    violations,
-)
+from tests.chromium import close_context, violations
+from tests.console.in_chromium.pages import Scheme, Visit, press, set_up, unfold, unfold_all
 from tests.console.running import RunningConsole, running_console
 
 TABS = (

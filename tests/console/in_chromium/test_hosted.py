@@ -9,8 +9,8 @@ from typing import TypeAlias
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
-from tests.chromium import close_context
-from tests.console.in_chromium.pages import Scheme, press, unfold, unfold_all, violations
+from tests.chromium import close_context, violations
+from tests.console.in_chromium.pages import Scheme, press, unfold, unfold_all
 from tests.console.running import RunningConsole, hosting_console
 
 PAGES = (

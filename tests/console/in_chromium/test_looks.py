@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import close_context
-from tests.console.in_chromium.pages import Scheme, Visit, press, violations
+from tests.chromium import close_context, violations
+from tests.console.in_chromium.pages import Scheme, Visit, press
 from tests.console.running import RunningConsole, hosting_console
 
 # In one call: what the page replaces meanwhile has no style any more.
