@@ -1,0 +1,152 @@
+"""Which releases of the monitor have what, derived from their descriptions.
+
+`openapi/releases.yaml` lists the releases whose descriptions have been imported, and what not all
+of them have, with the first release of each line that has it: 1.14.4 and 1.15.1, but not 1.15.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from codegen.document import (
+    Document,
+    is_free_form,
+    located,
+    operations_of,
+    read_yaml,
+    schemas_of,
+    write_yaml,
+)
+
+Since: TypeAlias = tuple[str, ...]
+HEAD = "# What not every release of the monitor has, and since when. Written by `make codegen`.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """The known releases, oldest first, and since when they have what not all of them have."""
+
+    known: Since = ()
+    since: Mapping[str, Since] = field(default_factory=dict)
+
+    def lacked_by(self, document: Document) -> dict[str, str]:
+        """What a description lacks because its release is too old, and which releases have it."""
+        if not self.known or not is_older(document["info"]["version"], self.known[-1]):
+            return {}
+        present = places_of(document)
+        return {
+            place: ", ".join(since)
+            for place, since in self.since.items()
+            if place not in present and not _is_open(document, place)
+        }
+
+
+def read_releases(path: Path) -> Releases:
+    """The table in a file; an empty one if there is no file."""
+    if not path.exists():
+        return Releases()
+    with located(path):
+        members = read_yaml(path).only("releases", "since")
+        since = {
+            place: _versions(each.text()) for place, each in members["since"].members().items()
+        }
+        return Releases(_versions(members["releases"].text()), since)
+
+
+def write_releases(releases: Releases) -> str:
+    """The table as YAML."""
+    since = {place: ", ".join(releases.since[place]) for place in sorted(releases.since)}
+    return HEAD + write_yaml({"releases": ", ".join(releases.known), "since": since})
+
+
+def learn(releases: Releases, document: Document, everywhere: Iterable[str]) -> Releases:
+    """The table with one more release, as its repaired description says.
+
+    `everywhere` is what all releases known so far have. The newest release counts: what it lacks is
+    gone, and is left out.
+    """
+    version, present = document["info"]["version"], places_of(document)
+    known = tuple(sorted({*releases.known, version}, key=numbers))
+    since = {}
+    for place in {*everywhere, *releases.since, *present}:
+        if starts := releases.since.get(place, releases.since.get(_model_of(place), ())):
+            having = {each for each in releases.known if has(starts, each)}
+        else:
+            having = set(releases.known) if place in everywhere else set()
+        is_there = place in present or _is_open(document, place)
+        having = having | {version} if is_there else having - {version}
+        since[place] = _starts(known, having)
+    return Releases(known, dict(_without_repetitions(since, known)))
+
+
+def _starts(known: Since, having: set[str]) -> Since:
+    """The first release of each line that has it, up to the one from which on all have it."""
+    last = len(known)
+    while last and known[last - 1] in having:
+        last -= 1
+    if last == len(known):
+        return ()
+    lines: dict[tuple[int, ...], str] = {}
+    for version in known[:last]:
+        if version in having:
+            lines.setdefault(_line(version), version)
+    return (*lines.values(), known[last])
+
+
+def _without_repetitions(since: dict[str, Since], known: Since) -> Iterator[tuple[str, Since]]:
+    """What some release lacks; a field that came with its model is not listed."""
+    for place, starts in since.items():
+        owner = _model_of(place)
+        if starts and starts != known[:1] and (owner == place or starts != since.get(owner)):
+            yield place, starts
+
+
+def _model_of(place: str) -> str:
+    """The model of a field; the place itself for anything else."""
+    return place if " " in place else place.partition(".")[0]
+
+
+def has(since: Since, version: str) -> bool:
+    """Whether a release has what these releases were the first ones of their lines to have."""
+    return not is_older(version, since[-1]) or any(
+        _line(first) == _line(version) and not is_older(version, first) for first in since
+    )
+
+
+def places_of(document: Document) -> set[str]:
+    """The names of all calls, models and fields: `PUT /pmem/{id}`, `Pmem`, `Pmem.path_on_host`."""
+    calls = {f"{method.upper()} {path}" for path, method, _ in operations_of(document)}
+    fields = {
+        f"{name}.{member}"
+        for name, schema in schemas_of(document).items()
+        for member in schema.get("properties", {})
+    }
+    return calls | fields | set(schemas_of(document))
+
+
+def _is_open(document: Document, place: str) -> bool:
+    """Whether it is a field of an object that may have any."""
+    name, _, member = place.partition(".")
+    schema = schemas_of(document).get(name)
+    return bool(member) and schema is not None and is_free_form(schema)
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether one version comes before another; a suffix such as `-dev` is ignored."""
+    return numbers(version) < numbers(than)
+
+
+def numbers(version: str) -> list[int]:
+    """The version as numbers, to compare."""
+    return [int(part) for part in version.partition("-")[0].split(".")]
+
+
+def _line(version: str) -> tuple[int, ...]:
+    return tuple(numbers(version)[:2])
+
+
+def _versions(text: str) -> Since:
+    return tuple(text.split(", "))
