@@ -6,7 +6,7 @@ import copy
 import inspect
 import json
 import keyword
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -25,10 +25,10 @@ from codegen.document import (
     references_in,
     schemas_of,
 )
-from codegen.fixups import FixUp, repair
+from codegen.fixups import FIX_UPS, FixUp, repair
 from codegen.overlay import Action, apply_overlay
 from codegen.releases import Releases
-from codegen.requirements import require_generable
+from codegen.requirements import CORE, require_generable
 
 # The beginning of our descriptions of paths on the host.
 HOST_PATH = "Host path "
@@ -44,18 +44,21 @@ OWN_NAMES = {"from_answer", "ids_in_path", "later_fields", "made_for", "to_json"
 
 
 def describe(
-    facts: Document, overlay: list[Action], releases: Releases, fix_ups: tuple[FixUp, ...]
+    facts: Document,
+    overlay: list[Action],
+    releases: Releases | None = None,
+    fix_ups: Iterable[FixUp] = FIX_UPS,
 ) -> tuple[Document, list[str]]:
     """The repaired description with our texts, and notes on fix-ups and overlay."""
     document, notes = repaired(facts, fix_ups)
-    lacked = releases.lacked_by(document)
+    lacked = releases.lacked_by(document) if releases else {}
     notes += apply_overlay(document, overlay, lacked)
     _note_later_fields(document, lacked)
     notes += [f"overlay: no words for {place}" for place in _without_words(document)]
     return document, notes
 
 
-def repaired(facts: Document, fix_ups: tuple[FixUp, ...]) -> tuple[Document, list[str]]:
+def repaired(facts: Document, fix_ups: Iterable[FixUp] = FIX_UPS) -> tuple[Document, list[str]]:
     """The description without its faults, and notes on the fix-ups."""
     document = copy.deepcopy(facts)
     notes = repair(document, fix_ups)
@@ -64,7 +67,7 @@ def repaired(facts: Document, fix_ups: tuple[FixUp, ...]) -> tuple[Document, lis
     return document, notes
 
 
-def for_generator(document: Document, core: Mapping[str, str]) -> Document:
+def for_generator(document: Document, core: Mapping[str, str] = CORE) -> Document:
     """The description for openapi-python-client, with notes (`x-`) for our templates.
 
     Raises `Unusable` for a description that no client can be generated from.

@@ -17,11 +17,12 @@ from typing import NoReturn
 
 from codegen.describe import for_generator
 from codegen.document import TEACH, Document, Unusable
+from codegen.requirements import CORE
 
 HERE = Path(__file__).parent
 
 
-def generate_package(document: Document, target: Path, core: Mapping[str, str]) -> None:
+def generate_package(document: Document, target: Path, core: Mapping[str, str] = CORE) -> None:
     """Write the package for a described API into the new folder `target`, not yet formatted.
 
     `core` are the calls that it must have, by operationId.

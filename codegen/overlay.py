@@ -52,13 +52,13 @@ def read_overlay(path: Path) -> list[Action]:
 
 
 def apply_overlay(
-    document: Document, actions: list[Action], lacked: Mapping[str, str]
+    document: Document, actions: list[Action], lacked: Mapping[str, str] | None = None
 ) -> list[str]:
     """Apply the actions to the document in order; the notes name those that match nothing.
 
     `lacked` is what this version is too old for, with the releases that have it.
     """
-    version = document["info"]["version"]
+    version, lacked = document["info"]["version"], lacked or {}
     later = {
         id(action): lacked.get(action.place, action.since)
         for action in actions

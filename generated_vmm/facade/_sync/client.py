@@ -34,9 +34,10 @@ class VmmClient(MonitorApi):
     """Controls the microVM of the monitor that listens on a unix socket.
 
     The first call opens a connection, which later calls use too. `timeout` is for a whole call, in
-    seconds, None for no limit; with the default, `snapshot.create` has 300 s. A body over `max_body_bytes` is refused before it is sent; reading
-    stops when a response exceeds `max_answer_bytes`. `transport` replaces the connection, for tests
-    or a proxy: a transport of httpx or httpx2, or a channel. Calls raise `VmmError`.
+    seconds, None for no limit; with the default, `snapshot.create` may take 300 s. A body over
+    `max_body_bytes` is refused before it is sent; reading stops when a response exceeds
+    `max_answer_bytes`. `transport` replaces the connection, for tests or a proxy: a transport of
+    httpx or httpx2, or a channel. Calls raise `VmmError`.
     Threads may share a client; their calls take turns. A forked child that uses the
     client opens a connection of its own.
     """

@@ -10,7 +10,6 @@ import pytest
 from codegen.__main__ import main
 from codegen.document import TEACH, Unusable
 from codegen.generate import ADAPT, try_out
-from codegen.pipeline import PARTS
 from tests.releases.renames import LAYERS, WORKS, remove_announced, rename, tried
 from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import PROJECT, committed, write
@@ -32,9 +31,9 @@ HARM = {
     ),
     "a wrong type": ("_generated/operations.py", "\nx: int = 'a'\n", r"py:\d+: Incompatible"),
     "a call that is not awaited": (
-        "facade/_sync/sender.py",
+        "facade/_sync/client.py",
         "\nasync def f() -> None: ...\nasync def g() -> None:\n    f()\n",
-        r"sender\.py:\d+: .*coroutine",
+        r"client\.py:\d+: .*coroutine",
     ),
 }
 
@@ -43,13 +42,13 @@ HARM = {
 def test_a_package_that_does_not_work_is_refused(
     name: str, added: str, fault: str, tmp_path: Path
 ) -> None:
-    for part in PARTS:
+    for part in PROJECT.parts:
         source = PROJECT.written / part
         shutil.copytree(source, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     with (tmp_path / name).open("a", encoding="utf-8") as module:
         module.write(added)
     with pytest.raises(Unusable, match=fault) as caught:
-        try_out(tmp_path, PARTS, PROJECT.written, CACHE)
+        try_out(tmp_path, PROJECT.parts, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(TEACH)
 
@@ -63,7 +62,7 @@ def test_a_name_that_the_written_half_uses_and_no_model_has_is_refused_at_its_li
     made = workshop.make(PROJECT, write(document, tmp_path), tmp_path / "made")
     line = r"generated_vmm/facade/boot\.py:\d+: Unexpected keyword argument \"path_on_host\".*"
     with pytest.raises(Unusable, match=f"{line}{ADAPT}$") as caught:
-        try_out(made.folder, PARTS, PROJECT.written, CACHE)
+        try_out(made.folder, PROJECT.parts, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)
 
 
@@ -82,7 +81,7 @@ def test_a_name_that_the_console_uses_and_no_model_has_is_refused_at_its_line(
     rename(document, schema, field)
     made = workshop.make(PROJECT, write(document, tmp_path), tmp_path / "made")
     with pytest.raises(Unusable, match=f"^examples/console/{line}.*{ADAPT}$") as caught:
-        try_out(made.folder, PARTS, PROJECT.written, CACHE)
+        try_out(made.folder, PROJECT.parts, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)
 
 
@@ -94,7 +93,7 @@ def test_the_removals_that_are_announced_need_no_edit() -> None:
 
 def test_every_shape_gives_a_package_that_works(workshop: Workshop) -> None:
     for folder in workshop.packages():
-        try_out(folder, PARTS, PROJECT.written, CACHE)
+        try_out(folder, PROJECT.parts, PROJECT.written, CACHE)
 
 
 @pytest.mark.parametrize("options", [[], ["--out"]])
