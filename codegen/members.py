@@ -10,6 +10,7 @@ import keyword
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from codegen.document import Document, Unusable, operations_of
@@ -60,11 +61,11 @@ class Resource:
         for step in (*(each.removesuffix(ID) for each in steps), name):
             if not STEP.fullmatch(step) or keyword.iskeyword(step):
                 raise call.refused(f"has {step!r}, which is no name in lower case")
+        if call.member.count(ID) != len(call.ids):
+            raise call.refused(f"and the path need the same number of ids: {len(call.ids)}")
         resource = self
         for step in steps:
             resource = resource._part(step, call)
-        if resource.ids != call.ids:
-            raise call.refused(f"and the path need the same number of ids: {len(call.ids)}")
         if name in resource.names():
             raise call.refused("is another member already")
         resource.calls[name] = call
@@ -100,12 +101,41 @@ def members_of(document: Document, lacking: Lacking) -> Resource:
     return root
 
 
-def suggested_member(path: str, method: str) -> str:
-    """A place for a call that has none yet: that of `PUT /a-b/{c}` is `a_b(id).set`."""
+def suggested(document: Document, lacking: Lacking, client: Path) -> dict[str, str]:
+    """A place for each call that has none, `parts(id).set` for `PUT /parts/{id}`, by its endpoint.
+
+    Each is free, whatever the members so far and the names of the written client are.
+    """
+    root, taken = members_of(document, lacking), names_of(client)
+    found = {}
+    for path, method, operation in operations_of(document):
+        if "x-member" not in operation:
+            place = f"{method.upper()} {path}"
+            found[place] = next(
+                member
+                for member in _candidates(path, method)
+                if _first(member) not in taken and _fits(root, Call(place, member, operation))
+            )
+    return found
+
+
+def _fits(root: Resource, call: Call) -> bool:
+    try:
+        root.add(call)
+    except Unusable:
+        return False
+    return True
+
+
+def _candidates(path: str, method: str) -> Iterator[str]:
+    """Names made of a path: the plain one, and others if it is another member's."""
     steps = re.sub(r"/\{[^}]+\}", ID, path).strip("/").lower().split("/")
     names = [re.sub(r"[^a-z0-9_()]", "_", step) or "instance" for step in steps]
-    usable = [f"call_{each}" if not _is_name(each.replace(ID, "")) else each for each in names]
-    return ".".join((*usable, VERBS[method]))
+    usable = [each if _is_name(each.removesuffix(ID)) else f"call_{each}" for each in names]
+    member = ".".join((*usable, VERBS[method]))
+    yield member
+    yield f"all_{member}"
+    yield from (f"call_{number}_{member}" for number in count(2))
 
 
 def _is_name(text: str) -> bool:
@@ -114,15 +144,24 @@ def _is_name(text: str) -> bool:
 
 def require_free(root: Resource, client: Path) -> None:
     """Raises `Unusable` for a member that would hide one of the written client."""
+    taken = names_of(client)
+    for part in root.with_parts():
+        for call in part.calls.values():
+            if (name := _first(call.member)) in taken:
+                raise call.refused(f"begins with {name!r}, which the client has already")
+
+
+def _first(member: str) -> str:
+    return member.partition(".")[0].removesuffix(ID)
+
+
+def names_of(client: Path) -> set[str]:
+    """The names of the methods in a module."""
     tree = ast.parse(client.read_text(encoding="utf-8"))
-    taken = {
+    return {
         found.name
         for node in tree.body
         if isinstance(node, ast.ClassDef)
         for found in node.body
         if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-    for part in root.with_parts():
-        for call in part.calls.values():
-            if (name := call.member.partition(".")[0].removesuffix(ID)) in taken:
-                raise call.refused(f"begins with {name!r}, which the client has already")

@@ -12,7 +12,7 @@ from codegen.document import Document, Unusable, located, operations_of, schemas
 from codegen.fixups import FIX_UPS, FixUp
 from codegen.generate import format_package, generate_package
 from codegen.import_spec import import_spec
-from codegen.members import members_of, require_free
+from codegen.members import members_of, require_free, suggested
 from codegen.overlay import Action, read_overlay
 from codegen.releases import Releases, learn, places_of, read_releases, write_releases
 from codegen.report import lines_to_write, members_page, report, without_member
@@ -185,14 +185,18 @@ def _make_package(project: Project, run: Run) -> None:
     target = run.folder / project.api.package
     generate_package(run.document, target, project.api.core)
     require_unclaimed(defined(target / "models" / "__init__.py"), project.written)
-    actions, releases, _ = _texts(project)
-    lacking = Lacking.by(run.document, releases.lacked_by(run.document), actions)
+    lacking = _lacking(project, run.document)
     run.notes.extend(add_unsupported(target, run.version, project.written, lacking))
     members = members_of(run.document, lacking)
     require_free(members, project.written / project.api.client)
-    write_resources(members, run.document, target, project.api.members)
+    write_resources(members, run.document, target, project.api.members, lacking.fields)
     write_table(run.document, target)
     format_package(target, *derive(project.written, run.folder, project.api.derived))
+
+
+def _lacking(project: Project, document: Document) -> Lacking:
+    actions, releases, _ = _texts(project)
+    return Lacking.by(document, releases.lacked_by(document), actions)
 
 
 def _learned(project: Project, facts: Document) -> Releases:
@@ -209,9 +213,11 @@ def _news(project: Project, spec: Path, run: Run) -> Iterator[str]:
     """Notes on this description for users of the client."""
     package = run.folder / project.api.package
     operations = {plain(name): name for name in defined(package / "operations.py")}
+    client = project.written / project.api.client
+    members = suggested(run.document, _lacking(project, run.document), client)
     for path, method, operation in without_member(run.document):
-        function = operations[plain(operation["operationId"])]
-        yield lines_to_write(path, method, operation, function, project.api.overlay)
+        place, function = f"{method.upper()} {path}", operations[plain(operation["operationId"])]
+        yield lines_to_write(place, operation, function, members[place], project.api.overlay)
     models = Path("models", "__init__.py")
     gone = defined(project.package / models) - defined(package / models)
     yield from report(_committed(project, spec), run.document, gone)

@@ -16,7 +16,6 @@ from codegen.document import (
     references_in,
     schemas_of,
 )
-from codegen.members import suggested_member
 from codegen.schemas import BOUNDS
 
 VALUES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
@@ -64,15 +63,13 @@ def without_member(document: Document) -> list[tuple[str, str, Document]]:
     return [found for found in operations_of(document) if "x-member" not in found[2]]
 
 
-def lines_to_write(path: str, method: str, operation: Document, function: str, overlay: str) -> str:
+def lines_to_write(
+    place: str, operation: Document, function: str, member: str, overlay: str
+) -> str:
     """The note on an operation without a member, with the entry of the overlay for one."""
-    place = f"{method.upper()} {path}"
-    entry = ENTRY.format(
-        path=path,
-        method=method,
-        member=suggested_member(path, method),
-        words=operation.get("description", f"Send {place}."),
-    )
+    method, _, path = place.partition(" ")
+    words = operation.get("description", f"Send {place}.")
+    entry = ENTRY.format(path=path, method=method.lower(), member=member, words=words)
     return LINES.format(
         place=place, id=operation["operationId"], function=function, overlay=overlay, entry=entry
     ).rstrip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,14 +90,17 @@ MISSING = '''
 '''
 
 
-def write_resources(root: Resource, document: Document, package: Path, title: str) -> None:
+def write_resources(
+    root: Resource, document: Document, package: Path, title: str, with_fields: Collection[str]
+) -> None:
     """Write the members beside a package's operations, for tasks and for threads.
 
-    The class of all members is `Async{title}` and `{title}`.
+    The class of all members is `Async{title}` and `{title}`. Models in `with_fields` have fields in
+    some release: where this one leaves them open, they can be keyword arguments all the same.
     """
     tree = ast.parse((package / "operations.py").read_text(encoding="utf-8"))
     functions = {plain(node.name): node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    writer = _Writer(document, functions, title)
+    writer = _Writer(document, functions, title, with_fields)
     text = HEAD + "".join(map(writer.class_of, root.with_parts()))
     derived = sync_of(text, Path(MODULE), set()).partition("\n")[2]
     for half, source in ((ASYNC, text), (SYNC, derived)):
@@ -111,6 +114,7 @@ class _Writer:
     document: Document
     functions: dict[str, ast.FunctionDef]
     title: str
+    with_fields: Collection[str]
 
     def class_of(self, resource: Resource) -> str:
         """The class of a resource; the one of all members may have attributes of its own."""
@@ -143,7 +147,7 @@ class _Writer:
                 name=call.name, member=call.member, since=call.since, version=version
             )
         function = self.functions[plain(call.operation["operationId"])]
-        return _Method(call, call.operation, function, self.document).code()
+        return _Method(call, call.operation, function, self.document, self.with_fields).code()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,7 @@ class _Method:
     operation: Document
     function: ast.FunctionDef
     document: Document
+    with_fields: Collection[str]
 
     def code(self) -> str:
         """The method, with two signatures if its body can be given as keyword arguments."""
@@ -173,9 +178,19 @@ class _Method:
         return ast.unparse(found[0].annotation).partition(" ")[0] if found else ""  # type: ignore[arg-type]
 
     @property
+    def _model(self) -> str:
+        """The name of that model in the description."""
+        return next(references_in(body_of(self.operation)), "")
+
+    @property
+    def _is_open(self) -> bool:
+        return bool(self._body) and is_free_form(schemas_of(self.document)[self._model])
+
+    @property
     def _has_keywords(self) -> bool:
         """Whether the fields of the body can be keyword arguments."""
-        return bool(self._body) and not self.function.args.kwonlyargs and not self._is_open
+        takes_fields = not self._is_open or self._model in self.with_fields
+        return bool(self._body) and takes_fields and not self.function.args.kwonlyargs
 
     @property
     def _is_required(self) -> bool:
@@ -184,19 +199,14 @@ class _Method:
 
     @property
     def _is_overloaded(self) -> bool:
-        return self._has_keywords and self._is_required
-
-    @property
-    def _is_open(self) -> bool:
-        name = next(references_in(body_of(self.operation)))
-        return is_free_form(schemas_of(self.document)[name])
+        return self._has_keywords and self._is_required and not self._is_open
 
     def _parameters(self) -> Iterator[str]:
         if self._body:
-            taken = f"{self._body}Fields" if self._is_open else "Fields"
-            optional = self._is_overloaded or not self._is_required
-            yield f"body: {self._body} | {taken}{' | None = None' * optional}, /"
-        if self._is_overloaded:
+            taken = "Fields" if self._has_keywords or not self._is_open else f"{self._body}Fields"
+            is_optional = self._has_keywords or not self._is_required
+            yield f"body: {self._body} | {taken}{' | None = None' * is_optional}, /"
+        if self._is_overloaded or (self._has_keywords and self._is_open):
             yield "**fields: object"
         elif self._has_keywords:
             yield f"**fields: Unpack[{self._body}Fields]"
