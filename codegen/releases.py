@@ -1,7 +1,7 @@
 """Which releases of the monitor have what, derived from their descriptions.
 
 `openapi/releases.yaml` lists the releases whose descriptions have been imported, and what not all
-of them have, with the first release of each line that has it: 1.14.4 and 1.15.1, but not 1.15.0.
+of them have: `1.14.4, -1.15.0, 1.15.1` was added by 1.14.4, is not in 1.15.0, and is in 1.15.1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from codegen.document import (
 )
 
 Since: TypeAlias = tuple[str, ...]
-HEAD = "# What not every release of the monitor has, and since when. Written by `make codegen`.\n"
+NOT = "-"
+HEAD = """\
+# What not every release of the monitor has, and since when; before -1.15.0 it had what that lacks.
+# Written by `make codegen`, of the descriptions that were imported.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +42,9 @@ class Releases:
             return {}
         present = places_of(document)
         return {
-            place: ", ".join(since)
+            place: ", ".join(each for each in since if not each.startswith(NOT))
             for place, since in self.since.items()
-            if place not in present and not _is_open(document, place)
+            if place not in present and has(since, self.known[-1]) and not _is_open(document, place)
         }
 
 
@@ -65,35 +69,30 @@ def write_releases(releases: Releases) -> str:
 def learn(releases: Releases, document: Document, everywhere: Iterable[str]) -> Releases:
     """The table with one more release, as its repaired description says.
 
-    `everywhere` is what all releases known so far have. The newest release counts: what it lacks is
-    gone, and is left out.
+    `everywhere` is what all releases known so far have, unless the table says otherwise.
     """
     version, present = document["info"]["version"], places_of(document)
     known = tuple(sorted({*releases.known, version}, key=numbers))
     since = {}
     for place in {*everywhere, *releases.since, *present}:
-        if starts := releases.since.get(place, releases.since.get(_model_of(place), ())):
-            having = {each for each in releases.known if has(starts, each)}
+        if changes := releases.since.get(place, releases.since.get(_model_of(place), ())):
+            having = {each for each in releases.known if has(changes, each)}
         else:
             having = set(releases.known) if place in everywhere else set()
         is_there = place in present or _is_open(document, place)
         having = having | {version} if is_there else having - {version}
-        since[place] = _starts(known, having)
+        since[place] = _changes(known, having)
     return Releases(known, dict(_without_repetitions(since, known)))
 
 
-def _starts(known: Since, having: set[str]) -> Since:
-    """The first release of each line that has it, up to the one from which on all have it."""
-    last = len(known)
-    while last and known[last - 1] in having:
-        last -= 1
-    if last == len(known):
-        return ()
-    lines: dict[tuple[int, ...], str] = {}
-    for version in known[:last]:
-        if version in having:
-            lines.setdefault(_line(version), version)
-    return (*lines.values(), known[last])
+def _changes(known: Since, having: set[str]) -> Since:
+    """The releases that added it or dropped it."""
+    had, found = False, []
+    for version in known:
+        if (version in having) is not had:
+            had = not had
+            found.append(version if had else NOT + version)
+    return tuple(found)
 
 
 def _without_repetitions(since: dict[str, Since], known: Since) -> Iterator[tuple[str, Since]]:
@@ -110,10 +109,9 @@ def _model_of(place: str) -> str:
 
 
 def has(since: Since, version: str) -> bool:
-    """Whether a release has what these releases were the first ones of their lines to have."""
-    return not is_older(version, since[-1]) or any(
-        _line(first) == _line(version) and not is_older(version, first) for first in since
-    )
+    """Whether a release has what these releases added or dropped."""
+    latest = [each for each in since if not is_older(version, each.removeprefix(NOT))]
+    return bool(latest) and not latest[-1].startswith(NOT)
 
 
 def places_of(document: Document) -> set[str]:
@@ -142,10 +140,6 @@ def is_older(version: str, than: str) -> bool:
 def numbers(version: str) -> list[int]:
     """The version as numbers, to compare."""
     return [int(part) for part in version.partition("-")[0].split(".")]
-
-
-def _line(version: str) -> tuple[int, ...]:
-    return tuple(numbers(version)[:2])
 
 
 def _versions(text: str) -> Since:

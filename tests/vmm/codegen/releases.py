@@ -54,7 +54,7 @@ ADDED = {
         *("SnapshotLoadParams vsock_override", "NetworkInterface mtu", "Pmem rate_limiter"),
         "SerialDevice rate_limiter",
     ),
-    ("1.14.4", "1.15.1"): ("SnapshotLoadParams clock_realtime",),
+    ("1.14.4", "-1.15.0", "1.15.1"): ("SnapshotLoadParams clock_realtime",),
     ("1.14.0",): (
         *("paths /pmem/{id}", "paths /serial", "paths /hotplug/memory"),
         *(f"paths /balloon/hinting/{step}" for step in ("start", "status", "stop")),
