@@ -6,7 +6,7 @@ of them have: `1.14.4, -1.15.0, 1.15.1` was added by 1.14.4, is not in 1.15.0, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -73,16 +73,17 @@ def learn(releases: Releases, document: Document, everywhere: Iterable[str]) -> 
     """
     version, present = document["info"]["version"], places_of(document)
     known = tuple(sorted({*releases.known, version}, key=numbers))
-    since = {}
+    since: dict[str, Since] = {}
+    nothing = ((), known[:1])  # no release has it, or each one
     for place in {*everywhere, *releases.since, *present}:
-        if changes := releases.since.get(place, releases.since.get(_model_of(place), ())):
+        if changes := releases.since.get(place):
             having = {each for each in releases.known if has(changes, each)}
         else:
             having = set(releases.known) if place in everywhere else set()
         is_there = place in present or _is_open(document, place)
         having = having | {version} if is_there else having - {version}
         since[place] = _changes(known, having)
-    return Releases(known, dict(_without_repetitions(since, known)))
+    return Releases(known, {place: since[place] for place in since if since[place] not in nothing})
 
 
 def _changes(known: Since, having: set[str]) -> Since:
@@ -93,19 +94,6 @@ def _changes(known: Since, having: set[str]) -> Since:
             had = not had
             found.append(version if had else NOT + version)
     return tuple(found)
-
-
-def _without_repetitions(since: dict[str, Since], known: Since) -> Iterator[tuple[str, Since]]:
-    """What some release lacks; a field that came with its model is not listed."""
-    for place, starts in since.items():
-        owner = _model_of(place)
-        if starts and starts != known[:1] and (owner == place or starts != since.get(owner)):
-            yield place, starts
-
-
-def _model_of(place: str) -> str:
-    """The model of a field; the place itself for anything else."""
-    return place if " " in place else place.partition(".")[0]
 
 
 def has(since: Since, version: str) -> bool:

@@ -40,7 +40,9 @@ def test_what_is_learned_is_what_the_releases_describe(order: Sequence[str]) -> 
         lacked = {place for place, since in table.since.items() if not has(since, version)}
         models = {place for place in EVERYWHERE - places_of(document) if "." not in place}
         assert {place for place in lacked if "." not in place} == models
-        assert table.lacked_by(document).keys() == lacked
+        # An older CPU template is any object, which lacks no field.
+        described = {place for place in lacked if not place.startswith("CpuConfig.")}
+        assert table.lacked_by(document).keys() == described
 
 
 def test_the_table_of_the_project_is_what_the_releases_describe() -> None:
