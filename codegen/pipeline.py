@@ -21,7 +21,7 @@ from codegen.resources import write_resources
 from codegen.schemas import plain
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
 from codegen.unasync import PACKAGES, SYNC, derive
-from codegen.unsupported import Lacking, add_unsupported, defined
+from codegen.unsupported import Lacking, add_unsupported, defined, models_used
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Project:
 
     def descriptions(self) -> list[Path]:
         """All committed descriptions: more than one after an import that was interrupted."""
-        return sorted((self.root / "openapi").glob(f"{self.api.name}-*.yaml"))
+        return sorted((self.root / "openapi").glob(f"{self.api.name}-[0-9]*.yaml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,8 @@ def _make_package(project: Project, run: Run) -> None:
     generate_package(run.document, target, project.api.core)
     require_unclaimed(defined(target / "models" / "__init__.py"), project.written)
     lacking = _lacking(project, run.document)
-    run.notes.extend(add_unsupported(target, run.version, project.written, lacking))
+    used = models_used(project.written, project.api.package)
+    run.notes.extend(add_unsupported(target, run.version, used, lacking))
     members = members_of(run.document, lacking)
     require_free(members, project.written / project.api.client)
     write_resources(members, run.document, target, project.api.members, lacking.fields)

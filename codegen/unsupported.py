@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -100,12 +100,14 @@ def _calls(action: Action) -> Iterator[tuple[str, Document]]:
                 yield f"{method.upper()} {found[1]}", update[method]
 
 
-def add_unsupported(package: Path, version: str, written: Path, lacking: Lacking) -> list[str]:
-    """Add to `package` every missing model that programs or the `written` code use.
+def add_unsupported(
+    package: Path, version: str, used: Collection[str], lacking: Lacking
+) -> list[str]:
+    """Add to `package` every missing model that programs may use, or written code does (`used`).
 
     The notes list what is missing; there are none for a monitor as new as the written code.
     """
-    names = {*lacking.models, *lacking.aliases, *used_by(written, "models")}
+    names = {*lacking.models, *lacking.aliases, *used}
     missing = sorted(names - defined(package / "models" / "__init__.py"))
     if missing:
         _add_models(package / "models", missing, lacking, version)
@@ -151,24 +153,27 @@ def defined(module: Path) -> set[str]:
     return {name for name in _names(tree) if not name.startswith("_")}
 
 
-def used_by(written: Path, module: str) -> set[str]:
-    """The names of a generated module that the other modules of a package use."""
+def models_used(written: Path, package: str) -> set[str]:
+    """The models of a generated package, `_generated`, that written modules use."""
     paths = [p for p in written.rglob("*.py") if "_generated" not in p.relative_to(written).parts]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+    source = f"{written.name}.{package.replace('/', '.')}"
     return {
         node.attr
         for tree in trees
-        if module in _generated_modules(tree)
+        if _imports_models(tree, source)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == module
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "models"
     }
 
 
-def _generated_modules(tree: ast.Module) -> Iterator[str]:
-    """The modules that a module imports from the generated package."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "generated_vmm._generated":
-            yield from (alias.name for alias in node.names)
+def _imports_models(tree: ast.Module, source: str) -> bool:
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == source
+        and "models" in [alias.name for alias in node.names]
+        for node in ast.walk(tree)
+    )
 
 
 def _names(tree: ast.Module) -> Iterator[str]:

@@ -8,15 +8,11 @@ import sys
 from pathlib import Path
 
 from codegen.overlay import Action
-from codegen.unsupported import Lacking, add_unsupported, defined
+from codegen.unsupported import Lacking, add_unsupported, defined, models_used
 from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import PROJECT
 
-WRITTEN = """
-from generated_vmm._generated import models
-
-models.Other(models.Drive())
-"""
+WRITTEN = "from written._generated import models\nmodels.Other(models.Drive())\n"
 MODELS = """
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
@@ -58,9 +54,9 @@ def package_and_written(folder: Path) -> tuple[Path, Path]:
 
 def test_only_what_is_missing_is_added(tmp_path: Path) -> None:
     package, written = package_and_written(tmp_path)
-    lacking = Lacking.by(DOCUMENT, LACKED, ACTIONS)
+    lacking, used = Lacking.by(DOCUMENT, LACKED, ACTIONS), models_used(written, "_generated")
     names = ["Nested", "NestedFields", "Other", "Pmem", "PmemFields", "PmemKind", "Status"]
-    notes = add_unsupported(package, "1.10.1", written, lacking)
+    notes = add_unsupported(package, "1.10.1", used, lacking)
     calls = ["pmem.delete", "pmem.set"]
     assert notes == [f"client: {name} is not in 1.10.1" for name in (*calls, *names)]
     assert lacking.calls == {
@@ -72,7 +68,7 @@ def test_only_what_is_missing_is_added(tmp_path: Path) -> None:
     assert "class Pmem(Unsupported):" in text
     assert "    path: Any\n    kind: Any" in text.partition("class PmemFields(TypedDict")[2]
     assert "class Drive" not in text
-    assert add_unsupported(package, "1.10.1", written, lacking) == notes[: len(calls)]
+    assert add_unsupported(package, "1.10.1", used, lacking) == notes[: len(calls)]
 
 
 def test_a_monitor_as_new_as_the_written_code_lacks_nothing(workshop: Workshop) -> None:
