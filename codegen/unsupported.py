@@ -155,7 +155,7 @@ def defined(module: Path) -> set[str]:
 
 def models_used(written: Path, package: str) -> set[str]:
     """The models of a generated package, `_generated`, that written modules use."""
-    paths = [p for p in written.rglob("*.py") if "_generated" not in p.relative_to(written).parts]
+    paths = [path for path in written.rglob("*.py") if not _is_made(path.relative_to(written))]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     source = f"{written.name}.{package.replace('/', '.')}"
     return {
@@ -165,6 +165,11 @@ def models_used(written: Path, package: str) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "models"
     }
+
+
+def _is_made(path: Path) -> bool:
+    """Whether it is generated, perhaps by a run that was interrupted."""
+    return any(part == "_generated" or part.startswith(".") for part in path.parts)
 
 
 def _imports_models(tree: ast.Module, source: str) -> bool:

@@ -78,10 +78,10 @@ def test_it_is_generated_beside_the_first(tmp_path: Path) -> None:
     run = make(project, spec, tmp_path / "run")
     install(run, project)
     assert stale(run, project) == []
-    (tmp_path / "use.py").write_text(
-        f"import generated_vmm\ngenerated_vmm.__path__.append({str(project.written)!r})\n{USE}"
-    )
-    assert python(tmp_path, str(tmp_path / "use.py")) == [
+    (tmp_path / "use").mkdir()
+    extended = f"import generated_vmm\ngenerated_vmm.__path__.append({str(project.written)!r})\n"
+    (tmp_path / "use" / "use.py").write_text(extended + USE)
+    assert python(tmp_path / "use", "use.py") == [
         "putLamp (PUT /lamps/a) b'{\"watts\":5}'",
         "putLamp (PUT /lamps/b) b'{\"watts\":6}'",
     ]
