@@ -18,6 +18,7 @@ from fastapi_oidc.protocol.jose.keys import MAX_KEYS, MAX_RSA_BITS, MIN_RSA_BITS
 from fastapi_oidc.protocol.json import MAX_BYTES, MAX_DEPTH
 from fastapi_oidc.protocol.return_path import MAX_RETURN_PATH_LENGTH
 from fastapi_oidc.protocol.urls import MAX_URL_LENGTH
+from fastapi_oidc.provider.keys import UNKNOWN_KEY_INTERVAL
 from fastapi_oidc.resource_server.introspections import MAX_TOKENS
 from fastapi_oidc.session.outbox import OUTBOX_LIMIT
 from fastapi_oidc.session.redis.clients import DEFAULT_CONNECTIONS
@@ -25,12 +26,15 @@ from fastapi_oidc.session.revocations import MINIMUM_RECORD_LIFETIME
 from fastapi_oidc.session.sealing import CACHED_SECONDS, CACHED_TEXTS, LARGEST_CACHED_TEXT
 from fastapi_oidc.session.stores import MOST_LISTED
 from fastapi_oidc.session.transaction_cookies import MAXIMUM_PENDING_BYTES
+from fastapi_oidc.web.api_tools import MAX_CALL_BYTES
 from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES
 from generated_vmm.transport.connection import LONGEST_PATH
 from tests.packaging.built import REPOSITORY
 
 PROMISES: Final = [
-    ("accepting-tokens", f"The cache has {MAX_TOKENS:,} entries"),
+    ("accepting-tokens", f"The cache has {MAX_TOKENS:,} active and {MAX_TOKENS:,} inactive tokens"),
+    ("accepting-tokens", f"once in {UNKNOWN_KEY_INTERVAL} seconds for all requests together"),
+    ("mcp", f"A body over {MAX_CALL_BYTES >> 20} MiB"),
     ("console", f"The last {2 * PART_BYTES >> 20} MiB of the guest's output"),
     ("errors", f"Descriptions are cut at {MAX_TEXT:,} characters, other values at {MAX_VALUE}."),
     ("errors", f"or {OUTBOX_LIMIT:,} later writes are waiting"),
