@@ -14,8 +14,6 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from fastapi_oidc import StandardIdentity
-from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL
 from tests.oidc.redis_topologies.servers import Server, program_of, running
@@ -73,16 +71,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def stores(shape: str, url: str) -> dict[str, Any]:
     if shape == "cookie":
-        return {"back_channel_logout_store": RedisRevocationStore.from_url(url)}
-    store = RedisSessionStore.from_url(url, StandardIdentity)
-    return {"session_store": store, "back_channel_logout_store": None}
+        return {"back_channel_logout_store": url}
+    return {"session_store": url, "back_channel_logout_store": None}
 
 
 @asynccontextmanager
 async def visiting(server: Server, shape: str) -> AsyncIterator[Visit]:
     url = f"redis://127.0.0.1:{server.port}"
-    lock = RedisRefreshLock.from_url(url)
-    world = make_world(time=Time(time.time()), refresh_lock=lock, **stores(shape, url))
+    world = make_world(time=Time(time.time()), **stores(shape, url))
     async with world.browser() as browser:
         yield Visit(world, browser)
     await world.oidc.aclose()
