@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from fastapi_oidc.flows.local_sessions import LOCAL_SESSIONS
+from fastapi_oidc.session.outbox import OUTBOX_LIMIT
+from fastapi_oidc.session.stores import MOST_LISTED
 
 from codegen.document import DEEPEST, LARGEST, MOST_VALUES
 from examples.console.scrollback import PART_BYTES
-from fastapi_oidc.flows.local_sessions import LOCAL_SESSIONS
 from fastapi_oidc.protocol.authorization import MAX_PARAMETER_LENGTH
 from fastapi_oidc.protocol.claims import MAX_SUBJECT_LENGTH
 from fastapi_oidc.protocol.client_auth import ASSERTION_LIFETIME
@@ -19,11 +21,9 @@ from fastapi_oidc.protocol.json import MAX_BYTES, MAX_DEPTH
 from fastapi_oidc.protocol.return_path import MAX_RETURN_PATH_LENGTH
 from fastapi_oidc.protocol.urls import MAX_URL_LENGTH
 from fastapi_oidc.resource_server.introspections import MAX_TOKENS
-from fastapi_oidc.session.outbox import OUTBOX_LIMIT
 from fastapi_oidc.session.redis.clients import DEFAULT_CONNECTIONS
 from fastapi_oidc.session.revocations import MINIMUM_RECORD_LIFETIME
 from fastapi_oidc.session.sealing import CACHED_SECONDS, CACHED_TEXTS, LARGEST_CACHED_TEXT
-from fastapi_oidc.session.stores import MOST_LISTED
 from fastapi_oidc.session.transaction_cookies import MAXIMUM_PENDING_BYTES
 from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES
 from generated_vmm.transport.connection import LONGEST_PATH

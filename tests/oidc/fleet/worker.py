@@ -31,10 +31,7 @@ from fastapi_oidc import (
     StandardIdentity,
     require_auth,
 )
-from fastapi_oidc.flows import relying_party
 from fastapi_oidc.session.sealing import Sealer
-
-relying_party.APPLY_SECONDS = 1.0  # type: ignore[misc]  # so that nobody waits for a killed worker
 
 Session = OIDCSession[StandardIdentity]
 

@@ -15,7 +15,6 @@ from fastapi_oidc import (
     MemoryStore,
     OIDCSettings,
     SessionStore,
-    StandardIdentity,
 )
 from tests.oidc.settings.examples import SECRET, options
 
