@@ -104,12 +104,7 @@ class OIDCProviders(Generic[Identity, RequestData]):
         return router
 
     def _rows(self, oidc: OIDC[Identity, RequestData]) -> dict[Role, Row]:
-        rows = routes_of(
-            oidc._endpoints,
-            oidc.settings.response_mode,
-            front_channel_logout=oidc.settings.front_channel_logout,
-            on_success=self._ending_others(oidc),
-        )
+        rows = routes_of(oidc, oidc.settings, on_success=self._ending_others(oidc))
         return {row.role: row for row in rows}
 
     def _ending_others(self, chosen: OIDC[Identity, RequestData]) -> OnSuccess[Identity]:

@@ -6,91 +6,61 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-_BASE_URL: Final = "base_url and the prefix of the router make the redirect URI"
-_DISCOVERY: Final = "the metadata of the issuer has it"
-_PKCE: Final = "PKCE with S256 is always used"
-_REQUIRE: Final = 'endpoints name their scopes: api.require("machines:read")'
+_NAMES: Final[Mapping[str, str]] = {
+    "issuer": (
+        "server_metadata_url well_known wellknown issuer_url oidc_issuer_url issuer_uri "
+        "authority metadata_address discovery_url"
+    ),
+    "scope": "client_kwargs base_scopes scopes",
+    "cookie_secret": "secret_key state_secret auth_secret nextauth_secret",
+    "the metadata of the issuer has it": (
+        "authorize_url access_token_url jwks authorization_endpoint token_endpoint jwks_uri "
+        "end_session_endpoint introspection_endpoint"
+    ),
+    "clock_drift": "leeway",
+    "client_secret or cookie_secret": "secret",
+    "session_lifetime": "lifetime_seconds cookie_max_age session_max_age cookie_expire",
+    "name, from which the names of the cookies are made": "cookie_name",
+    "cookies are Secure unless base_url is http": "cookie_secure",
+    "base_url": "nextauth_url auth_url",
+    "client_id": "id",
+    "PKCE with S256 is always used": "checks use_pkce pkce code_challenge_method",
+    "base_url and the prefix of the router make the redirect URI": (
+        "redirect_url callback_path redirect_uri redirect_uris callback_url"
+    ),
+    "refreshes follow the access token": "cookie_refresh",
+    "ca_file": "provider_ca_files",
+    "ca_file, with the authority of the provider's certificate": "ssl_insecure_skip_verify",
+    "issuers of oidc.api(...)": "extra_jwt_issuers",
+    "oidc.require(lambda user: ...)": "allowed_groups",
+    "client_auth_method": "client_authentication_method token_endpoint_auth_method",
+    "resolve_identity": "user_name_attribute",
+    "oidc.api(audience=...)": "audiences",
+    "oidc.api(audience=...), or extra_params for logins": "audience",
+    "extra_params for logins, or oidc.api(resource=...)": "resource",
+    "client_assertion_algorithm": "token_endpoint_auth_signing_alg",
+    "id_token_signing_algorithms": "id_token_signed_response_alg",
+    "userinfo_signing_algorithms": "userinfo_signed_response_alg",
+    "use_par": "require_pushed_authorization_requests",
+    "dpop": "dpop_bound_access_tokens",
+    "post_logout_redirect_uri": "post_logout_redirect_uris",
+    "max_age": "default_max_age",
+    "oidc.require_acr(...)": "default_acr_values",
+    "oidc.require_acr(...) or api.require(acr_values=...)": "acr_values",
+    "extra_params, or LoginOptions for one login": "prompt",
+    "issuers, in addition to the issuer of the settings": "issuer",
+    "introspect": "introspection",
+    'endpoints name their scopes: api.require("machines:read")': "required_scopes required_scope",
+    "the audience is always checked": "verify_aud",
+}
+"""What it is called here (a name, or a sentence), with its names elsewhere: in Authlib and
+Starlette, fastapi-users, Auth.js and NextAuth, oauth2-proxy, Spring Security, ASP.NET, MSAL and the
+specifications (OpenID Connect, RFC 7591, RFC 8414). In lower case with underscores.
+"""
 
 PEER_NAMES: Final[Mapping[str, str]] = {
-    # Authlib, and SessionMiddleware of Starlette
-    "server_metadata_url": "issuer",
-    "client_kwargs": "scope",
-    "secret_key": "cookie_secret",
-    "authorize_url": _DISCOVERY,
-    "access_token_url": _DISCOVERY,
-    "jwks": _DISCOVERY,
-    "leeway": "clock_drift",
-    # fastapi-users
-    "secret": "client_secret or cookie_secret",
-    "state_secret": "cookie_secret",
-    "lifetime_seconds": "session_lifetime",
-    "base_scopes": "scope",
-    "cookie_name": "name, from which the names of the cookies are made",
-    "cookie_secure": "cookies are Secure unless base_url is http",
-    "cookie_max_age": "session_lifetime",
-    # Auth.js and NextAuth
-    "auth_secret": "cookie_secret",
-    "nextauth_secret": "cookie_secret",
-    "nextauth_url": "base_url",
-    "auth_url": "base_url",
-    "well_known": "issuer",
-    "wellknown": "issuer",
-    "id": "client_id",
-    "checks": _PKCE,
-    "session_max_age": "session_lifetime",
-    # oauth2-proxy
-    "issuer_url": "issuer",
-    "oidc_issuer_url": "issuer",
-    "redirect_url": _BASE_URL,
-    "cookie_expire": "session_lifetime",
-    "cookie_refresh": "refreshes follow the access token",
-    "provider_ca_files": "ca_file",
-    "ssl_insecure_skip_verify": "ca_file, with the authority of the provider's certificate",
-    "extra_jwt_issuers": "issuers of oidc.api(...)",
-    "allowed_groups": "oidc.require(lambda user: ...)",
-    # Spring Security, ASP.NET and MSAL
-    "issuer_uri": "issuer",
-    "authority": "issuer",
-    "metadata_address": "issuer",
-    "client_authentication_method": "client_auth_method",
-    "user_name_attribute": "resolve_identity",
-    "callback_path": _BASE_URL,
-    "audiences": "oidc.api(audience=...)",
-    # the specifications (OpenID Connect, RFC 7591, RFC 8414)
-    "redirect_uri": _BASE_URL,
-    "redirect_uris": _BASE_URL,
-    "callback_url": _BASE_URL,
-    "scopes": "scope",
-    "audience": "oidc.api(audience=...), or extra_params for logins",
-    "resource": "extra_params for logins, or oidc.api(resource=...)",
-    "token_endpoint_auth_method": "client_auth_method",
-    "token_endpoint_auth_signing_alg": "client_assertion_algorithm",
-    "id_token_signed_response_alg": "id_token_signing_algorithms",
-    "userinfo_signed_response_alg": "userinfo_signing_algorithms",
-    "require_pushed_authorization_requests": "use_par",
-    "dpop_bound_access_tokens": "dpop",
-    "post_logout_redirect_uris": "post_logout_redirect_uri",
-    "default_max_age": "max_age",
-    "default_acr_values": "oidc.require_acr(...)",
-    "acr_values": "oidc.require_acr(...) or api.require(acr_values=...)",
-    "prompt": "extra_params, or LoginOptions for one login",
-    "discovery_url": "issuer",
-    "authorization_endpoint": _DISCOVERY,
-    "token_endpoint": _DISCOVERY,
-    "jwks_uri": _DISCOVERY,
-    "end_session_endpoint": _DISCOVERY,
-    "use_pkce": _PKCE,
-    "pkce": _PKCE,
-    "code_challenge_method": _PKCE,
-    # APIs
-    "issuer": "issuers, in addition to the issuer of the settings",
-    "introspection": "introspect",
-    "introspection_endpoint": _DISCOVERY,
-    "required_scopes": _REQUIRE,
-    "required_scope": _REQUIRE,
-    "verify_aud": "the audience is always checked",
+    name: ours for ours, names in _NAMES.items() for name in names.split()
 }
-"""Each name in lower case with underscores, and the name here, or a sentence."""
 
 
 def hint_for(name: str, known: Collection[str]) -> str | None:

@@ -195,7 +195,7 @@ async def complete_login(
         state = response_state(callback.parameters)
         used_up = party.transactions.ended(state, callback.cookies)
         transaction = party.transactions.find(state, callback.cookies, now=party.clock.now())
-        if transaction is None or transaction.issuer != party.policy.issuer:
+        if transaction is None or transaction.issuer != party.settings.issuer:
             return await _without_transaction(party, callback, used_up)
         silent = transaction.silent
         login = _Login(await _code(party, callback, transaction), callback.cookies, transaction)
@@ -237,14 +237,14 @@ async def _code(
     return AuthorizationCode.parse(
         callback.parameters,
         state=transaction.state,
-        issuer=party.policy.issuer,
+        issuer=party.settings.issuer,
         issuer_promised=metadata.promises_authorization_response_issuer,
         scope=_scope(party, transaction),
     )
 
 
 def _scope(party: RelyingParty[Identity], transaction: LoginTransaction) -> tuple[str, ...]:
-    return party.policy.scope if transaction.scope is None else transaction.scope
+    return tuple(party.settings.scope) if transaction.scope is None else transaction.scope
 
 
 async def _redeemed(
@@ -277,7 +277,7 @@ async def _without_transaction(
             Code.AUTHORIZATION_TRANSACTION_MISSING,
             "this browser has no login for the state: expired, used, or begun elsewhere",
         )
-    path = party.policy.default_return_path
+    path = party.settings.default_return_path
     return SignedIn(live.session, path, replayed=True, changes=changes)
 
 
@@ -288,7 +288,7 @@ async def _sign_in(
 
     While the store is unavailable, the code is not sent: another process may have sent it.
     """
-    default = party.policy.default_return_path
+    default = party.settings.default_return_path
     return_to = same_origin_path(login.transaction.return_to, default=default)
     key = f"login:{_name(login.transaction)}"
     mine = Row(expires_at=party.clock.now() + PENDING_SECONDS)
@@ -429,7 +429,7 @@ async def _discard(
 
 async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse) -> None:
     """Advise the scope offline_access if a login got no refresh token (Core 11)."""
-    if tokens.refresh_token is not None or "offline_access" in party.policy.scope:
+    if tokens.refresh_token is not None or "offline_access" in party.settings.scope:
         return
     with suppress(OIDCError):
         if (await party.provider.metadata()).offers_offline_access:
@@ -503,7 +503,7 @@ async def _exchange_code(
     bundle = TokenBundle(tokens, id_token, None, None, received_at, key)
     stamps = await party.sessions.stamps(new_session(party, bundle, id_token, _NOBODY))
     user_info = None
-    if party.policy.fetch_userinfo:
+    if party.settings.fetch_userinfo:
         user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub, key=key)
     session_state = login.code.session_state or tokens.session_state
     bundle = replace(bundle, user_info=user_info, session_state=session_state)
@@ -515,7 +515,7 @@ async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | 
 
     The session's refresh token may stay the same, and it is bound to that key (RFC 9449 5).
     """
-    if not party.policy.dpop:
+    if not party.settings.dpop:
         return None
     live = await current(party, login.cookies) if login.transaction.silent else None
     return DPoPKey.new() if live is None else live.session.tokens.proof_key()
@@ -526,15 +526,15 @@ async def _accepted(
 ) -> IdToken:
     verified = await party.provider.verify(tokens.required_id_token())
     expected = Expected(
-        issuer=party.policy.issuer,
-        client_id=party.policy.client_id,
-        trusted_audiences=party.policy.trusted_audiences,
+        issuer=party.settings.issuer,
+        client_id=party.settings.client_id,
+        trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
         nonce=transaction.nonce,
         access_token=tokens.access_token,
         algorithm=verified.algorithm,
         max_age=transaction.max_age,
         acr_values=transaction.acr_values,
-        tenants=party.policy.tenants,
+        tenants=party.settings.tenants(),
     )
     return accept_id_token(verified.claims, expected, party.clock.instant())
 

@@ -57,9 +57,9 @@ async def begin_logout(
     redirects back only to a `post_logout_redirect_uri`.
     """
     session = await _ended(party, cookies)
-    return_to = same_origin_path(options.return_to, default=party.policy.default_return_path)
+    return_to = same_origin_path(options.return_to, default=party.settings.default_return_path)
     here = Redirection(return_to)
-    if session is None and not party.policy.logout_without_session:
+    if session is None and not party.settings.logout_without_session:
         return here
     try:
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
@@ -89,9 +89,9 @@ def complete_logout(
     states = parameters.get("state", ())
     if pending is None or len(states) != 1 or not _equal(states[0], pending.state):
         party.announce(EventName.LOGOUT_RETURN_REFUSED)
-        return Redirection(party.policy.default_return_path, (party.logouts.ended(),))
+        return Redirection(party.settings.default_return_path, (party.logouts.ended(),))
     party.announce(EventName.LOGOUT_RETURNED)
-    default = party.policy.default_return_path
+    default = party.settings.default_return_path
     return_to = same_origin_path(pending.return_to, default=default)
     return Redirection(return_to, (party.logouts.ended(),))
 
@@ -111,7 +111,7 @@ async def _ended(
 async def _revoke_locally(
     party: RelyingParty[Identity], session: OIDCSession[Identity] | None
 ) -> None:
-    if session is not None and party.policy.revoke_on_local_logout:
+    if session is not None and party.settings.revoke_on_local_logout:
         await revoke_tokens(party, session)
 
 
@@ -132,7 +132,7 @@ async def _at_provider(
         state=secrets.token_urlsafe(32), return_to=return_to, created_at=party.clock.now()
     )
     request = EndSessionRequest(
-        client_id=party.policy.client_id,
+        client_id=party.settings.client_id,
         id_token_hint=session.tokens.id_token or None if session else None,
         post_logout_redirect_uri=post_logout_redirect_uri,
         state=pending.state if post_logout_redirect_uri else None,
@@ -172,8 +172,8 @@ async def accept_front_channel_logout(
     The sender of the request is not authenticated (Front-Channel Logout 1.0 5). Raises OIDCError
     for a request without `iss` and `sid`, for another issuer, and while the store fails.
     """
-    policy = party.policy
-    issuer, sid = front_channel_session(parameters, policy.issuer, tenants=policy.tenants)
+    settings = party.settings
+    issuer, sid = front_channel_session(parameters, settings.issuer, tenants=settings.tenants())
     await revoke(party, sid=sid, issuer=issuer, reason="ended_by_provider")
     party.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
 
@@ -192,13 +192,13 @@ async def _accepted_token(
     party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
 ) -> LogoutToken:
     verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
-    policy = party.policy
+    settings = party.settings
     expected = ExpectedLogout(
-        policy.issuer,
-        policy.client_id,
-        policy.trusted_audiences,
-        policy.tenants,
-        accepts_without_exp=policy.logout_token_without_exp,
+        settings.issuer,
+        settings.client_id,
+        frozenset(settings.trusted_id_token_audiences),
+        settings.tenants(),
+        accepts_without_exp=settings.logout_token_without_exp,
     )
     return accept_logout_token(
         verified.header_typ, verified.claims, expected, party.clock.instant()
@@ -210,7 +210,7 @@ async def _revoke(party: RelyingParty[Identity], token: LogoutToken) -> None:
 
     A token with `sid` and `sub` also ends the sessions of that `sub` that have no `sid`.
     """
-    client_id, lifetime = party.policy.client_id, party.policy.session_lifetime
+    client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
     revocation = Revocation(token.iat, reason="ended_by_provider")
     of_sub = ANY
     if token.sid is not None:

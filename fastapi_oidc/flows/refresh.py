@@ -164,7 +164,7 @@ class RefreshCoordinator(Generic[Identity]):
 
         None if the attempt of another caller concerned that caller alone.
         """
-        live, policy = run.live, run.party.policy
+        live, settings = run.live, run.party.settings
         if not self._tasks.is_running(live.id):
             self._runs[live.id] = run
         current = self._runs[live.id]
@@ -172,7 +172,9 @@ class RefreshCoordinator(Generic[Identity]):
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
                 await current.started.wait()
-            await asyncio.wait([task], timeout=policy.provider_timeout + policy.callback_timeout)
+            await asyncio.wait(
+                [task], timeout=settings.provider_timeout + settings.callback_timeout
+            )
         if not task.done():
             return self._postponements.briefly(live.session, "it is still under way")
         try:
@@ -189,6 +191,8 @@ class RefreshCoordinator(Generic[Identity]):
         """What the row of another attempt says to the copy that the caller has brought."""
         found = run.party.sessions.live(run.live.copy, seen, cookie)
         if isinstance(found, Live):
+            if found.session.generation < seen.row.generation:
+                return self._postponements.briefly(found.session, "another cookie has its tokens")
             return Refreshed(found)
         return Ended(Code.SESSION_SIGNED_OUT, reason=found.reason if found else None)
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import Announcer, Event, EventName
 from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.logout_cookie import LogoutCookie
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
+from fastapi_oidc.settings import OIDCSettings
 
 Changes: TypeAlias = tuple[CookieChange, ...]
 Result = TypeVar("Result")
@@ -97,7 +97,7 @@ class Application(Generic[Identity]):
         context = IdentityContext(
             copy.deepcopy(dict(claims)), copy.deepcopy(user_info), access_token
         )
-        return await settled(self.resolve_identity(context))
+        return await called(self.resolve_identity, context)
 
     async def approved(
         self, session: OIDCSession[Identity], reason: Reason
@@ -108,7 +108,7 @@ class Application(Generic[Identity]):
         """
         if self.before_session_persist is None:
             return session
-        replacement = await settled(self.before_session_persist(PersistContext(session, reason)))
+        replacement = await called(self.before_session_persist, PersistContext(session, reason))
         if replacement is None:
             return session
         _require_same_login(replacement, session)
@@ -135,40 +135,13 @@ def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """The settings that the flows use. Times are in seconds."""
-
-    issuer: str
-    client_id: str
-    scope: tuple[str, ...]
-    extra_params: Mapping[str, str]
-    trusted_audiences: frozenset[str]
-    tenants: Tenants | None
-    response_mode: Literal["query", "form_post"]
-    use_par: bool
-    dpop: bool
-    max_age: int | None
-    fetch_userinfo: bool
-    logout_token_without_exp: bool
-    default_return_path: str
-    session_lifetime: int
-    refresh_margin: int
-    idle_timeout: int | None
-    default_access_token_lifetime: int
-    logout_without_session: bool
-    provider_timeout: float
-    callback_timeout: float
-    revoke_on_local_logout: bool
-
-
-@dataclass(frozen=True, slots=True)
 class RelyingParty(Generic[Identity]):
     """One client registered at one OpenID Provider, put together by `OIDC`.
 
     `downstream_apis` are the APIs for which sessions get tokens.
     """
 
-    policy: Policy
+    settings: OIDCSettings
     provider: Provider
     sessions: Sessions[Identity]
     transactions: TransactionCookies
@@ -191,20 +164,20 @@ class RelyingParty(Generic[Identity]):
 
     def is_ours(self, session: OIDCSession[Identity]) -> bool:
         """Whether the session is of this provider and client, as the settings may have changed."""
-        policy = self.policy
-        of_issuer = session.issuer == policy.issuer or (
-            policy.tenants is not None and policy.tenants.has_issuer(session.issuer)
-        )
-        return of_issuer and session.client_id == policy.client_id
+        settings = self.settings
+        if session.client_id != settings.client_id or session.issuer == settings.issuer:
+            return session.client_id == settings.client_id
+        tenants = settings.tenants()
+        return tenants is not None and tenants.has_issuer(session.issuer)
 
     def issuers(self, issuer: str | None = None) -> Sequence[str]:
         """The `iss` values of this provider's ID tokens, or the one that the caller means.
 
         Raises ConfigurationError (configuration.invalid) if only the caller can know it.
         """
-        tenants = self.policy.tenants
+        tenants = self.settings.tenants()
         if issuer is not None or tenants is None:
-            return (issuer or self.policy.issuer,)
+            return (issuer or self.settings.issuer,)
         if tenants.allowed is None:
             explanation = "with allowed_tenants='*', a user is named by sub and issuer: pass both"
             raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
@@ -221,7 +194,7 @@ class RelyingParty(Generic[Identity]):
         A callback that fails because a task that it awaits was cancelled counts as failed.
         """
         try:
-            async with asyncio.timeout(self.policy.callback_timeout):
+            async with asyncio.timeout(self.settings.callback_timeout):
                 return await callback
         except asyncio.CancelledError:
             task = asyncio.current_task()

@@ -11,11 +11,12 @@ from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import RefreshCoordinator
-from fastapi_oidc.flows.relying_party import Changes, Policy, RelyingParty
+from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.revocation import end, end_of
 from fastapi_oidc.flows.sessions import Found, Live, Over
 from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.settings import OIDCSettings
 
 WRITES_PER_IDLE_TIMEOUT: Final = 10
 """Maximum number of writes of `last_seen_at` within one `idle_timeout`."""
@@ -92,19 +93,19 @@ class Decision(Enum):
     END = "end"
 
 
-def decide(session: OIDCSession[Identity], policy: Policy, *, now: int) -> Decision:
+def decide(session: OIDCSession[Identity], settings: OIDCSettings, *, now: int) -> Decision:
     """Decide by the times of the session only.
 
     Without a refresh token a session continues until its own end, even if the access token has
     expired. An access token is used for at least half of its lifetime, however short that is.
     """
-    if now >= end_of(session, policy):
+    if now >= end_of(session, settings):
         return Decision.END
     expires_at = session.tokens.expires_at
     if expires_at is None or session.tokens.refresh_token is None:
         return Decision.KEEP
     issued_at = session.refreshed_at or session.created_at
-    margin = max(0, min(policy.refresh_margin, (expires_at - issued_at) // 2))
+    margin = max(0, min(settings.refresh_margin, (expires_at - issued_at) // 2))
     return Decision.REFRESH if now >= expires_at - margin else Decision.KEEP
 
 
@@ -127,7 +128,7 @@ async def resume(
         return _over(party, found, ENDED_CODES[found.reason])
     if found is None or not party.is_ours(found.session):
         return Resumed(None)
-    match decide(found.session, party.policy, now=party.clock.now()):
+    match decide(found.session, party.settings, now=party.clock.now()):
         case Decision.END:
             over = Over(found.copy, "expired", found.session)
             return _over(party, over, Code.SESSION_EXPIRED)
@@ -190,7 +191,7 @@ def unless_ended(party: RelyingParty[Identity], found: Found[Identity]) -> Live[
     """The session that was found, unless it has ended or is of another client."""
     if not isinstance(found, Live) or not party.is_ours(found.session):
         return None
-    return found if party.clock.now() < end_of(found.session, party.policy) else None
+    return found if party.clock.now() < end_of(found.session, party.settings) else None
 
 
 async def cookie_changes(
@@ -231,7 +232,7 @@ async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: En
     if found is None or (isinstance(found, Over) and found.reason == "signed_out"):
         return ()  # another request ended it before, and its response changes the cookie
     if isinstance(found, Live):
-        if party.clock.now() < end_of(found.session, party.policy):
+        if party.clock.now() < end_of(found.session, party.settings):
             return party.sessions.cookies(found)
         await end(party, found.session, reason)
     return party.sessions.clearing()
@@ -241,7 +242,7 @@ async def _use(
     party: RelyingParty[Identity], live: Live[Identity], *, active: bool
 ) -> Live[Identity]:
     """Record the use of the session, if the last record is old enough."""
-    session, idle_timeout = live.session, party.policy.idle_timeout
+    session, idle_timeout = live.session, party.settings.idle_timeout
     if not active or idle_timeout is None:
         return live
     unrecorded = party.clock.now() - (session.last_seen_at or session.created_at)

@@ -10,7 +10,7 @@ from typing import Final
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
-from fastapi_oidc.flows.relying_party import Policy, RelyingParty
+from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.protocol.downstream import DownstreamAPI
@@ -19,6 +19,7 @@ from fastapi_oidc.session.cells import MARGIN
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.revocations import ANY, by_application, sid_key, user_key
 from fastapi_oidc.session.rows import Row
+from fastapi_oidc.settings import OIDCSettings
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
 """Seconds that a sign-out waits for the provider to revoke a token, after the session's end."""
@@ -73,7 +74,7 @@ async def revoke(
     """
     if [sub, sid, session_id].count(None) != 2:
         raise ValueError("pass exactly one of sub, sid and session_id")
-    client_id, lifetime = party.policy.client_id, party.policy.session_lifetime
+    client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
     if session_id is not None:
         ends = party.clock.now() + lifetime + MARGIN
         await party.sessions.end_by_id(session_id, reason, expires_at=ends)
@@ -91,25 +92,25 @@ async def sessions_of(
     Raises ConfigurationError (configuration.store_missing) without a session store, SessionError
     when it is down.
     """
-    policy, now = party.policy, party.clock.now()
+    settings, now = party.settings, party.clock.now()
     active = [
         session
         for each in party.issuers(issuer)
-        for session in await party.sessions.sessions_of(each, policy.client_id, sub)
-        if now < end_of(session, policy)
+        for session in await party.sessions.sessions_of(each, settings.client_id, sub)
+        if now < end_of(session, settings)
     ]
     return sorted(active, key=lambda session: -session.created_at)
 
 
-def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
+def end_of(session: OIDCSession[Identity], settings: OIDCSettings) -> int:
     """The second at which the session ends if there are no further requests.
 
     A shortened `session_lifetime` applies to existing sessions too.
     """
-    end = min(session.expires_at, session.created_at + policy.session_lifetime)
-    if policy.idle_timeout is None:
+    end = min(session.expires_at, session.created_at + settings.session_lifetime)
+    if settings.idle_timeout is None:
         return end
-    return min(end, idle_end_of(session, policy.idle_timeout))
+    return min(end, idle_end_of(session, settings.idle_timeout))
 
 
 def idle_end_of(session: OIDCSession[Identity], idle_timeout: int) -> int:

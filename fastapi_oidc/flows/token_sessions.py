@@ -92,7 +92,7 @@ def new_session(
     return OIDCSession(
         id=secrets.token_urlsafe(16),
         issuer=id_token.iss,
-        client_id=party.policy.client_id,
+        client_id=party.settings.client_id,
         sub=id_token.sub,
         identity=identity,
         claims=dict(id_token.claims),
@@ -107,7 +107,7 @@ def new_session(
         created_at=now,
         # A time of the provider's clock, because it is compared with the provider's revocations.
         authenticated_at=id_token.iat,
-        expires_at=now + party.policy.session_lifetime,
+        expires_at=now + party.settings.session_lifetime,
     )
 
 
@@ -206,7 +206,7 @@ def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens
     lifetime = response.expires_in or None
     if lifetime is None and refresh_token is not None:
         # RFC 6749 5.1 only recommends expires_in; without an end no session would be refreshed.
-        lifetime = party.policy.default_access_token_lifetime
+        lifetime = party.settings.default_access_token_lifetime
     dpop_key = bundle.key.to_text() if bundle.key else previous.dpop_key if previous else None
     if response.token_type == "Bearer":  # noqa: S105 (a type)
         dpop_key = None  # a silent login after `dpop` was turned off
@@ -226,7 +226,7 @@ def _scope(
 ) -> tuple[str, ...]:
     if response.scope is not None:
         return response.scope
-    return previous.scope if previous else party.policy.scope
+    return previous.scope if previous else tuple(party.settings.scope)
 
 
 async def fold(
@@ -288,13 +288,13 @@ async def _accepted(
         return None
     verified = await _verified(party, response.id_token, answer.received_at)
     expected = Expected(
-        issuer=party.policy.issuer,
-        client_id=party.policy.client_id,
+        issuer=party.settings.issuer,
+        client_id=party.settings.client_id,
         algorithm=verified.algorithm,
         nonce=NO_NONCE,
         access_token=response.access_token,
-        trusted_audiences=party.policy.trusted_audiences,
-        tenants=party.policy.tenants,
+        trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
+        tenants=party.settings.tenants(),
     )
     original = EarlierIdToken(
         iss=session.issuer,
@@ -329,7 +329,7 @@ async def _user_info(
 
     Only UserInfo of another user ends the session (OpenID Connect Core 5.3.2).
     """
-    if not party.policy.fetch_userinfo:
+    if not party.settings.fetch_userinfo:
         return None
     try:
         key = session.tokens.proof_key()

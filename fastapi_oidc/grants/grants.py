@@ -101,8 +101,8 @@ class Grants(Generic[Identity]):
 
         While the store is unavailable, each process gets its own tokens.
         """
-        policy, now = self._party.policy, self._party.clock.now()
-        key = f"app/{target.key(policy.issuer, policy.client_id)}"
+        settings, now = self._party.settings, self._party.clock.now()
+        key = f"app/{target.key(settings.issuer, settings.client_id)}"
         token = self._of_application.get(key)
         if self._once.is_good(token, key, needed):
             return token
@@ -117,7 +117,7 @@ class Grants(Generic[Identity]):
 
     async def aclose(self) -> None:
         """Wait for the token requests that were sent."""
-        await self._once.aclose(self._party.policy.provider_timeout)
+        await self._once.aclose(self._party.settings.provider_timeout)
 
     async def _fresh(self, holder: Holder[Identity], needed: Needed) -> Live[Identity]:
         """The session with an access token that meets the need."""
@@ -218,7 +218,7 @@ class Grants(Generic[Identity]):
         return IssuedToken.of(
             response,
             received_at=received_at,
-            lifetime=self._party.policy.default_access_token_lifetime,
+            lifetime=self._party.settings.default_access_token_lifetime,
             scope=api.words,
             dpop_key=session.tokens.dpop_key,
         )
@@ -228,7 +228,7 @@ class Grants(Generic[Identity]):
         return IssuedToken.of(
             response,
             received_at=self._party.clock.now(),
-            lifetime=self._party.policy.default_access_token_lifetime,
+            lifetime=self._party.settings.default_access_token_lifetime,
             scope=target.words,
         )
 

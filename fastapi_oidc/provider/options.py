@@ -6,7 +6,7 @@ import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -53,16 +53,6 @@ class HTTPOptions:
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID, f"proxy must be a URL that begins with {schemes}"
             )
-
-    def without_certificate(self) -> HTTPOptions:
-        """These options without the files of the client certificate."""
-        return replace(
-            self,
-            client_certificate_file=None,
-            client_certificate_key_file=None,
-            client_certificate_password=None,
-            mutual_tls=False,
-        )
 
     def verification(self) -> ssl.SSLContext | bool:
         """The `verify` argument of httpx.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -76,14 +77,8 @@ class Provider:
         )
         self._endpoints = ClientEndpoints(self._http, registration, clock)
         self._beside: list[Provider] = []
-        self._another = partial(
-            Provider,
-            clock=clock,
-            allow_insecure_http=allow_insecure_http,
-            timeout=timeout,
-            max_answer_bytes=max_answer_bytes,
-            transport=transport,
-        )
+        another = partial(Provider, clock=clock, allow_insecure_http=allow_insecure_http)
+        self._another = partial(another, timeout=timeout, transport=transport)
         self._options = http
 
     def beside(self, issuer: str, registration: Registration) -> Provider:
@@ -93,7 +88,7 @@ class Provider:
         """
         is_own, options = issuer == self._issuer, self._options
         if options is not None and not is_own:
-            options = options.without_certificate()
+            options = replace(options, client_certificate_file=None, mutual_tls=False)
         tenants = self._tenants if is_own else None
         other = self._another(issuer, registration, http=options, tenants=tenants)
         self._beside.append(other)

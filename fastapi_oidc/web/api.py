@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Final, Generic, NoReturn, TypeAlias, Unpack
 
@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import (
     Code,
     ConfigurationError,
@@ -109,7 +109,7 @@ class API(Generic[Identity]):
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
         require_known("oidc.api", options, APIOptions.__annotations__)
-        policy = runtime.party.policy
+        settings = runtime.party.settings
         is_local = runtime.origin is None or runtime.origin.startswith("http:")
         self._runtime, self._require_auth, self._require_csrf = runtime, require_auth, require_csrf
         self._server = resource_server(runtime, audience, options, login_algorithms)
@@ -124,7 +124,7 @@ class API(Generic[Identity]):
         self._challenger = Challenger(runtime.name, url, self._server.dpop_required)
         number = len(runtime.apis) + 1
         model = token_scheme(
-            policy.issuer,
+            settings.issuer,
             self.scopes,
             authorization_url=options.get("authorization_url"),
             token_url=options.get("token_url"),
@@ -228,7 +228,7 @@ class API(Generic[Identity]):
             for name, scope in (tools or {}).items()
         }
         require_scopes_readable([*scopes, *chain.from_iterable(words.values())])
-        return Protected(self, app, scopes, role, words)
+        return Protected(partial(self.access_token, role=role), app, scopes, words)
 
     def mount(
         self,
@@ -277,13 +277,13 @@ class API(Generic[Identity]):
         by_token = override_of(connection, self._token)
         if token_scheme_in(connection.scope["headers"]) or (by_token and not by_session):
             real = self.access_token
-            token = await (settled(by_token()) if by_token else real(connection, *scopes))
+            token = await (called(by_token) if by_token else real(connection, *scopes))
             self._require_permission(connection, token, scopes)
             identity = await self._application.identity_of(token.claims, None, token.value)
             return Caller(identity, access_token=token)
         auth = self._require_auth
         try:
-            session = await (settled(by_session()) if by_session else auth(connection))
+            session = await (called(by_session) if by_session else auth(connection))
         except SignInRequired as error:
             error.challenge = self._challenger.invitation()
             raise

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.flows.relying_party import ResolveIdentity
 from fastapi_oidc.protocol.access_token import ExpectedAccessToken
-from fastapi_oidc.protocol.client_auth import NoSecret, client_authentication
+from fastapi_oidc.protocol.client_auth import ClientSecretBasic
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
@@ -55,11 +55,11 @@ def resource_server(
     login_algorithms: frozenset[str],
 ) -> ResourceServer:
     """The resource server with these options; raises ConfigurationError."""
-    party, policy = runtime.party, runtime.party.policy
+    party, settings = runtime.party, runtime.party.settings
     plain, roles = options.get("accept_plain_jwt", False), options.get("roles_claim", "roles")
     if not audience:
         raise _invalid("audience must be the aud of the provider's tokens for this API")
-    if plain and audience == policy.client_id:
+    if plain and audience == settings.client_id:
         raise _invalid(
             "accept_plain_jwt needs another audience than the client_id, which ID tokens have"
         )
@@ -68,9 +68,9 @@ def resource_server(
         options.get("algorithms"), login_algorithms, introspections is not None
     )
     expected = ExpectedAccessToken(
-        issuer=policy.issuer,
+        issuer=settings.issuer,
         audience=audience,
-        tenants=policy.tenants,
+        tenants=settings.tenants(),
         accepts_plain_jwt=plain,
         client_claim=options.get("client_claim"),
         scope_claim=options.get("scope_claim", "scope"),
@@ -79,7 +79,7 @@ def resource_server(
     others = [
         TokenIssuer(
             replace(expected, issuer=issuer, tenants=None),
-            party.provider.beside(issuer, _nobody(algorithms)),
+            party.provider.beside(issuer, _registration("", "", algorithms)),
         )
         for issuer in issuers_of(runtime, options)[1:]
     ]
@@ -99,20 +99,17 @@ def issuers_of(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> list[str
 
     Raises ConfigurationError for one that is no https URL.
     """
-    given, policy = options.get("issuers", ()), runtime.party.policy
+    given, settings = options.get("issuers", ()), runtime.party.settings
     if isinstance(given, str):
         raise _invalid("issuers is a list of issuer URLs")
     for issuer in given:
-        require_issuer_url(issuer, allow_insecure_http=policy.issuer.startswith("http:"))
-    return list(dict.fromkeys((policy.issuer, *given)))
+        require_issuer_url(issuer, allow_insecure_http=settings.issuer.startswith("http:"))
+    return list(dict.fromkeys((settings.issuer, *given)))
 
 
 def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Introspections | None:
-    party, chosen = runtime.party, options.get("introspect", False)
-    lifetime, client = (
-        options.get("introspection_lifetime", 60),
-        options.get("introspection_client"),
-    )
+    chosen, lifetime = options.get("introspect", False), options.get("introspection_lifetime", 60)
+    party, client = runtime.party, options.get("introspection_client")
     if chosen not in (True, False, "opaque"):
         raise _invalid('introspect must be True, False or "opaque"')
     if lifetime < 0:
@@ -123,7 +120,7 @@ def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Int
     if client is not None:
         if not _is_client(client):
             raise _invalid("introspection_client must be (client_id, client_secret)")
-        provider = provider.beside(party.policy.issuer, _registered(*client))
+        provider = provider.beside(party.settings.issuer, _registration(*client))
     return Introspections(provider, party.clock, lifetime)
 
 
@@ -134,23 +131,16 @@ def _is_client(given: object) -> bool:
     return False
 
 
-def _registered(client_id: str, client_secret: str) -> Registration:
-    """A client with a secret, which requests no tokens."""
-    authentication = client_authentication(
-        "client_secret_basic", client_id=client_id, client_secret=client_secret, private_key=None
-    )
+def _registration(
+    client_id: str, client_secret: str, algorithms: frozenset[str] = frozenset()
+) -> Registration:
+    """A client with a secret. Without them nobody, who can read the keys of an issuer."""
+    authentication = ClientSecretBasic(client_id, client_secret)
     return Registration(
         client_id=client_id,
         client_secret=client_secret,
         authentication=authentication,
-        algorithms=frozenset(),
-    )
-
-
-def _nobody(algorithms: frozenset[str]) -> Registration:
-    """No client: only the keys of the issuer are read, which are public."""
-    return Registration(
-        client_id="", client_secret=None, authentication=NoSecret(""), algorithms=algorithms
+        algorithms=algorithms,
     )
 
 

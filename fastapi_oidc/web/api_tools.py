@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
 
 from fastapi import APIRouter
 from fastapi.routing import iter_route_contexts
@@ -15,9 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
 from fastapi_oidc.resource_server import AccessToken
 
-if TYPE_CHECKING:
-    from fastapi_oidc.web.api import API
-
 MAX_CALL_BYTES: Final = 4 * 1024 * 1024
 """Maximum size, in bytes, of a request body whose tools are told apart; that of the package `mcp`.
 """
@@ -25,51 +24,44 @@ MAX_CALL_BYTES: Final = 4 * 1024 * 1024
 _CALL: Final = "tools/call"
 
 
+@dataclass(frozen=True, slots=True)
 class Protected:
     """An ASGI application that requires an access token. `tools` are the scopes by MCP tool.
 
+    `require` returns the token of a request, or raises AccessTokenError without all of the scopes.
     The tools that a request calls are read from its body before the application runs: a refusal
     inside of the application would be a result of the tool, and the client could not step up.
     """
 
-    def __init__(
-        self,
-        api: API[Any],
-        app: ASGIApp,
-        scopes: tuple[str, ...],
-        role: str | None,
-        tools: Mapping[str, Sequence[str]],
-    ) -> None:
-        self._api, self._app, self._scopes, self._role = api, app, scopes, role
-        self._tools = tools
+    require: Callable[..., Awaitable[AccessToken]]
+    app: ASGIApp
+    scopes: tuple[str, ...]
+    tools: Mapping[str, Sequence[str]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request with a sufficient token; raises AccessTokenError."""
         if scope["type"] in ("http", "websocket"):
             connection = HTTPConnection(scope)
-            token = await self._api.access_token(connection, *self._scopes, role=self._role)
-            if self._tools and scope["type"] == "http":
+            token = await self.require(connection, *self.scopes)
+            if self.tools and scope["type"] == "http":
                 body, receive = await _read(receive)
-                needed = dict.fromkeys((*self._scopes, *self._scopes_of_call(body)))
-                await self._api.access_token(connection, *needed, role=self._role)
+                called = called_tools(body)
+                names = self.tools if called is None else called
+                needed = chain(self.scopes, *(self.tools.get(name, ()) for name in names))
+                await self.require(connection, *dict.fromkeys(needed))
             if (user := mcp_user(token)) is not None:
                 scope["user"] = user
-        await self._app(scope, receive, send)
-
-    def _scopes_of_call(self, body: bytes | None) -> list[str]:
-        """The scopes of the called tools; of every tool if the body cannot be read."""
-        called = self._tools.keys() if body is None else called_tools(body)
-        names = self._tools if called is None else called
-        return [scope for name in names for scope in self._tools.get(name, ())]
+        await self.app(scope, receive, send)
 
 
-def called_tools(body: bytes) -> frozenset[str] | None:
+def called_tools(body: bytes | None) -> frozenset[str] | None:
     """The tools that a JSON-RPC message or batch calls (MCP 2025-11-25, "Tools").
 
-    None for a body that this library's strict reader refuses: another reader may find a call in it.
+    None for a body that is too long or that this library's strict reader refuses: another reader
+    may find a call in it.
     """
     if not body:
-        return frozenset()
+        return None if body is None else frozenset()
     try:
         value = parse_json(body, max_bytes=MAX_CALL_BYTES)
     except MalformedJSON:

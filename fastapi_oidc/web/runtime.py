@@ -75,8 +75,8 @@ class Runtime(Generic[Identity, RequestData]):
 
         Then close the connections to the provider and the stores, each even if another one fails.
         """
-        policy = self.party.policy
-        patience = policy.provider_timeout + policy.callback_timeout
+        settings = self.party.settings
+        patience = settings.provider_timeout + settings.callback_timeout
         async with AsyncExitStack() as closing:
             closing.push_async_callback(self.party.sessions.aclose)
             closing.push_async_callback(self.party.provider.aclose)

@@ -24,7 +24,12 @@ from fastapi_oidc.resource_server.introspections import MAX_TOKENS
 from fastapi_oidc.session.redis.clients import DEFAULT_CONNECTIONS
 from fastapi_oidc.session.revocations import MINIMUM_RECORD_LIFETIME
 from fastapi_oidc.session.sealing import CACHED_SECONDS, CACHED_TEXTS, LARGEST_CACHED_TEXT
+<<<<<<< HEAD
 from fastapi_oidc.session.transaction_cookies import MAXIMUM_PENDING_BYTES
+=======
+from fastapi_oidc.session.stores import MOST_LISTED
+from fastapi_oidc.session.transaction_cookies import MAXIMUM_COOKIE_BYTES
+>>>>>>> rows
 from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES
 from generated_vmm.transport.connection import LONGEST_PATH
 from tests.packaging.built import REPOSITORY
@@ -50,7 +55,7 @@ PROMISES: Final = [
     ("security", f"(at most {CACHED_TEXTS:,} of {LARGEST_CACHED_TEXT // 1024} KiB each)"),
     ("security", f"(at most {LOCAL_SESSIONS:,})"),
     ("security", f"opaque access tokens ({MAX_TOKENS:,})"),
-    ("sessions", f"{MAXIMUM_PENDING_BYTES} bytes in all"),
+    ("sessions", f"{MAXIMUM_COOKIE_BYTES} bytes in all"),
     ("sessions", f"more than {MAX_RETURN_PATH_LENGTH} characters"),
     ("vmm/errors", f"`max_body_bytes`, {DEFAULT_MAX_BODY_BYTES} by default"),
     ("vmm/errors", f"a unix socket's may be ({LONGEST_PATH} bytes)"),

@@ -28,9 +28,8 @@ class Place:
 
     async def written(self) -> None:
         """Wait until the store has taken every write."""
-        async with asyncio.timeout(20):
-            while self.world.oidc.runtime.party.sessions._ending:
-                await asyncio.sleep(0.01)
+        writes = self.world.oidc.runtime.party.sessions._writing
+        await asyncio.wait([*writes, asyncio.create_task(asyncio.sleep(0))], timeout=20)
 
     async def signed_out(self) -> httpx.AsyncClient:
         """A browser of the other process with a copied cookie; its session was signed out here

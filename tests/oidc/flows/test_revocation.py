@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from fastapi_oidc import (
     PersistContext,
     StandardIdentity,
 )
+from fastapi_oidc.flows.sessions import READ_TOGETHER
+from fastapi_oidc.session.lists import MOST_LISTED
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
@@ -169,6 +172,28 @@ async def test_sessions_of_lists_what_is_active_newest_first() -> None:
     assert await generation(one) == 0
     world.time.advance(3000)
     assert await world.oidc.sessions_of("alice") == []
+
+
+async def test_listing_many_sessions_lets_other_requests_run() -> None:
+    world = make_world(session_store="memory")
+    await world.signed_in()
+    party, session = world.oidc.runtime.party, await session_of(world)
+    for number in range(MOST_LISTED + 50):
+        another = session.model_copy(update={"id": str(number)})
+        await party.sessions.begin(party.sessions.prepare(another, None))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(others())
+    listed = await world.oidc.sessions_of("alice")
+    task.cancel()
+    assert len(listed) == MOST_LISTED
+    assert turns >= MOST_LISTED / READ_TOGETHER
 
 
 async def test_sessions_of_needs_a_session_store() -> None:

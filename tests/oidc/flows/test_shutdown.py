@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
-from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc import MemoryStore
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.flows import refresh
 from tests.oidc.flows.steps import (
@@ -19,6 +18,7 @@ from tests.oidc.flows.steps import (
     generation,
     others_have_run,
     refreshes,
+    stores_of,
     two_processes,
 )
 from tests.oidc.interleaving import Held, begun
@@ -122,38 +122,33 @@ async def test_refresh_that_waits_for_another_process_is_not_sent(mode: str) -> 
     assert refreshes(here) == 1
 
 
-class Closing:
+class ClosingStore(MemoryStore):
     """Notes that it was closed, or fails at it."""
 
-    def __init__(self, closed: list[str], name: str, *, fails: bool = False) -> None:
+    def __init__(self, fails: bool) -> None:
         super().__init__()
-        self._closed, self._name, self._fails = closed, name, fails
+        self.is_closed, self._fails = False, fails
 
     async def aclose(self) -> None:
-        self._closed.append(self._name)
+        self.is_closed = True
         if self._fails:
-            raise RuntimeError(self._name)
+            raise RuntimeError("store")
 
 
-class Sessions(Closing, MemorySessionStore[Any]): ...
+@pytest.mark.parametrize("failing", ["provider", "store"])
+async def test_everything_is_closed_when_something_cannot_be(
+    mode: str, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, closed = ClosingStore(failing == "store"), asyncio.Event()
+    world = make_world(**stores_of(mode, store))
 
+    async def close_provider() -> None:
+        closed.set()
+        if failing == "provider":
+            raise RuntimeError("provider")
 
-class Lock(Closing, MemoryRefreshLock): ...
-
-
-class Revocations(Closing, MemoryRevocationStore): ...
-
-
-@pytest.mark.parametrize("failing", ["provider", "sessions"])
-async def test_everything_is_closed_when_something_cannot_be(failing: str) -> None:
-    closed: list[str] = []
-    world = make_world(
-        session_store=Sessions(closed, "sessions", fails=failing == "sessions"),
-        back_channel_logout_store=Revocations(closed, "revocations"),
-        refresh_lock=Lock(closed, "lock"),
-    )
-    provider = Closing(closed, "provider", fails=failing == "provider")
-    world.oidc.runtime.party.provider.aclose = provider.aclose  # type: ignore[method-assign]
+    monkeypatch.setattr(world.oidc.runtime.party.provider, "aclose", close_provider)
     with pytest.raises(RuntimeError, match=failing):
         await world.oidc.aclose()
-    assert sorted(closed) == ["lock", "provider", "revocations", "sessions"]
+    assert store.is_closed
+    assert closed.is_set()

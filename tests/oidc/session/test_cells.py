@@ -11,13 +11,18 @@ import pytest
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.flows.sessions import Live, Over, Prepared
+from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
+from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.memory_store import MemoryStore
+from fastapi_oidc.session.model import PreviousSession
+from fastapi_oidc.session.own_store import SealedSession
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.store import Cell
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
-from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET
+from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, a_session
 from tests.oidc.virtual_time import VirtualTimeLoop
 
 KEY: Final = "session:one"
@@ -257,3 +262,21 @@ def test_each_step_of_a_turn_is_repeated_until_the_store_has_it() -> None:
         assert (await place.row()).ended == "revoked"
 
     run(story)
+
+
+def test_no_repr_shows_a_secret() -> None:
+    session = a_session()
+    copy = Copy(session.id, (), 0, NOW, session, b"the-secret")
+    seen, row = Seen(Row(content=b"the-secret"), b"sealed"), Row(answer=b"the-secret")
+    shown = [
+        copy,
+        Over(copy, "revoked", session),
+        Live(session, seen, copy, "the-secret"),
+        Prepared(session, b"the-secret", "the-secret"),
+        TokenAnswer(NOW, b"the-secret"),
+        SealedSession(b"the-secret", NOW, NOW),
+        PreviousSession(id="1", expires_at=NOW, secret="the-secret"),
+        seen,
+        row,
+    ]
+    assert not [each for each in map(repr, shown) if "the-secret" in each or "again" in each]

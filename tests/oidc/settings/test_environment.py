@@ -30,7 +30,7 @@ def test_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OIDC_EXTRA_PARAMS", '{"ui_locales": "de"}')
     monkeypatch.setenv("OIDC_FETCH_USERINFO", "false")
     monkeypatch.setenv("OIDC_MAX_AGE", "")
-    policy = OIDCSettings().policy()
+    policy = OIDCSettings()
     assert policy.extra_params == {"ui_locales": "de"}
     assert policy.fetch_userinfo is False
     assert policy.max_age is None, "an empty variable is none"
