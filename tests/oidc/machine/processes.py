@@ -140,13 +140,8 @@ class _Store(Store):
         """A fault of a write has the name of what becomes of the row, or of the key."""
         _, kind, id = key.split(":", 2)  # after the name of the instance
         old, new = self._row(f"{kind}:{id}", before), self._row(f"{kind}:{id}", after.value)
-        name = (
-            _change(old, new)
-            if new is not None
-            else "revoke"
-            if kind in ("user", "sid")
-            else "list"
-        )
+        name = "list" if new is None else _change(old, new)
+        name = "revoke" if kind in ("user", "sid") else name
         name = "look" if before is None else name
 
         def note(result: Found | None) -> None:
