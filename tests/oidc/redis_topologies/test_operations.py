@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
+from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL
 from tests.oidc.redis_topologies.servers import Server, program_of, running
@@ -70,9 +72,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def stores(shape: str, url: str) -> dict[str, Any]:
+    store = RedisStore(url, prefix=f"{secrets.token_hex(4)}:")  # each world has its own secret
     if shape == "cookie":
-        return {"back_channel_logout_store": url}
-    return {"session_store": url, "back_channel_logout_store": None}
+        return {"back_channel_logout_store": store}
+    return {"session_store": store, "back_channel_logout_store": None}
 
 
 @asynccontextmanager
