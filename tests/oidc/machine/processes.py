@@ -71,12 +71,13 @@ class Process:
         self.faults: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         mode = world.mode
         clock = Clock(read=lambda: EPOCH + world.loop.seconds + self.clock_error)
+        options: dict[str, Any] = {mode.option: _Store(self)} if mode.option else {}
         self.oidc: OIDC[Any, Any] = OIDC(
             world.settings,
             clock=clock,
             transport=_ToProvider(self),
             downstream_apis=APIS,
-            **({mode.option: _Store(self)} if mode.option else {}),
+            **options,
         )
         self.app = _application(self.oidc, world)
 
@@ -139,7 +140,8 @@ class _Store(Store):
         """A fault of a write has the name of what becomes of the row, or of the key."""
         _, kind, id = key.split(":", 2)  # after the name of the instance
         old, new = self._row(f"{kind}:{id}", before), self._row(f"{kind}:{id}", after.value)
-        name = _change(old, new) if new is not None else "revoke" if kind in ("user", "sid") else "list"
+        name = "list" if new is None else _change(old, new)
+        name = "revoke" if kind in ("user", "sid") else name
         name = "look" if before is None else name
 
         def note(result: Found | None) -> None:
