@@ -11,7 +11,7 @@ from typing import Final
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
@@ -35,9 +35,10 @@ async def end(
 async def end_current(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
-    """End the session of these cookies and return its newest state; None if it has ended before.
+    """End the session of these cookies and return its newest state; None if its user did before.
 
-    The cookie is enough to end the session while the store is down.
+    A session that has ended otherwise is returned too: the provider may not know of that end. The
+    cookie is enough to end the session while the store is down.
     """
     copy = party.sessions.copy_in(cookies)
     if copy is None:
@@ -47,7 +48,8 @@ async def end_current(
         found = await party.sessions.judge(copy)
         if found is None:
             return None
-        session = found.session if isinstance(found, Live) else None
+        is_signed_out = isinstance(found, Over) and found.reason == "signed_out"
+        session = None if is_signed_out else found.session
     except SessionError:
         pass  # `end` announces that the store is down
     # Also if it is over: perhaps only in this process yet.
