@@ -136,8 +136,11 @@ class OIDCMiddleware:
         if not self._is_checked:
             self._check(scope)
         if outer is None:
-            if not self._has_lifespan:
-                self._warn_of_no_lifespan(is_mounted="app_root_path" in scope)
+            # Without `state` the server says that it has no lifespans (ASGI 3.0, "Lifespan State"),
+            # as transports of tests do.
+            is_mounted = "app_root_path" in scope
+            if not self._has_lifespan and (is_mounted or "state" in scope):
+                self._warn_of_no_lifespan(is_mounted=is_mounted)
             return RequestContexts(self._table, scope, None)
         return RequestContexts(self._table.inside(outer), scope, outer)
 

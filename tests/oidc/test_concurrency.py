@@ -6,6 +6,7 @@ import asyncio
 import threading
 from contextvars import ContextVar
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -178,7 +179,7 @@ async def later(value: int) -> int:
 
 def test_a_callback_may_be_written_in_any_way() -> None:
     async def results() -> list[int]:
-        callbacks = [
+        callbacks: list[Any] = [
             later,
             Later(),
             partial(later),

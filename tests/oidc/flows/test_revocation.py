@@ -180,7 +180,7 @@ async def test_listing_many_sessions_lets_other_requests_run() -> None:
     party, session = world.oidc.runtime.party, await session_of(world)
     for number in range(MOST_LISTED + 50):
         another = session.model_copy(update={"id": str(number)})
-        await party.sessions.begin(party.sessions.prepare(another, None))
+        await party.sessions.begin(party.sessions.prepare(another))
     turns = 0
 
     async def others() -> None:
