@@ -55,11 +55,13 @@ class BroadcastLog(Broadcast):
 
 
 class LastItems(BroadcastLog, Generic[Item]):
-    """The last items of a stream, oldest first."""
+    """The last items of a stream, oldest first, as far as they fit into a number of bytes."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, most_bytes: int) -> None:
         super().__init__()
-        self._items: deque[tuple[int, Item]] = deque(maxlen=size)  # each with its position
+        self._items: deque[tuple[int, Item]] = deque()  # each with its position
+        self._sizes: deque[int] = deque()
+        self._left, self._left_bytes = size, most_bytes
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.piece(0)[0])
@@ -72,11 +74,19 @@ class LastItems(BroadcastLog, Generic[Item]):
         """The last item."""
         return self._items[-1][1] if self._items else None
 
-    def put(self, *items: Item) -> None:
-        """Adds items."""
-        for item in items:
+    def put(self, *items: tuple[Item, int]) -> None:
+        """Adds items, each with its size in bytes, and drops the oldest."""
+        for item, size in items:
             self._items.append((self.position, item))
+            self._sizes.append(size)
             self.position += 1
+            self._left, self._left_bytes = self._left - 1, self._left_bytes - size
+            while self._left < 0 or self._left_bytes < 0:
+                self._items.popleft()
+                self._left, self._left_bytes = (
+                    self._left + 1,
+                    self._left_bytes + self._sizes.popleft(),
+                )
         self.notify()
 
     def piece(self, position: int) -> tuple[list[Item], int]:
