@@ -171,6 +171,7 @@ class Owner(Broadcast):
         self._pidfd: Descriptor | None = None
         self._connection: socket.socket | None = None
         self._process: int | None = None
+        self._is_told = False
         self._begun = [True]  # a thread that takes it begins, or decides that there is nothing
         self._words: deque[Word] = deque()
 
@@ -358,10 +359,11 @@ class Owner(Broadcast):
                     self._connection = connection
                     while self._hear(connection):
                         pass
-                if self.phase is not Phase.NEW or self.failure is not None:
+                if self._is_told or self.phase is not Phase.NEW:
                     break
-                self._words.extend(self._said)
-            if self.ending is None and self.failure is None:
+                self._words.extendleft(self._said[::-1])
+                self._said.clear()
+            if not self._is_told:
                 self._note_lost()
         except BaseException as error:
             self._fail(error)
@@ -382,6 +384,7 @@ class Owner(Broadcast):
         if received is None:
             return False
         told, given = received
+        self._is_told = told["event"] in ("removed", "released")
         self.note(told.pop("event"), given, **told)
         return True
 

@@ -36,14 +36,25 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | Non
     Raises BlockingIOError if there is none yet, TimeoutError, `TooFewDescriptors`.
     """
     try:
-        content, given, flags, _ = socket.recv_fds(connection, MOST_BYTES, MOST_DESCRIPTORS)
-    except ConnectionError:
-        return None
+        content, beside, flags = _received(connection)
+    except ConnectionResetError:  # once, if the other side ended without reading all our words
+        content, beside, flags = _received(connection)
+    found = array.array("i")
+    for level, kind, data in beside:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % INT])
+    given = found.tolist()
     if flags & socket.MSG_CTRUNC:
         for each in given:
             os.close(each)
         raise TooFewDescriptors("too many open files (ulimit -n)")
     return (json.loads(content), given) if content else None
+
+
+def _received(connection: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]], int]:
+    # not `recv_fds`, which ignores the flag: a program would inherit what came
+    room, flag = socket.CMSG_SPACE(MOST_DESCRIPTORS * INT), socket.MSG_CMSG_CLOEXEC
+    return connection.recvmsg(MOST_BYTES, room, flag)[:3]
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:

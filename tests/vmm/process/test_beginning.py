@@ -97,7 +97,7 @@ def test_a_missing_program_is_an_error(make: Make, do: Do, name: str) -> None:
 def test_a_program_that_may_not_be_executed_is_an_error(make: Make, do: Do, folder: Path) -> None:
     with pytest.raises(MonitorStartError, match="is not executable"):
         do(make(script(folder, mode=0o644)).start())
-    with pytest.raises(MonitorStartError, match="does not exist"):
+    with pytest.raises(MonitorStartError, match="is a folder"):
         do(make(folder).start())
 
 

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import Monitor
-from generated_vmm.process.child import Child
-from tests.vmm.process.conftest import PATIENCE, Do, Make, reapers_of, wait_until_empty
+from tests.vmm.process.conftest import Do, Make, PATIENCE, Watch, nursery_of, wait_until_empty
 
 BEGINNING = """\
 import json, os, signal, sys, threading, time
@@ -74,21 +73,21 @@ def call(binary: list[str], folder: Path) -> Iterator[Callable[[str], Caller]]:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_caller_that_is_killed_leaves_no_monitor_and_no_file(
     call: Callable[[str], Caller],
-    watch: Callable[[int], Child],
+    watch: Watch,
     folder: Path,
     number: signal.Signals,
 ) -> None:
     caller = call(STARTS_TWO + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
-    (reaper,) = [watch(pid) for pid in reapers_of(caller.process.pid)]
+    nursery = watch(nursery_of(caller.process.pid))
     caller.process.send_signal(number)
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
-    assert reaper.wait(PATIENCE)
+    assert nursery.wait(PATIENCE)
     wait_until_empty(folder)
 
 
 def test_a_whole_group_of_callers_that_is_killed_leaves_no_monitor(
-    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path
+    call: Callable[[str], Caller], watch: Watch, folder: Path
 ) -> None:
     caller = call(STARTS_TWO + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
@@ -98,16 +97,16 @@ def test_a_whole_group_of_callers_that_is_killed_leaves_no_monitor(
 
 @pytest.mark.parametrize("end", ["sys.exit()", "raise ValueError('on purpose')", "os._exit(3)"])
 def test_a_caller_that_forgets_its_monitors_leaves_none(
-    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path, end: str
+    call: Callable[[str], Caller], watch: Watch, folder: Path, end: str
 ) -> None:
     caller = call(
         "sys.excepthook = lambda *_: None\n" + STARTS_TWO + "sys.stdin.readline()\n" + end
     )
     monitors = [watch(pid) for pid in caller.told()["pids"]]
-    (reaper,) = [watch(pid) for pid in reapers_of(caller.process.pid)]
+    nursery = watch(nursery_of(caller.process.pid))
     caller.process.communicate(b"\n")
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
-    assert reaper.wait(PATIENCE)
+    assert nursery.wait(PATIENCE)
     wait_until_empty(folder)
 
 
@@ -119,16 +118,16 @@ def holds(pid: int, folder: Path) -> bool:
 
 
 def test_monitors_outlive_a_reaper_and_end_with_their_caller(
-    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path
+    call: Callable[[str], Caller], watch: Watch, folder: Path
 ) -> None:
     """The caller does nothing meanwhile: another reaper is started by itself."""
     caller = call(STARTS_TWO + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
     for _ in range(3):
-        (reaper,) = [watch(pid) for pid in reapers_of(caller.process.pid)]
+        nursery = watch(nursery_of(caller.process.pid))
         reaper.send_signal(signal.SIGKILL)
-        assert reaper.wait(PATIENCE)
-        while not any(holds(pid, folder / "2") for pid in reapers_of(caller.process.pid)):
+        assert nursery.wait(PATIENCE)
+        while not any(holds(pid, folder / "2") for pid in nursery_of(caller.process.pid)):
             os.sched_yield()
     assert all(monitor.running for monitor in monitors)
     caller.process.kill()
@@ -137,7 +136,7 @@ def test_monitors_outlive_a_reaper_and_end_with_their_caller(
 
 
 def test_a_fork_does_not_keep_monitors_alive(
-    call: Callable[[str], Caller], watch: Callable[[int], Child]
+    call: Callable[[str], Caller], watch: Watch
 ) -> None:
     caller = call(STARTS_TWO + "fork = os.fork() or time.sleep(1000)\ntell(pid=fork)\n" + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
@@ -163,7 +162,7 @@ def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> 
 
 
 def test_a_fork_has_monitors_and_a_reaper_of_its_own(
-    call: Callable[[str], Caller], watch: Callable[[int], Child]
+    call: Callable[[str], Caller], watch: Watch
 ) -> None:
     caller = call(
         STARTS_TWO

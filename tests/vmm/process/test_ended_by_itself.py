@@ -15,8 +15,7 @@ import pytest
 
 from generated_vmm import VmmConnectionError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorExited
-from generated_vmm.process.child import Child
-from tests.vmm.process.conftest import PATIENCE, Do, Make
+from tests.vmm.process.conftest import Do, Make, PATIENCE, Watch
 
 
 def test_a_guest_that_is_done_ends_the_monitor(start: Make, do: Do, guest: dict[str, Any]) -> None:
@@ -101,7 +100,7 @@ def test_leaving_the_block_after_an_ending_in_it_is_silent(binary: list[str]) ->
     assert monitor.returncode == -signal.SIGKILL
 
 
-def test_a_process_of_a_used_number_is_another(watch: Callable[[int], Child]) -> None:
+def test_a_process_of_a_used_number_is_another(watch: Watch) -> None:
     with pytest.raises(ProcessLookupError):
         Child(os.getpid(), start_time=1)
     assert watch(os.getpid()).running

@@ -18,7 +18,7 @@ import pytest
 
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
 from generated_vmm.process.things import ControlGroup
-from tests.vmm.process.conftest import PATIENCE, Do, Make, reapers_of
+from tests.vmm.process.conftest import Do, Make, PATIENCE, nursery_of
 
 USER = 54_321
 
@@ -217,8 +217,8 @@ def test_a_caller_that_is_killed_leaves_no_jail(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdout is not None
         child = watch(int(caller.stdout.readline()))
-        (reaper,) = [watch(pid) for pid in reapers_of(caller.pid)]
+        nursery = watch(nursery_of(caller.pid))
         caller.kill()
     assert child.wait(PATIENCE)
-    assert reaper.wait(PATIENCE)
+    assert nursery.wait(PATIENCE)
     assert not (folder / "firecracker" / "vm-1").exists()

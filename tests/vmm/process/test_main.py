@@ -14,8 +14,7 @@ import pytest
 
 from generated_vmm.process import Monitor, folders
 from generated_vmm.process.__main__ import main
-from generated_vmm.process.child import Child
-from tests.vmm.process.conftest import PATIENCE, reapers_of
+from tests.vmm.process.conftest import PATIENCE, Watch, nursery_of
 
 netlink = pytest.importorskip("generated_vmm.process.netlink", reason="not run: it needs pyroute2")
 TAPS: list[tuple[str, str]] = []
@@ -90,7 +89,7 @@ def test_what_nobody_owns_is_removed(
     binary: list[str],
     folder: Path,
     capsys: pytest.CaptureFixture[str],
-    watch: Callable[[int], Child],
+    watch: Watch,
 ) -> None:
     """A caller that is killed with its reaper, as with its container, leaves a monitor."""
     path = str(folder / "vm")
@@ -101,11 +100,11 @@ def test_what_nobody_owns_is_removed(
     ) as caller:
         assert caller.stdout is not None
         monitor = watch(int(caller.stdout.readline()))
-        (reaper,) = [watch(pid) for pid in reapers_of(caller.pid)]
+        nursery = watch(nursery_of(caller.pid))
         caller.send_signal(signal.SIGSTOP)
         reaper.send_signal(signal.SIGKILL)
         caller.kill()
-        assert reaper.wait(30)
+        assert nursery.wait(30)
     assert main(["list", path]) == 0
     assert lines(capsys) == [["leftover", str(monitor.pid), "-", "vm-1", path]]
     assert main(["clean", path]) == 0

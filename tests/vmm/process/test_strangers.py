@@ -19,13 +19,12 @@ import pytest
 
 from generated_vmm.process import JailedMonitor, Monitor, MonitorStartError, child, folders, state
 from generated_vmm.process.__main__ import look
-from generated_vmm.process.child import Child
 from generated_vmm.process.jail import Jail
 from generated_vmm.process.removal import identity, start_time_of
 from generated_vmm.process.settings import own_cgroup
 from generated_vmm.process.state import State, boot_id
 from generated_vmm.process.things import ControlGroup, Session, in_json
-from tests.vmm.process.conftest import PATIENCE, reapers_of
+from tests.vmm.process.conftest import PATIENCE, Watch, nursery_of
 from tests.vmm.process.test_hostile import OTHER, STAND_IN, members_of, needs_root
 
 LEADS_AND_ENDS = """\
@@ -64,7 +63,7 @@ def sleeper() -> Iterator[Child]:
 
 
 @pytest.fixture
-def orphan(watch: Callable[[int], Child]) -> Iterator[tuple[int, Child]]:
+def orphan(watch: Watch) -> Iterator[tuple[int, Child]]:
     """The number of a session without a leader, and its one process."""
     program = [sys.executable, "-c", LEADS_AND_ENDS]
     with subprocess.Popen(program, stdout=subprocess.PIPE, start_new_session=True) as leader:
@@ -123,20 +122,20 @@ def test_a_session_is_ended_before_its_number_is_free_and_then_forgotten(
 
 
 def test_a_reaper_ends_a_session_when_its_leader_ends(
-    folder: Path, watch: Callable[[int], Child]
+    folder: Path, watch: Watch
 ) -> None:
     """The caller does nothing meanwhile."""
     command = [sys.executable, "-c", STARTS_ONE, str(forking(folder)), str(folder / "vm")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdout is not None
         leader = watch(int(caller.stdout.readline()))
-        (reaper,) = [watch(pid) for pid in reapers_of(caller.pid)]
+        nursery = watch(nursery_of(caller.pid))
         (member,) = [watch(pid) for pid in members_of(leader.pid) if pid != leader.pid]
         caller.send_signal(signal.SIGSTOP)
         leader.send_signal(signal.SIGKILL)
         assert member.wait(PATIENCE)
         caller.kill()
-    assert reaper.wait(PATIENCE)
+    assert nursery.wait(PATIENCE)
 
 
 def test_a_process_that_no_scan_finds_ends_with_its_group(
