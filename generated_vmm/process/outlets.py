@@ -7,8 +7,8 @@ import os
 import select
 import stat
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias, TypeVar
 
 from generated_vmm.process.broadcast import LastItems
 from generated_vmm.process.console import Console
@@ -25,6 +25,7 @@ from generated_vmm.process.lines import (
 )
 from generated_vmm.process.program import Descriptor
 
+Item = TypeVar("Item")
 Feed: TypeAlias = Callable[[bytes], object]
 
 LOG_LINES, METRICS_LINES, LAST_WORDS = 200, 60, 20
@@ -51,8 +52,8 @@ class Outlets:
         log, metrics = Lines(parse_log_line), Lines(MetricsReader().read)
         feeds: dict[str, Feed] = {
             OUTPUT: self.console.feed,
-            LOG: lambda new: self.log.put(*log.feed(new)),
-            METRICS: lambda new: self.metrics.put(*metrics.feed(new)),
+            LOG: lambda new: _put(self.log, log.feed(new)),
+            METRICS: lambda new: _put(self.metrics, metrics.feed(new)),
         }
         self._feeds = {given[each].number: feeds[each] for each in feeds if each in given}
         self._given = given
@@ -95,6 +96,11 @@ class Outlets:
         log = [*(tail_of(log_file) if log_file else []), *(line.text for line in self.log)]
         printed = self.console.read().data.decode("utf-8", "replace").splitlines()
         return (log or printed)[-LAST_WORDS:]
+
+
+def _put(items: LastItems[Item], found: Iterable[tuple[Item, int]]) -> None:
+    for item, size in found:
+        items.put(item, size=size)
 
 
 def tail_of(path: str) -> list[str]:

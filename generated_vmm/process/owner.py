@@ -78,7 +78,7 @@ class Nursery:
                         self._orders = self._start()
                     if list(_namespace()) != self._namespace:
                         given.append(namespace.number)
-                    socket.send_fds(self._orders, [json.dumps(what).encode()], given)
+                    messages.send(self._orders, what, given)  # else the connection ends
             return ours
         except BaseException:
             ours.close()

@@ -197,10 +197,15 @@ class Keeper:
 
     def _hear(self, owner: socket.socket) -> None:
         """Takes the owner's words; without it, a monitor that is not detached is to end."""
-        with contextlib.suppress(BlockingIOError):
-            while self._owner is owner and (received := messages.receive(owner)):
+        is_gone = is_ready(self._caller, 0)
+        for received in messages.drain(owner):
+            if received is None:
+                is_gone = True
+            else:
                 self._take_word(*received)
-        if self._owner is owner and (is_ready(owner.fileno(), 0) or is_ready(self._caller, 0)):
+            if self._owner is None:  # it has given the monitor up
+                return
+        if is_gone:
             self._lose_owner()
             if not (self.is_up and self.order.detached):
                 self.goal = Goal.KILL
@@ -465,7 +470,7 @@ class Keeper:
                 os.execve(self.order.argv[0], [*self.order.argv], self.order.env)
         except BaseException as error:
             cause = error.__cause__
-            number = isinstance(cause, OSError) and cause.errno or 0
+            number = (isinstance(cause, OSError) and cause.errno) or 0
             os.write(writing, json.dumps([number, str(error)]).encode()[:4096])
         os._exit(127)
 

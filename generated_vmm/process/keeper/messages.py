@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 MOST_BYTES = 65_536
@@ -49,6 +49,14 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | Non
             os.close(each)
         raise TooFewDescriptors("too many open files (ulimit -n)")
     return (json.loads(content), given) if content else None
+
+
+def drain(connection: socket.socket) -> Iterator[tuple[dict[str, Any], list[int]] | None]:
+    """The messages that are there; at last None, if the other side is gone."""
+    with contextlib.suppress(BlockingIOError):
+        while (received := receive(connection)) is not None:
+            yield received
+        yield None
 
 
 def _received(connection: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]], int]:

@@ -75,19 +75,18 @@ class Nursery:
 
     def _hear(self, orders: socket.socket) -> None:
         """Carries out the caller's orders, all of them before its end counts."""
-        with contextlib.suppress(BlockingIOError):
-            while received := messages.receive(orders):
-                said, given = received
-                if said["word"] == "caller":
-                    (self._caller,) = given
-                else:
-                    self._fork(said, given)
-        if is_ready(orders.fileno(), 0) or (self._caller and is_ready(self._caller, 0)):
+        is_gone = self._caller is not None and is_ready(self._caller, 0)
+        for received in messages.drain(orders):
+            if received is None:
+                is_gone = True
+            elif received[0]["word"] == "caller":
+                (self._caller,) = received[1]
+            else:
+                self._fork(*received)
+        if is_gone:
             orders.close()
-            self._orders = None
-            if self._caller is not None:
-                os.close(self._caller)
-            self._caller = None
+            _close([] if self._caller is None else [self._caller])
+            self._orders = self._caller = None
 
     def _fork(self, said: dict[str, Any], given: list[int]) -> None:
         """Forks a keeper, with its end of the connection to the owner."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from generated_vmm.process.reaper_client import REAPER
+
 from tests.vmm.process.kernel import catches, cgroups_of, children_of, processes, user_of
 
 Event: TypeAlias = "Callable[[Stage, str, tuple[Any, ...]], object]"

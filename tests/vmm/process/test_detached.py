@@ -99,13 +99,13 @@ def test_one_whose_attach_is_interrupted_at_the_end_can_be_taken_up_again(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupt(_: Monitor) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     first = start(directory=folder, detached=True)
     do(first.detach())
     with monkeypatch.context() as patched:
-        patched.setattr(type(first), "_connect", interrupt)
+        patched.setattr(type(first), "_reached", interrupt)
         with pytest.raises(KeyboardInterrupt):
             attach(folder)
     assert attach(folder).pid == first.pid

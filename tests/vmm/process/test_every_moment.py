@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from generated_vmm.process.folders import known_folders
 
 from generated_vmm.process import Monitor, MonitorError
-from generated_vmm.process.folders import known_folders
 from tests.vmm.process.conftest import PATIENCE
 from tests.vmm.process.events import ANOTHER_VSOCK, EVENTS, SWAPPED
 from tests.vmm.process.kernel import control_groups, processes

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from generated_vmm.process.removal import HELD, lock, remove_entries
+from generated_vmm.process.things import Folder
 
 from generated_vmm import VmmClient, VmmConnectionError
 from generated_vmm.process import (
@@ -23,8 +25,6 @@ from generated_vmm.process import (
     MonitorStartError,
     jail_files,
 )
-from generated_vmm.process.removal import HELD, lock, remove_entries
-from generated_vmm.process.things import Folder
 from generated_vmm.transport import UnixChannel
 from tests.vmm.process.conftest import PATIENCE, SIMULATED
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from generated_vmm.process.things import ControlGroup
 
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
-from generated_vmm.process.things import ControlGroup
-from tests.vmm.process.conftest import Do, Make, PATIENCE, nursery_of
+from tests.vmm.process.conftest import PATIENCE, Do, Make, nursery_of
 
 USER = 54_321
 

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from generated_vmm.process.removal import identity, start_time_of
+from generated_vmm.process.state import State, boot_id
+from generated_vmm.process.things import ControlGroup, Session, in_json
 
 from generated_vmm.process import JailedMonitor, Monitor, MonitorStartError, child, folders, state
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.jail import Jail
-from generated_vmm.process.removal import identity, start_time_of
 from generated_vmm.process.settings import own_cgroup
-from generated_vmm.process.state import State, boot_id
-from generated_vmm.process.things import ControlGroup, Session, in_json
 from tests.vmm.process.conftest import PATIENCE, Watch, nursery_of
 from tests.vmm.process.test_hostile import OTHER, STAND_IN, members_of, needs_root
 
