@@ -443,11 +443,11 @@ class Owner(Broadcast):
         """Closes everything. A claim that failed may be tried again."""
         self.outlets.end()
         self._connection = self._pidfd = self.root = self.socket = None
+        self._said.clear()
+        self._words.clear()
         if self.was_started or self.failure is None or self.was_stopped:
             self.phase = Phase.FINISHED
         else:
-            self._said.clear()
-            self._words.clear()
             self.phase = Phase.NEW
             self._begun.append(True)
             if self.was_stopped and popped(self._begun):  # meanwhile
