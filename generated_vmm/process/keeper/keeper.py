@@ -467,7 +467,7 @@ class Keeper:
             with about("cwd", self.order.cwd):
                 os.chdir(self.order.cwd)
             with about("binary", self.order.argv[0]):
-                os.execve(self.order.argv[0], [*self.order.argv], self.order.env)
+                os.execve(self.order.argv[0], [*self.order.argv], self.order.env)  # noqa: S606  # its purpose
         except BaseException as error:
             cause = error.__cause__
             number = (isinstance(cause, OSError) and cause.errno) or 0

@@ -8,11 +8,12 @@ import os
 import socket
 import stat
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from generated_vmm.process.keeper.folders import remove_folder
 from generated_vmm.process.keeper.kernel import (
     FOLDER,
-    LONGEST_END,
     PAUSE,
     identity,
     kill_group,
@@ -28,6 +29,8 @@ from generated_vmm.process.keeper.record import (
     write_record,
 )
 
+Thing = TypeVar("Thing")
+GROUP_SECONDS = 2.0  # for its processes to end, and to be counted no more
 MOUNTED = "something is mounted there"
 STALE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -38,21 +41,22 @@ def remove(record: Record, folder: int, *, keeps_folder: bool = False) -> list[s
     What is left stays in the record, and the folder with it. The processes have ended.
     """
     left: list[str] = []
-    record.groups = [each for each in record.groups if not _is_gone(_remove_group, each, left)]
-    record.sockets = [each for each in record.sockets if not _is_gone(_remove_socket, each, left)]
+    record.groups = [each for each in record.groups if not is_gone(_remove_group, each, left)]
+    record.sockets = [each for each in record.sockets if not is_gone(_remove_socket, each, left)]
     if record.jailed:
         remove_entries(folder, RECORD, record.path, left)
     for name in (*record.names, NEW_RECORD) if not record.jailed else ():
-        _is_gone(_remove_own, (name, folder), left)
+        is_gone(_remove_own, (name, folder), left)
     if not left and not keeps_folder:
-        _is_gone(remove_folder, (record, folder), left)
+        is_gone(remove_folder, (record, folder), left)
     elif left or record.ended is not None:
         with contextlib.suppress(OSError):  # the record before says more than there is
             write_record(folder, record)
     return left
 
 
-def _is_gone(removal, thing, left: list[str]) -> bool:  # type: ignore[no-untyped-def]
+def is_gone(removal: Callable[[Thing], object], thing: Thing, left: list[str]) -> bool:
+    """Whether a thing could be removed; else it says in the list why not."""
     try:
         removal(thing)
         return True
@@ -64,7 +68,7 @@ def _is_gone(removal, thing, left: list[str]) -> bool:  # type: ignore[no-untype
 
 def _remove_group(group: Group) -> None:
     """Removes a control group with its processes; one that may be another only if it is empty."""
-    deadline = time.monotonic() + LONGEST_END
+    deadline = time.monotonic() + GROUP_SECONDS
     with contextlib.suppress(FileNotFoundError):
         found = os.open(group.path, FOLDER)
         try:

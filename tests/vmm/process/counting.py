@@ -1,4 +1,4 @@
-"""Counts the system calls of a caller, its nursery and its keepers, and lets one thing happen at one.
+"""Counts the system calls of a caller, its nursery and its keepers, and lets something happen.
 
 A moment is before one of these calls. The standard library alone: the nursery uses it too.
 """

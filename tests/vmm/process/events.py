@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tests.vmm.process.counting import Moment
-
 from tests.vmm.process.kernel import catches, cgroups_of, children, has_children, processes, user_of
 
 Event: TypeAlias = "Callable[[Stage, str, tuple[Any, ...]], object]"

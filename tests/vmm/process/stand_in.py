@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 
 
 def fork(*_: object) -> None:
@@ -30,6 +31,15 @@ def answer(request: bytes) -> bytes:
 
 
 BODY = b'{"app_name":"Firecracker","id":"a","state":"Not started","vmm_version":"1.16.1"}'
+
+
+def serve(connection: socket.socket) -> None:
+    """Answers the requests of one connection."""
+    with connection:
+        while request := connection.recv(65_536):
+            connection.sendall(answer(request))
+
+
 CONFIG = b'{"vsock":%b}'
 VSOCKS: list[bytes] = []
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -39,6 +49,4 @@ listener.bind(sys.argv[sys.argv.index("--api-sock") + 1])
 listener.listen()
 while True:
     connection, _ = listener.accept()
-    with connection:
-        while request := connection.recv(65_536):
-            connection.sendall(answer(request))
+    threading.Thread(target=serve, args=(connection,), daemon=True).start()

@@ -151,9 +151,7 @@ def test_whatever_the_program_forks_ends_with_it(folder: Path, watch: Watch) -> 
         monitor.kill()
 
 
-def test_a_fork_does_not_keep_monitors_alive(
-    call: Callable[[str], Caller], watch: Watch
-) -> None:
+def test_a_fork_does_not_keep_monitors_alive(call: Callable[[str], Caller], watch: Watch) -> None:
     caller = call(STARTS_TWO + "fork = os.fork() or time.sleep(1000)\ntell(pid=fork)\n" + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
     fork = watch(caller.told()["pid"])

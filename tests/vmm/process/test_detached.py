@@ -146,9 +146,7 @@ def test_one_that_has_ended_is_not_taken_up(
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"pid": 1}', "\ud800", WRONG_TYPES])
-def test_a_folder_of_no_monitor_is_refused(
-    attach: Attach, folder: Path, content: str
-) -> None:
+def test_a_folder_of_no_monitor_is_refused(attach: Attach, folder: Path, content: str) -> None:
     with pytest.raises(MonitorError, match="not the folder of a detached monitor"):
         attach(folder)
     (folder / "monitor.json").write_bytes(content.encode("utf-8", "surrogatepass"))
@@ -156,9 +154,7 @@ def test_a_folder_of_no_monitor_is_refused(
         attach(folder)
 
 
-def test_one_of_another_kind_is_refused(
-    start: Make, attach: Attach, do: Do, folder: Path
-) -> None:
+def test_one_of_another_kind_is_refused(start: Make, attach: Attach, do: Do, folder: Path) -> None:
     do(start(directory=folder, detached=True).detach())
     with pytest.raises(MonitorError, match="has no monitor of this kind"):
         do(AsyncJailedMonitor.attach(folder))

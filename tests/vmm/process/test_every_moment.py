@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from generated_vmm.process.__main__ import look
-from generated_vmm.process.keeper.folders import known_folders
 
 from generated_vmm.process import Monitor, MonitorError
+from generated_vmm.process.__main__ import look
+from generated_vmm.process.keeper.folders import known_folders
 from tests.vmm.process.conftest import PATIENCE
 from tests.vmm.process.events import ALL_KILLED, ANOTHER_VSOCK, EVENTS, FORKED, SWAPPED
 from tests.vmm.process.kernel import control_groups, processes
