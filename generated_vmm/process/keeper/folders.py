@@ -8,6 +8,7 @@ in a folder of the system, for `list` and `clean`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -21,6 +22,7 @@ MOST_LINKS = 40  # that the kernel follows (path_resolution(7))
 WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 READABLE = stat.S_IRGRP | stat.S_IROTH
 REGISTRY = "generated-vmm"
+TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
 ASIDE = ".generated-vmm-"
 # The mark of a folder above jails: sticky, which has no effect where others cannot write.
 MADE, MARKED = stat.S_ISVTX | 0o711, stat.S_ISVTX | 0o066
@@ -49,18 +51,20 @@ def make_folder(record: Record, mode: int) -> int | None:
     folder = None
     try:
         folder = os.open(aside, FOLDER)
-        lock(folder)
+        if not lock(folder):  # another keeper takes it for left behind
+            return None
         record.made, record.entry = True, entry_of(os.fstat(folder))
         write_record(folder, record)
         os.fchmod(folder, mode)
         os.fsync(folder)
         enter(record.entry, record.path)
-        with contextlib.suppress(FileExistsError, NotADirectoryError):
-            if not os.path.lexists(record.path):
-                os.rename(aside, record.path)
-                return folder
-    except BaseException:
+        if not os.path.lexists(record.path):
+            os.rename(aside, record.path)
+            return folder
+    except BaseException as error:
         _discard(aside, folder)
+        if isinstance(error, OSError) and error.errno in TAKEN:
+            return None
         raise
     _discard(aside, folder)
     return None
@@ -74,7 +78,8 @@ def _discard(aside: str, folder: int | None) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
         os.close(folder)
-    os.rmdir(aside)
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(aside)
 
 
 def sweep(path: str) -> bool:

@@ -275,8 +275,9 @@ class Keeper:
             self._require_wanted()
             sweep(path)
             if self.record.jailed:
-                self.record.parents = list(make_parents(path, private=True))
                 base = self.record.how["settings"]["chroot_base_dir"]
+                with about("chroot_base_dir", base):
+                    self.record.parents = list(make_parents(path, private=True))
                 for folder in (base, os.path.dirname(path)):
                     require_private(folder, os.stat(folder))
             require_trusted_path(path)

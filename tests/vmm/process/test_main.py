@@ -199,7 +199,8 @@ def test_a_monitor_in_a_container_is_left_by_its_neighbours(
         caller.stdout.readline()
         for neighbour in ([], container):
             clean = [*neighbour, sys.executable, "-m", "generated_vmm.process", "clean", str(path)]
-            assert subprocess.run(clean, check=False, capture_output=True).returncode == 0
+            subprocess.run(clean, check=False, capture_output=True)
+            assert (path / "api.socket").is_socket()
         with pytest.raises(MonitorStartError, match="in use by process"):
             Monitor(binary, directory=path).start()
         assert (path / "api.socket").is_socket()
