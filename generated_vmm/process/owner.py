@@ -36,6 +36,7 @@ from generated_vmm.process.keeper.kernel import (
     lock,
     reason,
 )
+from generated_vmm.process.keeper.leftovers import recover
 from generated_vmm.process.keeper.record import read_record
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.place import Place
@@ -219,14 +220,15 @@ class Owner(Broadcast):
                 return self._finish()  # there is nothing to end
         self._send_words()
 
-    def start(self) -> None:
-        """Starts the monitor, once. Raises `MonitorError`."""
+    def claim_once(self) -> None:
+        """Orders a keeper for the start of the monitor. Raises `MonitorError` for a second one."""
         self.require_fresh()
-        self.place.known()
-        order = self.place.order()
-        self.claim()
         self.was_started = True
-        self.say("start", in_memory(vars(order)))
+        self.claim()
+
+    def start(self) -> None:
+        """Orders the start. Raises `MonitorStartError` for what cannot be started."""
+        self.say("start", in_memory(vars(self.place.order())))
 
     def connect(self, connection: socket.socket) -> None:
         """Connects to the API of this monitor, and to nothing else. Raises OSError."""
@@ -282,11 +284,19 @@ class Owner(Broadcast):
             error.add_note(str(self.exited()))
 
     def require_removed(self) -> None:
-        """Raises `MonitorError`, once, if something of the monitor could not be removed."""
-        left, self.left = self.left, []
-        if left:
-            what = f"some of what the monitor had could not be removed: {'; '.join(left)}"
+        """Raises `MonitorError` if something of the monitor could not be removed."""
+        if self.left:
+            what = f"some of what the monitor had could not be removed: {'; '.join(self.left)}"
             raise MonitorError(what, returncode=self.returncode)
+
+    def remove_left(self) -> None:
+        """Tries once more to remove what a keeper could not. Raises `MonitorError`."""
+        if self.left and not self.is_foreign:
+            try:
+                recover(str(self.place.directory))
+            except (Refused, OSError) as error:
+                raise MonitorError(str(error), returncode=self.returncode) from error
+            self.left = []
 
     # What is known
 

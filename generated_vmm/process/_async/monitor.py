@@ -99,6 +99,8 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         """
         self._owner.require_fresh()
         try:
+            self._owner.claim_once()
+            await self._reached(Phase.CLAIMED)
             await self._prepare()
             self._owner.start()
             await self._reached(Phase.RUNNING)
@@ -163,6 +165,8 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
     async def _finished(self, word: str, grace: float = 0.0) -> int | None:
         """Waits until nothing is left of the monitor, or it is given up."""
         seconds = grace + LONGEST_ENDING
+        if self._owner.left:  # and an earlier call has told of it
+            await finished(Work(lambda _: self._owner.remove_left(), "monitor-remove"))
         self._owner.say(word, grace=grace)
         try:
             await wait_for(self._owner, self._owner.has(Phase.FINISHED), seconds)

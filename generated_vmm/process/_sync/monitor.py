@@ -100,6 +100,8 @@ class Monitor(MonitorView[VmmClient]):
         """
         self._owner.require_fresh()
         try:
+            self._owner.claim_once()
+            self._reached(Phase.CLAIMED)
             self._prepare()
             self._owner.start()
             self._reached(Phase.RUNNING)
@@ -164,6 +166,8 @@ class Monitor(MonitorView[VmmClient]):
     def _finished(self, word: str, grace: float = 0.0) -> int | None:
         """Waits until nothing is left of the monitor, or it is given up."""
         seconds = grace + LONGEST_ENDING
+        if self._owner.left:  # and an earlier call has told of it
+            finished(Work(lambda _: self._owner.remove_left(), "monitor-remove"))
         self._owner.say(word, grace=grace)
         try:
             wait_for(self._owner, self._owner.has(Phase.FINISHED), seconds)

@@ -86,7 +86,7 @@ def sweep(path: str) -> bool:
     """Removes what keepers that died in between have left beside a folder's place."""
     parent, name = os.path.split(path)
     found = False
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for each in os.listdir(parent):
             if each.startswith(f".{name}{ASIDE}"):
                 with contextlib.suppress(OSError):  # another sweeps too, or it is no such folder

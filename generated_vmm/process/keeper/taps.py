@@ -38,12 +38,12 @@ ANSWER_SECONDS = 1.0
 
 def keep(owner: socket.socket, caller: int, tap: Mapping[str, Any]) -> None:
     """Keeps a tap until its owner has it removed, or has ended."""
-    failure, left, made = None, list[str](), None
+    failure, left = None, list[str]()
     try:
         with _listening(tap["mark"]) as listener:
             with explained(f"the tap {tap['name']} cannot be created", tap["tun"]):
                 take_name(tap["name"])
-                made = _make(tap)
+                _make(tap)
             messages.send(owner, {"event": "ready"})
             _wait_for_end(owner, caller, listener)
     except (Refused, OSError) as error:
@@ -53,8 +53,6 @@ def keep(owner: socket.socket, caller: int, tap: Mapping[str, Any]) -> None:
             remove(tap["name"], tap["mark"])
     except Refused as error:
         left.append(str(error))
-    if made is not None:
-        os.close(made)
     messages.send(owner, {"event": "removed", "failure": failure, "left": left})
 
 
@@ -98,8 +96,7 @@ def owner_of(mark: str) -> int | None:
         return keeper
 
 
-def _make(tap: Mapping[str, Any]) -> int:
-    """Makes the tap, and returns a descriptor of it."""
+def _make(tap: Mapping[str, Any]) -> None:
     name, address, mark = tap["name"], tap["address"], tap["mark"]
     tun = os.open(tap["tun"], os.O_RDWR)
     fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", os.fsencode(name), TAP_EXCL))
@@ -121,7 +118,7 @@ def _make(tap: Mapping[str, Any]) -> int:
             raise Refused("the host does not forward: sysctl -w net.ipv4.ip_forward=1")
         _masquerade(mark, IPv4Interface(address), name)
     fcntl.ioctl(tun, TUNSETPERSIST, 1)
-    return tun
+    os.close(tun)  # a failure before ends this process, and the tap with it
 
 
 def take_name(name: str) -> None:

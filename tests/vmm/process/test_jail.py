@@ -272,7 +272,7 @@ def test_a_jail_that_cannot_be_started_is_removed(folder: Path) -> None:
     source.write_bytes(b"disk")
     made = jail(folder / "jails", jailer=folder / "no-jailer", binary="/bin/true")
     made.copy_in(source)
-    with pytest.raises(MonitorStartError, match="jailer .* does not exist|needs root"):
+    with pytest.raises(MonitorStartError, match=r"jailer .* does not exist|needs root"):
         made.start()
     assert not made.directory.exists()
 

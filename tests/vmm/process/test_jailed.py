@@ -197,7 +197,7 @@ def test_a_jail_in_which_something_is_mounted_is_left(start: Any, do: Do, folder
     target.mkdir()
     subprocess.run(["mount", "--bind", folder / "precious", target], check=True)
     try:
-        with pytest.raises(MonitorError, match="could not be removed: .*: something is mounted"):
+        with pytest.raises(MonitorError, match=r"could not be removed: .*: something is mounted"):
             do(monitor.stop())
         assert (folder / "precious" / "file").exists()
         assert [each.name for each in monitor.root.iterdir()] == [target.name]

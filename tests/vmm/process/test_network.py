@@ -362,9 +362,9 @@ def test_whoever_is_killed_at_any_moment_leaves_nothing(
         for moment in range(100):
             results.append(ask(caller, f"{killed} {moment}"))
             wait_until(lambda: inside(host, left) == ({"lo"}, []))
-            if results[-1] == [0, "x"] and len(results) > 12:
+            if results[-1] == [0, "x"]:
                 break
-    assert len(results) > 12
+    assert len(results) > 9
     if killed == "caller":
         assert {tuple(each) for each in results[:-1]} == {
             (-signal.SIGKILL, ""),
