@@ -169,7 +169,9 @@ class Keeper:
             return []
         has_ended_alone = self.is_up and self._owner is None and self.goal < Goal.STOP
         self.record.ended = self.status if has_ended_alone else None
-        return remove(self.record, self._folder, keeps_folder=has_ended_alone)
+        left = remove(self.record, self._folder, keeps_folder=has_ended_alone)
+        os.close(self._folder)  # before the owner hears of it: it may start another one here
+        return left
 
     def tell_removed(self, failure: Mapping[str, Any] | None, left: list[str]) -> None:
         """Tells the owner that nothing is left to do."""

@@ -127,31 +127,35 @@ def remove_entries(folder: int, keep: str, path: str, left: list[str]) -> None:
     Subfolders are moved up before they are emptied: a deep tree exhausts neither stack nor
     descriptors. Nothing is removed from another mount.
     """
-    unique, stuck = os.urandom(8).hex(), {keep}
-    mount, moved = mount_of(folder), 0
+    stuck, mount = {keep}, mount_of(folder)
     while names := [name for name in os.listdir(folder) if name not in stuck]:
         for name in names:
             try:
                 if not _removed(name, folder):
-                    moved = _move_up(name, folder, mount, f"{unique}-", moved)
+                    _move_up(name, folder, mount)
             except OSError as error:
                 stuck.add(name)
                 busy = error.errno in (errno.EBUSY, errno.EXDEV)
                 left.append(f"{path}/{name}: {MOUNTED if busy else reason(error)}")
 
 
-def _move_up(name: str, folder: int, mount: bytes, prefix: str, moved: int) -> int:
-    inner = os.open(name, FOLDER, dir_fd=folder)
+def _move_up(name: str, folder: int, mount: bytes) -> None:
+    """Removes what is in a subfolder, or moves it up. What refuses does not keep the rest."""
+    inner, refused = os.open(name, FOLDER, dir_fd=folder), None
     try:
         if mount_of(inner) != mount:
             raise OSError(errno.EXDEV, MOUNTED)
         for each in os.listdir(inner):
-            if not _removed(each, inner):
-                os.rename(each, f"{prefix}{moved}", src_dir_fd=inner, dst_dir_fd=folder)
-                moved += 1
+            try:
+                if not _removed(each, inner):
+                    unique = os.urandom(8).hex()
+                    os.rename(each, unique, src_dir_fd=inner, dst_dir_fd=folder)
+            except OSError as error:
+                refused = error
     finally:
         os.close(inner)
-    return moved
+    if refused is not None:
+        raise refused
 
 
 def _removed(name: str, folder: int) -> bool:

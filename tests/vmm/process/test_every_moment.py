@@ -39,6 +39,9 @@ HAPPENING = [event for event in EVENTS if event != "nothing"]
 IN_JAILS = {ANOTHER_VSOCK}
 # The caller may end at these.
 DEADLY = [event for event in EVENTS if event.startswith("the caller")]
+# The socket of a vsock device is known once the monitor has told of it: a keeper that is killed in
+# that moment leaves it.
+LOSING = [event for event in EVENTS if "keeper get" in event and "SIGKILL" in event]
 # Nothing else changes when these happen.
 UNNOTICED = ["the nursery gets SIGTERM", "the keeper gets SIGTERM", FORKED]
 PRECIOUS = "a file of the host"
@@ -73,6 +76,9 @@ class Stage:
             remove_links(self.folder)
         if event == ALL_KILLED:
             clean(self.folder)
+        if event in LOSING:
+            wait_for_monitors(self.folder)
+            (self.folder / "v.sock").unlink(missing_ok=True)
         left = leftovers(self.folder) + faults(result, scenario, event)
         self.calls = (place / "count").stat().st_size
         return left
@@ -148,6 +154,12 @@ def end_detached(folder: Path) -> None:
     """Ends a monitor that is to survive its caller."""
     with contextlib.suppress(MonitorError):
         Monitor.attach(folder / "vm").kill()
+
+
+def wait_for_monitors(folder: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while list(processes(folder)) and time.monotonic() < deadline:
+        time.sleep(0.002)
 
 
 def clean(folder: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
 from generated_vmm.process.__main__ import main
+from generated_vmm.process.keeper.keeper import TERMINATING_SECONDS
 from tests.vmm.process.conftest import PATIENCE, Do, Make, nursery_of
 
 USER = 54_321
@@ -164,13 +165,12 @@ def test_a_monitor_in_a_pid_namespace_of_its_own_is_found_and_ended(
 
 
 def test_a_monitor_that_ignores_sigterm_in_its_namespace_is_killed_at_once(
-    start: Any, do: Do, monkeypatch: pytest.MonkeyPatch
+    start: Any, do: Do
 ) -> None:
-    monkeypatch.setattr("generated_vmm.process.run.TERMINATING_SECONDS", 60)
     monitor = start(new_pid_ns=True)
     begun = time.monotonic()
-    do(monitor.stop(grace=0))
-    assert time.monotonic() - begun < 60
+    assert do(monitor.stop(grace=0)) == -signal.SIGKILL
+    assert time.monotonic() - begun < TERMINATING_SECONDS
 
 
 def test_the_files_read_at_the_start_are_copied_in(
