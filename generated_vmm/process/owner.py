@@ -443,11 +443,12 @@ class Owner(Broadcast):
 
     def _fail(self, error: BaseException) -> None:
         """An error of this side: the keeper hears nothing more, and undoes everything."""
-        if isinstance(error, OSError):
+        if isinstance(error, OSError):  # anew, without the frames, which hold descriptors
             found = MonitorStartError(f"no keeper can be started: {reason(error)}")
-            found.__cause__ = error
-            error = found
-        self.failure = error
+            found.__cause__ = OSError(error.errno, reason(error), error.filename)
+            self.failure = found
+        else:
+            self.failure = error.with_traceback(None)
 
     def _finish(self) -> None:
         """Closes everything. A claim that failed may be tried again."""

@@ -56,7 +56,6 @@ def make_folder(record: Record, mode: int) -> int | None:
         record.made, record.entry = True, entry_of(os.fstat(folder))
         write_record(folder, record)
         os.fchmod(folder, mode)
-        os.fsync(folder)
         enter(record.entry, record.path)
         if not os.path.lexists(record.path):
             os.rename(aside, record.path)
@@ -87,7 +86,7 @@ def sweep(path: str) -> bool:
     parent, name = os.path.split(path)
     found = False
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        for each in os.listdir(parent):
+        for each in (found.name for found in os.scandir(parent)):
             if each.startswith(f".{name}{ASIDE}"):
                 with contextlib.suppress(OSError):  # another sweeps too, or it is no such folder
                     folder = os.open(f"{parent}/{each}", FOLDER)
@@ -113,23 +112,31 @@ def remove_folder(place: tuple[Record, int]) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(RECORD, dir_fd=folder)
     _leave(record.entry, record.path)
-    for each in reversed(record.parents):
-        with contextlib.suppress(OSError):
-            os.rmdir(each)
+    if record.jailed:
+        remove_parents(record.path)
 
 
-def make_parents(path: str, *, private: bool) -> Iterator[str]:
-    """Makes missing folders above a path; yields those that the last monitor below removes."""
+def remove_parents(path: str) -> None:
+    """Removes the folders above a path that keepers have made, if they are empty."""
+    with contextlib.suppress(OSError):  # the first that is not
+        while _is_marked(path := os.path.dirname(path)):
+            os.rmdir(path)
+
+
+def _is_marked(path: str) -> bool:
+    found = os.lstat(path)
+    is_marked = found.st_mode & MARKED == stat.S_ISVTX and stat.S_ISDIR(found.st_mode)
+    return is_marked and found.st_uid == os.geteuid()
+
+
+def make_parents(path: str, *, private: bool) -> None:
+    """Makes missing folders above a path, with the mark by which the last monitor removes them."""
     for parent in map(str, reversed(Path(path).parents)):
         if private:  # others may change what is above it
             require_trusted_path(parent)
         with contextlib.suppress(FileExistsError):
             if not os.path.lexists(parent):
                 os.mkdir(parent, MADE)
-        found = os.lstat(parent)
-        is_marked = found.st_mode & MARKED == stat.S_ISVTX and stat.S_ISDIR(found.st_mode)
-        if is_marked and found.st_uid == os.geteuid():
-            yield parent
 
 
 def require_private(path: str, found: os.stat_result) -> None:

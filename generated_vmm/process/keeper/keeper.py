@@ -146,7 +146,8 @@ class Keeper:
         self._wait_until_ready()
         self._patience = Goal.STOP
         self._note(ASKING_SECONDS)
-        self._save()
+        if self.record.groups or self.record.sockets:  # their identities are known now
+            self._save()
         self.is_up = True
         self._tell_ready()
         while self.goal < Goal.STOP and self._is_running():
@@ -279,7 +280,7 @@ class Keeper:
             if self.record.jailed:
                 base = self.record.how["settings"]["chroot_base_dir"]
                 with about("chroot_base_dir", base):
-                    self.record.parents = list(make_parents(path, private=True))
+                    make_parents(path, private=True)
                 for folder in (base, os.path.dirname(path)):
                     require_private(folder, os.stat(folder))
             require_trusted_path(path)
@@ -376,25 +377,21 @@ class Keeper:
         They are in the record before they are made.
         """
         for path in self.order.groups:
+            group = Group(path)
+            self.record.groups.append(group)
+            self._save()
             for attempt in range(ATTEMPTS):
                 with about("cgroups", path):
-                    parents = make_parents(path, private=False)
-                    self.record.parents += [e for e in parents if e not in self.record.parents]
-                    group = Group(path)
-                    self.record.groups.append(group)
-                    self._save()
+                    make_parents(path, private=False)
                     try:
                         os.mkdir(path, 0o755)
                         group.id = identity(path)
                         break
                     except FileExistsError:
                         self.record.groups.remove(group)
-                        raise Refused(
-                            f"the control group {path} exists: another jail may use it, "
-                            "else remove it"
-                        ) from None
+                        what = "exists: another jail may use it, else remove it"
+                        raise Refused(f"the control group {path} {what}") from None
                     except FileNotFoundError:  # another jail has just removed the parent
-                        self.record.groups.remove(group)
                         if attempt == ATTEMPTS - 1:
                             raise
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 
-from generated_vmm.process.keeper.folders import open_private, sweep
+from generated_vmm.process.keeper.folders import open_private, remove_parents, sweep
 from generated_vmm.process.keeper.kernel import Refused, end_holders, lock
 from generated_vmm.process.keeper.record import Record, read_record
 from generated_vmm.process.keeper.removal import remove
@@ -47,6 +47,7 @@ def remove_leftover(folder: int, path: str, *, keeps_folder: bool) -> Record | N
 def recover(path: str) -> None:
     """Removes what a keeper has left that was killed. Raises `Refused`, OSError."""
     sweep(path)
+    remove_parents(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         folder = open_private(path)
         try:

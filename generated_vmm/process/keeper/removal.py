@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from generated_vmm.process.keeper.folders import remove_folder
+from generated_vmm.process.keeper.folders import remove_folder, remove_parents
 from generated_vmm.process.keeper.kernel import (
     FOLDER,
     PAUSE,
@@ -68,22 +68,27 @@ def is_gone(removal: Callable[[Thing], object], thing: Thing, left: list[str]) -
 
 def _remove_group(group: Group) -> None:
     """Removes a control group with its processes; one that may be another only if it is empty."""
-    deadline = time.monotonic() + GROUP_SECONDS
     with contextlib.suppress(FileNotFoundError):
-        found = os.open(group.path, FOLDER)
+        _end_and_remove(group)
+    remove_parents(group.path)
+
+
+def _end_and_remove(group: Group) -> None:
+    deadline = time.monotonic() + GROUP_SECONDS
+    found = os.open(group.path, FOLDER)
+    try:
+        is_known = group.id is not None and identity(found) == group.id
+        while is_known and not kill_group(found) and time.monotonic() < deadline:
+            time.sleep(PAUSE)
+    finally:
+        os.close(found)
+    while True:  # ended processes are counted for some time
         try:
-            is_known = group.id is not None and identity(found) == group.id
-            while is_known and not kill_group(found) and time.monotonic() < deadline:
-                time.sleep(PAUSE)
-        finally:
-            os.close(found)
-        while True:  # ended processes are counted for some time
-            try:
-                return os.rmdir(group.path)
-            except OSError as error:
-                if error.errno != errno.EBUSY or not is_known or time.monotonic() > deadline:
-                    raise
-                time.sleep(PAUSE)
+            return os.rmdir(group.path)
+        except OSError as error:
+            if error.errno != errno.EBUSY or not is_known or time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE)
 
 
 def _remove_socket(thing: Socket) -> None:
