@@ -29,10 +29,6 @@ class MonitorView(Generic[Client]):
     def _set_up(self, place: Place) -> None:
         """Creates the outlets, and the owner, which has no keeper yet."""
 
-    @abstractmethod
-    def _connect(self) -> None:
-        """Creates the client."""
-
     @property
     def client(self) -> Client:
         """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.

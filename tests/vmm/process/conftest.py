@@ -100,7 +100,7 @@ both_halves = pytest.mark.parametrize(
 @pytest.fixture
 def make(request: pytest.FixtureRequest, do: Do, binary: list[str]) -> Iterator[Make]:
     made: list[Monitor] = []
-    kind = getattr(request, "param", AsyncMonitor)
+    kind: Any = getattr(request, "param", AsyncMonitor)
 
     def make(*words: Any, **options: Any) -> Monitor:
         options = {"timeout": PATIENCE, **options}

@@ -1,5 +1,6 @@
 """The nursery; a keeper of a tap counts its calls, and kills its caller or itself before one."""
 
+import importlib
 import json
 import os
 import runpy
@@ -15,7 +16,7 @@ def count_calls(killed: str, moment: int) -> None:
     import fcntl
     import signal
 
-    from generated_vmm.process.keeper import taps
+    taps: Any = importlib.import_module("generated_vmm.process.keeper.taps")
 
     nursery, calls = os.getpid(), [0]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from generated_vmm.testing import guest
 from generated_vmm.testing.guest import VsockBackend, echo
 
 
@@ -33,7 +32,7 @@ def test_an_end_while_the_guest_comes_up_is_an_end(
             closing.join(0.2)  # it waits for the start, or has failed
             super().start()
 
-    monkeypatch.setattr(guest.threading, "Thread", Interleaved)
+    monkeypatch.setattr("generated_vmm.testing.guest.threading.Thread", Interleaved)
     backend = VsockBackend("v.sock", lambda _: echo)
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
