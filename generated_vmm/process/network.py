@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import socket
+import threading
 from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv4Interface
 from typing import TYPE_CHECKING, Any
@@ -119,6 +120,7 @@ class Tap(AsyncBlock, Block):
         self.gateway = host if gateway is None else IPv4Address(gateway)
         self._bridge, self._nat, self._uid, self._namespace = bridge, nat, uid, namespace
         self._connection: socket.socket | None = None
+        self._turn = threading.Lock()  # two threads may remove it, no signal handler does
 
     @property
     def interface(self) -> NetworkInterfaceFields:
@@ -159,17 +161,18 @@ class Tap(AsyncBlock, Block):
         self._connection = connection
         told = self._told(connection)
         if told["event"] != "ready":
-            self.start_over()
+            self._close()
             raise MonitorError(told["failure"]["text"])
 
     def _remove(self) -> None:
-        connection = self._connection
-        if connection is not None:
-            messages.send(connection, {"word": "remove"})
-            left = self._told(connection)["left"]
-            self.start_over()
-            if left:
-                raise MonitorError("; ".join(left))
+        with self._turn:
+            connection = self._connection
+            if connection is not None:
+                messages.send(connection, {"word": "remove"})
+                left = self._told(connection)["left"]
+                self._close()
+                if left:
+                    raise MonitorError("; ".join(left))
 
     def _told(self, connection: socket.socket) -> dict[str, Any]:
         """What its keeper tells; the nursery removes the tap of one that was killed."""
@@ -182,7 +185,11 @@ class Tap(AsyncBlock, Block):
         return {"event": "removed", **lost} if received is None else received[0]
 
     def start_over(self) -> None:
-        """Closes the connection; in a forked process, the tap belongs to the parent."""
+        """Closes the connection in a forked process: the tap belongs to the parent."""
+        self._turn = threading.Lock()
+        self._close()
+
+    def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self._connection = None

@@ -156,8 +156,8 @@ def test_a_folder_of_no_monitor_is_refused(attach: Attach, folder: Path, content
 
 def test_one_of_another_kind_is_refused(start: Make, attach: Attach, do: Do, folder: Path) -> None:
     do(start(directory=folder, detached=True).detach())
+    found: Any = AsyncJailedMonitor.attach(folder)
     with pytest.raises(MonitorError, match="has no monitor of this kind"):
-        found: Any = AsyncJailedMonitor.attach(folder)
         do(found)
     folder.chmod(0o777)
     with pytest.raises(MonitorError, match="can be changed by others"):
