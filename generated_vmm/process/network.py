@@ -17,7 +17,7 @@ from generated_vmm.process._sync.waiting import Block
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.kernel import LONGEST_END, NETWORK, join
-from generated_vmm.process.owner import NURSERY
+from generated_vmm.process.nursery import NURSERY
 from generated_vmm.process.program import Descriptor
 from generated_vmm.transport.connection import start_over_in_children
 

@@ -8,141 +8,39 @@ it waits, so a signal handler may end the monitor that the interrupted code is s
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import os
 import socket
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from generated_vmm.errors import VmmConnectionError
+from generated_vmm.process.attaching import Found
 from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.folders import open_private
 from generated_vmm.process.keeper.kernel import (
     LONGEST_END,
     PROCESS_LIMIT,
     Refused,
     exit_in_words,
-    holders,
-    in_words,
     is_ready,
-    lock,
     reason,
 )
 from generated_vmm.process.keeper.leftovers import recover
-from generated_vmm.process.keeper.record import read_record
+from generated_vmm.process.nursery import NURSERY, in_memory
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.place import Place
 from generated_vmm.process.program import Descriptor
 from generated_vmm.transport.connection import popped, start_over_in_children
 
-PROGRAM = Path(__file__).with_name("keeper") / "nursery.py"
-NETWORK = "/proc/thread-self/ns/net"
 ATTEMPTS = 3
 LONGEST_ENDING = 2 * LONGEST_END  # of the process, and then of the removal
 
 Ending: TypeAlias = Literal["ended", "handed over", "lost"]
 """How an owner's time with a monitor is over."""
-
-
-class Nursery:
-    """The nursery of this process, started at the first order.
-
-    Safe to share between threads, but not for signal handlers.
-    """
-
-    def __init__(self) -> None:
-        self.program = PROGRAM
-        self.pid: int | None = None
-        self._orders: socket.socket | None = None
-        self._lock = threading.Lock()
-        self._namespace: list[int] = []
-        start_over_in_children(self)
-
-    def order(self, what: Mapping[str, Any], content: Mapping[str, Any]) -> socket.socket:
-        """Orders a keeper; this process's end of the connection to it. Raises OSError."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            with theirs:
-                file, caller = in_memory(content), Descriptor(os.pidfd_open(os.getpid()))
-                given = [theirs.fileno(), caller.number, file.number]
-                namespace = Descriptor(os.open(NETWORK, os.O_RDONLY))
-                with self._lock:
-                    if self._orders is None or is_ready(self._orders.fileno(), 0):
-                        self._orders = self._start()
-                    if list(_namespace()) != self._namespace:
-                        given.append(namespace.number)
-                    messages.send(self._orders, what, given)  # else the connection ends
-            return ours
-        except BaseException:
-            ours.close()
-            raise
-
-    def _start(self) -> socket.socket:
-        """Starts a nursery, in place of one that was killed."""
-        self._drop()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            with theirs, open(os.devnull, "r+") as nothing:
-                self._namespace = list(_namespace())
-                argv = [sys.executable, "-I", "-S", str(self.program), json.dumps(sys.path)]
-                self.pid = _spawn(argv, [*[nothing.fileno()] * 3, theirs.fileno()])
-            caller = Descriptor(os.pidfd_open(os.getpid()))
-            socket.send_fds(ours, [b'{"word": "caller"}'], [caller.number])
-            return ours
-        except BaseException:
-            ours.close()
-            raise
-
-    def _drop(self) -> None:
-        if self._orders is not None:
-            self._orders.close()
-        if self.pid is not None:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(self.pid, os.WNOHANG)
-        self._orders = self.pid = None
-
-    def start_over(self) -> None:
-        """Drops the nursery in a forked process: it belongs to the parent."""
-        self._lock = threading.Lock()
-        self._drop()
-
-
-def in_memory(content: object) -> Descriptor:
-    """A file in memory with content that may be longer than a message: environments are."""
-    file = Descriptor(os.memfd_create("order"))
-    with open(os.dup(file.number), "w") as writing:
-        json.dump(content, writing)
-    os.lseek(file.number, 0, os.SEEK_SET)
-    return file
-
-
-def _namespace() -> tuple[int, int]:
-    """The identity of this thread's network namespace."""
-    found = os.stat(NETWORK)
-    return found.st_dev, found.st_ino
-
-
-def _spawn(argv: list[str], descriptors: list[int]) -> int:
-    """Starts a program with these descriptors as its first ones, in a session of its own."""
-    with contextlib.ExitStack() as stack:
-        actions: list[Any] = []
-        for theirs, mine in enumerate(descriptors):
-            above = fcntl.fcntl(mine, fcntl.F_DUPFD_CLOEXEC, len(descriptors))
-            stack.callback(os.close, above)
-            actions.append((os.POSIX_SPAWN_DUP2, above, theirs))
-        for name in os.listdir("/proc/self/fd"):  # such as a server's listening socket
-            with contextlib.suppress(OSError):  # closed meanwhile
-                if int(name) >= len(descriptors) and os.get_inheritable(int(name)):
-                    actions.append((os.POSIX_SPAWN_CLOSE, int(name)))
-        return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
 
 
 Word: TypeAlias = tuple[dict[str, Any], Descriptor | None]
@@ -480,83 +378,3 @@ def popped_first(words: deque[Word]) -> Word | None:
         return words.popleft()
     except IndexError:
         return None
-
-
-class Found:
-    """A detached monitor whose keeper has this process as its owner now."""
-
-    def __init__(self, path: str, connection: socket.socket, how: Any, given: list[int]) -> None:
-        self.path, self.connection, self.how, self.given = path, connection, how, given
-
-    def place_of(self, kind: type[Place]) -> Place:
-        """Where it is. Raises `MonitorError` if it is of another kind."""
-        try:
-            return kind.from_how(self.how)
-        except (LookupError, TypeError, ValueError) as error:
-            what = f"{self.path} has no monitor of this kind: {error!r}"
-            raise MonitorError(what) from error
-
-    def close(self) -> None:
-        """Gives it up."""
-        self.connection.close()
-        while self.given:
-            os.close(self.given.pop())
-
-
-def find_detached(directory: str | os.PathLike[str]) -> Found:
-    """A detached monitor, which this process owns from now on.
-
-    Raises `MonitorExited` if the monitor has ended, `MonitorError` if there is none or another
-    process owns it.
-    """
-    path = os.path.abspath(directory)
-    try:
-        folder = open_private(path)
-    except (FileNotFoundError, NotADirectoryError):
-        raise MonitorError(f"{path} is not the folder of a detached monitor") from None
-    except (Refused, OSError) as error:
-        raise MonitorError(str(error)) from error
-    try:
-        connection = messages.connect(folder)
-        if connection is None:
-            raise _why_there_is_none(folder, path)
-        try:
-            told, given = _asked_to_attach(connection)
-            if told["event"] != "taken":
-                raise MonitorError(f"{path} is in use by process {told['owner']}")
-            return Found(path, connection, told["how"], given)
-        except BaseException:
-            connection.close()
-            raise
-    except (OSError, Refused) as error:
-        if isinstance(error, MonitorError):
-            raise
-        raise MonitorError(f"the monitor of {path} cannot be attached to: {error}") from error
-    finally:
-        os.close(folder)
-
-
-def _asked_to_attach(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    caller = Descriptor(os.pidfd_open(os.getpid()))
-    messages.send(connection, {"word": "attach"}, [caller.number])
-    connection.settimeout(LONGEST_END)
-    received = messages.receive(connection)
-    if received is None:
-        raise ConnectionAbortedError("its keeper has just ended")
-    return received
-
-
-def _why_there_is_none(folder: int, path: str) -> MonitorError:
-    """Why a folder has no keeper."""
-    record = read_record(folder, path)
-    if record is None:
-        return MonitorError(f"{path} is not the folder of a detached monitor")
-    if not lock(folder):
-        return MonitorError(f"{path} is in use by {in_words(holders(folder))}")
-    if record.ended is None:
-        return MonitorExited(f"the monitor of {path} was lost: its keeper was killed")
-    how = exit_in_words(record.ended)
-    return MonitorExited(f"the monitor of {path} has ended {how}", returncode=record.ended)
-
-
-NURSERY = Nursery()

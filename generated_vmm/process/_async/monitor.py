@@ -14,6 +14,7 @@ from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.process._async.client import AsyncMonitorClient
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._async.waiting import finished, until, wait_for
+from generated_vmm.process.attaching import find_detached
 from generated_vmm.process.broadcast import Work
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.jail import Jail
@@ -26,7 +27,7 @@ from generated_vmm.process.outlets import (
     METRICS_LINES,
     Outlets,
 )
-from generated_vmm.process.owner import LONGEST_ENDING, Owner, Phase, find_detached
+from generated_vmm.process.owner import LONGEST_ENDING, Owner, Phase
 from generated_vmm.process.place import Place
 from generated_vmm.process.program import Descriptor
 from generated_vmm.process.settings import (

@@ -15,6 +15,7 @@ from generated_vmm.facade import VmmClient
 from generated_vmm.process._sync.client import MonitorClient
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import finished, until, wait_for
+from generated_vmm.process.attaching import find_detached
 from generated_vmm.process.broadcast import Work
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.jail import Jail
@@ -27,7 +28,7 @@ from generated_vmm.process.outlets import (
     METRICS_LINES,
     Outlets,
 )
-from generated_vmm.process.owner import LONGEST_ENDING, Owner, Phase, find_detached
+from generated_vmm.process.owner import LONGEST_ENDING, Owner, Phase
 from generated_vmm.process.place import Place
 from generated_vmm.process.program import Descriptor
 from generated_vmm.process.settings import (
@@ -247,7 +248,9 @@ class JailedMonitor(JailView[VmmClient], Monitor):
         finished(Work(copy, "monitor-copy"))
         return inner
 
-    def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool = False) -> str:
+    def link_in(
+        self, source: HostPath, path: HostPath | None = None, *, give: bool = False
+    ) -> str:
         """Creates a hard link to a file in the jail; returns its path for the monitor.
 
         It remains one file with one owner and mode. With `give`, the jailed user becomes its owner,

@@ -17,7 +17,7 @@ import signal
 import socket
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NoReturn
@@ -40,6 +40,7 @@ from generated_vmm.process.keeper.kernel import (
     LONGEST_POLL,
     PAUSE,
     Refused,
+    about,
     become_subreaper,
     children,
     end_with_parent,
@@ -50,7 +51,6 @@ from generated_vmm.process.keeper.kernel import (
     is_ready,
     kill_children,
     lock,
-    reason,
 )
 from generated_vmm.process.keeper.leftovers import INPUT, remove_leftover
 from generated_vmm.process.keeper.monitor import Api
@@ -596,16 +596,6 @@ class Keeper:
             if left <= 0:
                 return
             self._look(left)
-
-
-@contextlib.contextmanager
-def about(option: str, path: str, what: str = "") -> Iterator[None]:
-    """Names the option and the path that the system refuses."""
-    try:
-        yield
-    except OSError as error:
-        text = " ".join(filter(None, (option, path, what)))
-        raise Refused(f"{text}: {reason(error)}") from error
 
 
 def keep(owner: socket.socket, caller: int, record: Mapping[str, Any], mode: int) -> None:

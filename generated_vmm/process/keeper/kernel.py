@@ -63,6 +63,16 @@ def reason(error: OSError) -> str:
 # Files
 
 
+@contextlib.contextmanager
+def about(option: str, path: str, what: str = "") -> Iterator[None]:
+    """Names the option and the path that the system refuses."""
+    try:
+        yield
+    except OSError as error:
+        text = " ".join(filter(None, (option, path, what)))
+        raise Refused(f"{text}: {reason(error)}") from error
+
+
 def identity(path: str | int, folder: int | None = None) -> list[int]:
     """The device and the inode at a path, or of a descriptor. Links are not followed."""
     found = os.fstat(path) if isinstance(path, int) else os.lstat(path, dir_fd=folder)

@@ -23,7 +23,7 @@ from generated_vmm.process import (
     Monitor,
     MonitorError,
 )
-from generated_vmm.process.owner import NURSERY
+from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.counting import Moment, count_calls
 from tests.vmm.process.events import CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage, interrupt
 from tests.vmm.process.kernel import descriptors, left, name_of, user_of

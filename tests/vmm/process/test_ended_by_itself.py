@@ -15,7 +15,7 @@ import pytest
 
 from generated_vmm import VmmConnectionError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorExited
-from generated_vmm.process.owner import NURSERY
+from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, keeper_of, wait_until_empty
 
 

@@ -23,7 +23,7 @@ from generated_vmm.process import (
 from generated_vmm.process.keeper.folders import make_parents
 from generated_vmm.process.keeper.kernel import Refused
 from generated_vmm.process.keeper.kernel import mounts as parsed
-from generated_vmm.process.owner import NURSERY
+from generated_vmm.process.nursery import NURSERY
 from generated_vmm.process.settings import JailSettings, cgroup_folders, jailer_arguments
 from tests.vmm.process.conftest import PATIENCE, children_of
 

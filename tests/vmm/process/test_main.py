@@ -16,7 +16,7 @@ from generated_vmm.process import JailedMonitor, Monitor, MonitorStartError
 from generated_vmm.process.__main__ import main
 from generated_vmm.process.keeper import folders
 from generated_vmm.process.keeper.record import Record
-from generated_vmm.process.owner import NURSERY
+from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.conftest import (
     PATIENCE,
     Watch,

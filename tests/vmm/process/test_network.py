@@ -325,7 +325,7 @@ KILLED = """\
 import json, os, signal, sys
 from pathlib import Path
 from generated_vmm.process.network import Tap
-from generated_vmm.process.owner import NURSERY
+from generated_vmm.process.nursery import NURSERY
 Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 os.environ["NURSERY"], NURSERY.program = str(NURSERY.program), Path(os.environ["COUNTED_TAPS"])
 
@@ -372,7 +372,7 @@ def test_whoever_is_killed_at_any_moment_leaves_nothing(
 STARTED = """\
 import os, signal, sys
 from generated_vmm.process.network import NetworkNamespace, Tap
-from generated_vmm.process.owner import NURSERY
+from generated_vmm.process.nursery import NURSERY
 with Tap("tap0", address="172.31.255.1/30"), NetworkNamespace() as namespace:
     with Tap("tap0", namespace=namespace):
         print(NURSERY.pid, os.stat(namespace.path).st_ino, flush=True)
