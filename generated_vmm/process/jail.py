@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.jail_files import normal
-from generated_vmm.process.keeper.keeper import LOG, METRICS, ROOT, SOCKET, Order
+from generated_vmm.process.keeper.conversation import Order
+from generated_vmm.process.keeper.keeper import LOG, METRICS, ROOT, SOCKET
 from generated_vmm.process.keeper.kernel import mounts
 from generated_vmm.process.keeper.monitor import open_beneath
 from generated_vmm.process.place import Place

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Self
 
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.keeper import GIVEN_FOLDER, LOG, METRICS, OUTPUT, SOCKET, Order
+from generated_vmm.process.keeper.conversation import Order
+from generated_vmm.process.keeper.keeper import GIVEN_FOLDER, LOG, METRICS, OUTPUT, SOCKET
 from generated_vmm.process.keeper.leftovers import INPUT
 from generated_vmm.process.keeper.record import Record
 from generated_vmm.process.program import find_program
