@@ -164,6 +164,7 @@ def wait_for_monitors(folder: Path) -> None:
 
 def clean(folder: Path) -> None:
     """What a person does whose caller, nursery and keeper were killed together."""
+    look(str(folder / "vm"), clean=True)  # it may not be known yet: then the next start removes it
     for entry, path in known_folders():
         if path.startswith(f"{folder}/"):
             look(path, clean=True)
