@@ -248,9 +248,7 @@ class JailedMonitor(JailView[VmmClient], Monitor):
         finished(Work(copy, "monitor-copy"))
         return inner
 
-    def link_in(
-        self, source: HostPath, path: HostPath | None = None, *, give: bool = False
-    ) -> str:
+    def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool = False) -> str:
         """Creates a hard link to a file in the jail; returns its path for the monitor.
 
         It remains one file with one owner and mode. With `give`, the jailed user becomes its owner,

@@ -28,9 +28,7 @@ def wait_for(
                 raise TimeoutError
 
 
-def until(
-    changing: Broadcast, is_true: Callable[[], bool], seconds: float | None = None
-) -> None:
+def until(changing: Broadcast, is_true: Callable[[], bool], seconds: float | None = None) -> None:
     """Waits as `wait_for`; an interruption in the meantime is raised afterwards."""
     interruption, deadline = None, deadline_after(seconds)
     while not is_true():
