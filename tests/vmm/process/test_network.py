@@ -36,7 +36,7 @@ from generated_vmm.process.__main__ import Found, look_at_taps  # noqa: E402
 from generated_vmm.process.keeper import taps  # noqa: E402
 from generated_vmm.process.keeper.taps import TUNSETIFF  # noqa: E402
 from generated_vmm.process.network import NetworkNamespace, Tap  # noqa: E402
-from tests.vmm.process.conftest import PATIENCE  # noqa: E402
+from tests.vmm.process.conftest import PATIENCE, children_of  # noqa: E402
 
 T = TypeVar("T")
 needs_kernel = pytest.mark.skipif(
@@ -416,6 +416,11 @@ def test_the_tap_of_a_dead_owner_is_taken_over(host: NetworkNamespace) -> None:
         assert inside(host, lambda: list(look_at_taps())) == []
         with pytest.raises(MonitorError, match="tap0 is in use by process"):
             inside(host, Tap("tap0").__enter__)
+        family = [caller.pid]  # all of it dies at once: nobody sees the others end
+        for pid in family:
+            family += children_of(pid)
+        for pid in family[1:]:
+            os.kill(pid, signal.SIGSTOP)
         caller.kill()
         caller.wait()
     wait_until(lambda: inside(host, lambda: list(look_at_taps())) != [])
