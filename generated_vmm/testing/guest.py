@@ -63,7 +63,9 @@ class VsockBackend:
         self._find_service = find_service
         self._host_ports = itertools.count(FIRST_HOST_PORT)
         self._connections: set[socket.socket] = set()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._turn = threading.Lock()
+        self._is_closed = False
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             self._listener.bind(path)
@@ -74,16 +76,18 @@ class VsockBackend:
 
     def activate(self) -> None:
         """Serve new and existing connections."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._accept, daemon=True)
-            self._thread.start()
+        with self._turn:  # the microVM may end in this moment
+            if not self._is_closed and self._thread.ident is None:
+                self._thread.start()
 
     def close(self, *, remove_file: bool) -> None:
         """Break all connections and accept no more. Raises `OSError` if there is no file."""
+        with self._turn:
+            self._is_closed = True
         for end in (self._listener, *self._connections):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-        if self._thread is not None:
+        if self._thread.ident is not None:
             self._thread.join()
         self._listener.close()
         if remove_file:
