@@ -200,3 +200,15 @@ async def test_sessions_of_needs_a_session_store() -> None:
     with pytest.raises(ConfigurationError) as caught:
         await make_world().oidc.sessions_of("alice")
     assert caught.value.code == "configuration.store_missing"
+
+
+async def test_a_user_signs_in_again_after_the_secret_was_replaced(mode: str) -> None:
+    """Whatever the store has of sessions that nobody can open any more."""
+    time = Time()
+    stores = shared_stores(mode, time)
+    before = make_world(time=time, **stores)
+    await before.signed_in()
+    await before.oidc.revoke(sub="alice")
+    after = make_world(time=time, **stores)  # with a secret of its own
+    assert await user(await after.signed_in()) == "alice"
+    assert len(await after.oidc.sessions_of("alice")) == 1 if mode == "store" else True
