@@ -20,7 +20,7 @@ SHORT, LONG, LONGEST = 2.0, 5.0, 15.0
 
 TAKEN_OVER: Final = 30.0
 """Seconds within which another worker continues the refresh of one that was killed: its lease ends
-after 12, or 16 if it was renewed meanwhile, and a refresh that waited for it is tried again 5 later."""
+after 12 to 16, and a refresh that has waited for it is tried again 5 later."""
 POSTPONED: Final = 30.0
 """Seconds within which a refresh that could not be made is tried again: after failures of 5, 10
 and at most 20 seconds between them."""
