@@ -169,6 +169,8 @@ async def discard_answer(
 
 async def discard_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
     """Best effort: revoke the refresh token of a session that will not be used."""
+    if not party.is_ours(session):  # another provider must not get it
+        return
     with suppress(OIDCError, TimeoutError):
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
             await revoke_refresh_token(party, session)

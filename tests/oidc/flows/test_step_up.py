@@ -75,3 +75,14 @@ async def test_a_provider_that_fails_leaves_the_session_as_it_was(world: World) 
     world.op.faults.put("token", ServerError())
     assert (await browser.get(url)).status_code == 502
     assert await user(browser) == "alice"
+
+
+async def test_a_session_that_has_expired_meanwhile_is_not_continued(mode: str) -> None:
+    """Its user has been away for longer than `idle_timeout`, at the provider."""
+    here, _ = two_processes(mode, mount=mount, settings={"idle_timeout": 30})
+    browser = await here.signed_in()
+    before = await who(browser)
+    url = await callback_url(browser, STEP_UP)
+    here.time.advance(31)
+    after = (await browser.get(url)).json()
+    assert after[0] != before[0]
