@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock
@@ -306,12 +307,13 @@ async def _sign_in(
         async with turn.renewing():
             live = await _new_session(party, coordinator, login)
     except _CodeNotSent:
-        await turn.release()
+        await turn.last(turn.release)
         raise
     except Exception:
-        await turn.end("expired")
+        await turn.last(partial(turn.end, "expired"))
         raise
-    await turn.finish(Row(content=_written(live), expires_at=mine.expires_at))
+    result = Row(content=_written(live), expires_at=mine.expires_at)
+    await turn.last(partial(turn.finish, result))
     return SignedIn(live.session, return_to, live=live)
 
 

@@ -334,6 +334,7 @@ class Sessions(Generic[Identity]):
 
     async def aclose(self) -> None:
         """Repeat the failed writes for some seconds, and close the store."""
+        await self.cells.last_steps.wait(SHUTDOWN_SECONDS)
         tasks = set(self._writing)
         if tasks:
             await asyncio.wait(tasks, timeout=SHUTDOWN_SECONDS)
