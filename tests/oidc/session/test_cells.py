@@ -70,9 +70,9 @@ async def outage_of(call: Awaitable[object]) -> str:
 
 def test_a_value_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
     async def story(place: Place) -> None:
-        (value,) = await place.store.read([KEY])
+        (value,) = await place.store.read([f"oidc:{KEY}"])
         assert b"tokens" not in value
-        await place.store.move("session:two", lambda *_: Cell(value, NOW + 3600))
+        await place.store.move("oidc:session:two", lambda *_: Cell(value, NOW + 3600))
         assert "another cookie_secret" in await outage_of(place.cells.see("session:two"))
         assert await place.cells.read([KEY]) == [IDLE.encode()]
         other = place.of_secret(OLD_SECRET)
