@@ -41,7 +41,7 @@ from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import SessionCookie
 from fastapi_oidc.session.store import Store
 from fastapi_oidc.session.store_options import store_of
-from fastapi_oidc.session.transaction_cookies import TransactionCookies
+from fastapi_oidc.session.transaction_cookies import REFERENCE_BYTES, TransactionCookies
 from fastapi_oidc.settings import OIDCSettings, revealed
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
@@ -124,7 +124,7 @@ def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
         settings=settings,
         provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
         sessions=_sessions(parts, keys, announcer),
-        transactions=_transactions(settings, keys, names),
+        transactions=_transactions(parts, keys, names),
         logouts=LogoutCookie(keys.sealer("logout"), names),
         clock=parts.clock,
         application=_application(parts),
@@ -190,11 +190,13 @@ def _apis(parts: Parts[Identity]) -> tuple[DownstreamAPI, ...]:
     return tuple(parts.downstream_apis)
 
 
-def _transactions(settings: OIDCSettings, keys: KeyRing, names: CookieNames) -> TransactionCookies:
+def _transactions(parts: Parts[Identity], keys: KeyRing, names: CookieNames) -> TransactionCookies:
+    settings = parts.settings
+    of_session = settings.max_cookie_size if parts.session_store is None else REFERENCE_BYTES
     # Browsers refuse SameSite=None without Secure. So over http only a same-site provider can post.
     is_posted = settings.response_mode == "form_post" and names.secure
     same_site: SameSite = "none" if is_posted else "lax"
-    return TransactionCookies(keys.sealer("login"), names, same_site=same_site)
+    return TransactionCookies(keys.sealer("login"), names, same_site=same_site, reserved=of_session)
 
 
 def provider_of(
@@ -254,7 +256,7 @@ def _application(parts: Parts[Identity]) -> Application[Identity]:
     return Application(resolve, parts.before_session_persist)
 
 
-def standard_identity(context: IdentityContext) -> StandardIdentity:
+async def standard_identity(context: IdentityContext) -> StandardIdentity:
     """The profile claims of the ID token; claims of UserInfo take precedence."""
     claims = context.id_token_claims
     return StandardIdentity.from_claims(str(claims["sub"]), claims, context.user_info or {})

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 from typing_extensions import TypeVar
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.pool import Pool
@@ -113,7 +113,7 @@ class OIDCTenants(Generic[Identity, RequestData]):
         self, connection: HTTPConnection
     ) -> AsyncIterator[OIDC[Identity, RequestData] | None]:
         """The instance of the request's tenant. It stays open within the block."""
-        found = await settled(self._resolve(connection))
+        found = await called(self._resolve, connection)
         if isinstance(found, OIDCSettings):
             async with self._pool.lent(found.name, found) as oidc:
                 yield oidc

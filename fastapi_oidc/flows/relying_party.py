@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import Announcer, Event, EventName
 from fastapi_oidc.flows.sessions import Sessions
@@ -97,7 +97,7 @@ class Application(Generic[Identity]):
         context = IdentityContext(
             copy.deepcopy(dict(claims)), copy.deepcopy(user_info), access_token
         )
-        return await settled(self.resolve_identity(context))
+        return await called(self.resolve_identity, context)
 
     async def approved(
         self, session: OIDCSession[Identity], reason: Reason
@@ -108,7 +108,7 @@ class Application(Generic[Identity]):
         """
         if self.before_session_persist is None:
             return session
-        replacement = await settled(self.before_session_persist(PersistContext(session, reason)))
+        replacement = await called(self.before_session_persist, PersistContext(session, reason))
         if replacement is None:
             return session
         _require_same_login(replacement, session)

@@ -11,14 +11,13 @@ from typing import Final
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.session.cells import MARGIN
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.revocations import ANY, by_application, sid_key, user_key
-from fastapi_oidc.session.rows import Row
 from fastapi_oidc.settings import OIDCSettings
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
@@ -35,9 +34,12 @@ async def end(
 async def end_current(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
-    """End the session of these cookies and return its newest state; None if it has ended before.
+    """End the session of these cookies and return its newest state; None if its user did before.
 
-    The cookie is enough to end the session while the store is down.
+    A copy from before a step-up ends nothing.
+
+    A session that has ended otherwise is returned too: the provider may not know of that end. The
+    cookie is enough to end the session while the store is down.
     """
     copy = party.sessions.copy_in(cookies)
     if copy is None:
@@ -45,9 +47,10 @@ async def end_current(
     session = copy.session
     try:
         found = await party.sessions.judge(copy)
-        if found is None:
+        if found is None or (isinstance(found, Over) and found.is_refused):
             return None
-        session = found.session if isinstance(found, Live) else None
+        is_signed_out = isinstance(found, Over) and found.reason == "signed_out"
+        session = None if is_signed_out else found.session
     except SessionError:
         pass  # `end` announces that the store is down
     # Also if it is over: perhaps only in this process yet.
@@ -191,8 +194,8 @@ async def _revoke_api_tokens(party: RelyingParty[Identity], session: OIDCSession
     """Revoke the tokens that are stored. A request under way finds the end and revokes its own."""
     with suppress(SessionError):
         keys = [token_key(session.id, api) for api in party.downstream_apis]
-        values = await party.sessions.cells.read(keys)
-        tokens = [token for value in values if (token := token_in(value)) is not None]
+        found = await asyncio.gather(*map(party.sessions.cells.see, keys))
+        tokens = [IssuedToken.decode(seen.row.content) for seen, _ in found if seen.row.content]
         await asyncio.gather(*(revoke_access_token(party, session, token) for token in tokens))
 
 
@@ -220,9 +223,3 @@ def announce_failure(
 def token_key(session_id: str, api: DownstreamAPI) -> str:
     """The key of the row with a session's token for another API."""
     return f"token:{session_id}/{api.key(api.grant)}"
-
-
-def token_in(value: bytes) -> IssuedToken | None:
-    """The token in such a row, even if it has expired; None before the first one."""
-    content = Row.decode(value).content if value else b""
-    return IssuedToken.decode(content) if content else None

@@ -18,7 +18,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Announcer, Event, EventName, refusal
 from fastapi_oidc.session import revocations, rows
-from fastapi_oidc.session.cells import MARGIN, Cells, Seen
+from fastapi_oidc.session.cells import MARGIN, Cells, Seen, Unreadable
 from fastapi_oidc.session.codec import SessionCodec, SessionReader
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.copies import CookieForm, Copy
@@ -75,12 +75,14 @@ class Live(Generic[Identity]):
 class Over(NamedTuple, Generic[Identity]):
     """A session that has ended, and the copy that led to it.
 
-    `session` is a state of it, if one is known.
+    `session` is a state of it, if one is known. `is_refused`: the session may continue, but not for
+    this copy, which is from before a step-up.
     """
 
     copy: Copy[Identity]
     reason: EndReason
     session: OIDCSession[Identity] | None = None
+    is_refused: bool = False
 
 
 Found: TypeAlias = Live[Identity] | Over[Identity] | None
@@ -173,7 +175,7 @@ class Sessions(Generic[Identity]):
         if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):
             return None
         if copy.epoch < row.epoch:
-            return Over(copy, "signed_out", session)
+            return Over(copy, "signed_out", session, is_refused=True)
         if row.content and (session is None or row.generation > session.generation):
             session = self._opened(row.content)
         if session is None:
@@ -309,10 +311,17 @@ class Sessions(Generic[Identity]):
         ids = ids_in(value, self._clock.now())[-MOST_LISTED:]
         found: list[OIDCSession[Identity]] = []
         for first in range(0, len(ids), READ_TOGETHER):
-            some = await asyncio.gather(*map(self.find_by_id, ids[first : first + READ_TOGETHER]))
+            some = await asyncio.gather(*map(self._find_listed, ids[first : first + READ_TOGETHER]))
             found += [each.session for each in some if isinstance(each, Live)]
             await asyncio.sleep(0)
         return found
+
+    async def _find_listed(self, id: str) -> Found[Identity]:
+        """The session; None if another secret sealed it, because nobody here can use it."""
+        try:
+            return await self.find_by_id(id)
+        except Unreadable:
+            return None
 
     def cookies(self, live: Live[Identity]) -> tuple[CookieChange, ...]:
         """The cookie that leads to `live`, until its absolute end; none without the secret."""

@@ -1,4 +1,4 @@
-"""Sealed values in a store, the rows among them, and the turns that processes take at a row."""
+"""The values of an instance in its store, rows among them, and the turns at a row."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ Rule: TypeAlias = Callable[[Row, float], Row]
 """A pure function: a row and the seconds since it was written -> the row to store."""
 
 
+class Unreadable(SessionError):
+    """A row that another secret sealed. It is not known to be absent."""
+
+    def __init__(self) -> None:
+        explanation = "the row in the store was sealed with another cookie_secret"
+        super().__init__(Code.SESSION_STORE_UNAVAILABLE, explanation)
+
+
 class Seen(NamedTuple):
     """A row and the sealed value in which it was read."""
 
@@ -47,11 +55,12 @@ class Seen(NamedTuple):
 
 
 class Cells:
-    """Values of one OIDC instance in a store, each sealed for its key.
+    """Values of one OIDC instance in a store; rows are sealed, each for its key.
 
-    Instances may share a store: `name`, the instance's, is in front of every key. Methods raise
-    SessionError (session.store_unavailable) when the store fails, and for a value that another
-    secret or release sealed: it is not known to be absent.
+    Instances may share a store: `name`, the instance's, is in front of every key. Revocations and
+    lists are not sealed: they have no secrets, and outlive the secret that seals the sessions.
+    Methods raise SessionError (session.store_unavailable) when the store fails, and for a row that
+    another secret or release sealed: it is not known to be absent.
     """
 
     def __init__(self, store: Store, sealer: Sealer, clock: Clock, name: str = "oidc") -> None:
@@ -60,16 +69,15 @@ class Cells:
         self._retrying = ConcurrencyLimit(1)
         self._retry_at = self._pause = 0.0
 
-    async def read(self, keys: Sequence[str]) -> list[bytes]:
-        """The values of the keys, b"" for a key without one, in one round trip."""
-        values = await self._read(keys)
-        return [self._open(key, value) for key, value in zip(keys, values, strict=True)]
+    async def read(self, keys: Sequence[str]) -> Sequence[bytes]:
+        """The values of keys that are no rows, b"" for a key without one, in one round trip."""
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            return await self.store.read([self._key(key) for key in keys])
 
-    async def see(self, key: str, others: Sequence[str] = ()) -> tuple[Seen, list[bytes]]:
+    async def see(self, key: str, others: Sequence[str] = ()) -> tuple[Seen, Sequence[bytes]]:
         """The row of `key`, and the values of `others`, in one round trip."""
-        value, *values = await self._read([key, *others])
-        found = [self._open(other, each) for other, each in zip(others, values, strict=True)]
-        return self._seen(key, value), found
+        value, *values = await self.read([key, *others])
+        return self._seen(key, value), values
 
     async def move(
         self, key: str, rule: Rule, known: Seen | None = None, *, margin: int = MARGIN
@@ -95,12 +103,10 @@ class Cells:
 
     async def change(self, key: str, change: Callable[[bytes], bytes], *, expires_at: int) -> None:
         """Replace a value that is no row by the result of a pure function."""
-
-        def sealed(value: bytes, _: float) -> Cell:
-            return Cell(self._seal(key, change(self._open(key, value))), expires_at + MARGIN)
-
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self.store.move(self._key(key), sealed)
+            await self.store.move(
+                self._key(key), lambda value, _: Cell(change(value), expires_at + MARGIN)
+            )
 
     async def claim(self, key: str, *, expires_at: int) -> bool:
         """Whether this is the first call for `key`, in any process."""
@@ -150,10 +156,6 @@ class Cells:
         self._pause = min(max(FIRST_RETRY, 2 * self._pause), LONGEST_RETRY)
         self._retry_at = asyncio.get_running_loop().time() + self._pause
 
-    async def _read(self, keys: Sequence[str]) -> Sequence[bytes]:
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            return await self.store.read([self._key(key) for key in keys])
-
     def _key(self, key: str) -> str:
         return f"{self._name}:{key}"
 
@@ -167,8 +169,7 @@ class Cells:
         try:
             return self._sealer.decrypt(value, name=self._key(key)) if value else b""
         except SessionError:
-            explanation = "the value in the store was sealed with another cookie_secret"
-            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
+            raise Unreadable from None
 
 
 class Turn:

@@ -6,7 +6,7 @@ serialize them: an endpoint that returns a session by mistake fails and sends no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -55,6 +55,10 @@ class Tokens(NeverFromARequest, Frozen):
     expires_at: int | None = None
     scope: tuple[str, ...] = ()
     dpop_key: str | None = Field(default=None, repr=False)
+
+    def __iter__(self) -> NoReturn:
+        """Refused, so that `dict(session.tokens)` shows nothing."""
+        raise TypeError("tokens cannot be iterated, so that none is shown by mistake; name one")
 
     def proof_key(self) -> DPoPKey | None:
         """The key that signs the proofs for these tokens; None for bearer tokens."""

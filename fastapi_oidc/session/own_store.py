@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code
 from fastapi_oidc.session.outage import unavailable_as
 from fastapi_oidc.session.store import Cell, Found, Store
@@ -151,7 +151,7 @@ class ExclusiveStore(Store):
 
     async def _find(self, key: str) -> Found:
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            session = await settled(self._store.get(key))
+            session = await self._called(self._store.get, key)
             now = self._clock.read()
             if session is None or session.expires_at <= now:
                 return Found(b"", 0.0)
@@ -159,7 +159,13 @@ class ExclusiveStore(Store):
 
     async def _set(self, key: str, after: Cell) -> None:
         if not after.value:
-            await settled(self._store.delete(key))
+            await self._called(self._store.delete, key)
             return
         session = SealedSession(after.value, after.expires_at, self._clock.read())
-        await settled(self._store.set(key, session))
+        await self._called(self._store.set, key, session)
+
+    async def _called(
+        self, method: Callable[..., Result | Awaitable[Result]], *arguments: object
+    ) -> Result:
+        """The result of a method of the application. What was begun ends before the lock does."""
+        return await called(method, *arguments, may_be_abandoned=False)

@@ -12,7 +12,7 @@ from fastapi_oidc.session.store import Store
 
 
 def store_of(
-    value: object, clock: Clock, *, lock: RefreshLock | None = None, option: str = "session_store"
+    value: object, clock: Clock, *, lock: object = None, option: str = "session_store"
 ) -> Store:
     """The store that `value`, an option's argument, stands for.
 
@@ -20,6 +20,8 @@ def store_of(
     "memory". Raises ConfigurationError (configuration.invalid) for anything else, and
     ModuleNotFoundError if the extra that the URL needs is not installed.
     """
+    if not isinstance(lock, RefreshLock | None):
+        raise _invalid(f"refresh_lock is {_kind(lock)}; give an instance of RefreshLock")
     if isinstance(value, SessionStore):
         return ExclusiveStore(value, lock, clock=clock)
     if lock is not None:

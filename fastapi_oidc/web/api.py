@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import (
     Code,
     ConfigurationError,
@@ -162,6 +162,7 @@ class API(Generic[Identity]):
         in `Security(oidc.require_user, scopes=[...])`. A request with a session must have the
         session's CSRF token, unless its method is safe (GET, HEAD, OPTIONS).
         """
+        self._require_identities()
         cookie = Documented(self._require_auth.scheme_name, self._require_auth.model)
 
         async def require_user(
@@ -273,17 +274,18 @@ class API(Generic[Identity]):
 
         Raises AccessTokenError or, without a token, SessionError.
         """
+        self._require_identities()
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
         if token_scheme_in(connection.scope["headers"]) or (by_token and not by_session):
             real = self.access_token
-            token = await (settled(by_token()) if by_token else real(connection, *scopes))
+            token = await (called(by_token) if by_token else real(connection, *scopes))
             self._require_permission(connection, token, scopes)
             identity = await self._application.identity_of(token.claims, None, token.value)
             return Caller(identity, access_token=token)
         auth = self._require_auth
         try:
-            session = await (settled(by_session()) if by_session else auth(connection))
+            session = await (called(by_session) if by_session else auth(connection))
         except SignInRequired as error:
             error.challenge = self._challenger.invitation()
             raise
@@ -291,6 +293,15 @@ class API(Generic[Identity]):
         if not is_safe and override_of(connection, self._require_csrf) is None:
             await self._require_csrf(connection, session)
         return Caller(session.identity, session=session)
+
+    def _require_identities(self) -> None:
+        """Require a `resolve_identity` for several issuers: each of them may have an `alice`."""
+        if len(self._issuers) > 1 and self._application is self._runtime.party.application:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                "with issuers, oidc.api needs resolve_identity, which returns the user for `iss` "
+                "and `sub` of the claims: a sub is unique only within its issuer",
+            )
 
     def look(self, app: Any) -> None:
         """Log what can never work, at the startup of `app`: a missing route or endpoint."""

@@ -114,6 +114,10 @@ def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Int
         raise _invalid('introspect must be True, False or "opaque"')
     if lifetime < 0:
         raise _invalid("introspection_lifetime must be a number of seconds, 0 or more")
+    if chosen is True and options.get("issuers"):
+        raise _invalid('issuers needs introspect="opaque": only the own provider introspects')
+    if client is not None and not chosen:
+        raise _invalid("introspection_client needs introspect")
     if not chosen:
         return None
     provider = party.provider

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.clock import LONGEST_DURATION
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.callback import (
@@ -171,7 +171,7 @@ class Endpoints(Generic[Identity, RequestData]):
             if _is_lost(outcome) and responses.is_in_iframe(request):
                 return responses.silent_refusal(Code.AUTHORIZATION_TRANSACTION_MISSING)
             if isinstance(outcome, LoginRefused):
-                response = await settled(on_failure(request, outcome.error)) if on_failure else None
+                response = await called(on_failure, request, outcome.error) if on_failure else None
                 if response is None:
                     raise outcome.error
                 return response
@@ -284,7 +284,7 @@ class Endpoints(Generic[Identity, RequestData]):
         # Also for a repeated callback, which signs in like the first one.
         if on_success is not None and outcome.live is not None:
             try:
-                response = await settled(on_success(request, outcome))
+                response = await called(on_success, request, outcome)
             except BaseException:
                 await self._context(request).abandon()
                 raise

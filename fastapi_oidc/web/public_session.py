@@ -7,7 +7,7 @@ from typing import Any
 from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import idle_end_of
@@ -39,7 +39,7 @@ async def public_session(
     base: PublicSession[Identity] = PublicSession.of(locals.session)
     if runtime.create_public_session is None or locals.session is None:
         return base
-    return await settled(runtime.create_public_session(PublicSessionContext(base, locals.data)))
+    return await called(runtime.create_public_session, PublicSessionContext(base, locals.data))
 
 
 async def session_document(

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.web.pages import Fields, Page
@@ -121,7 +121,7 @@ async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
     if render is None:
         return page.response()
     try:
-        response = await settled(render(Request(connection.scope), page))
+        response = await called(render, Request(connection.scope), page)
     except Exception:
         _log.exception("render_page raised for a page of kind %s", page.kind)
         response = None

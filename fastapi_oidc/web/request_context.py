@@ -11,7 +11,7 @@ from typing import Generic
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.callback import SignedIn
 from fastapi_oidc.flows.resume import (
@@ -344,4 +344,4 @@ class RequestContext(Generic[Identity, RequestData]):
         load = self.runtime.load_request_data
         if session is None or load is None:
             return None
-        return await settled(load(RequestDataContext(session, self.connection)))
+        return await called(load, RequestDataContext(session, self.connection))

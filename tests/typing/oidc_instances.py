@@ -106,8 +106,7 @@ def wrong_instances() -> None:
     OIDC[User](settings(), load_request_data=load)  # type: ignore[arg-type]
     OIDC[User, str](settings(), load_request_data=load)  # type: ignore[arg-type]
     OIDC[str](settings(), resolve_identity=make_user)  # type: ignore[arg-type]
-    OIDC[User](settings(), session_store="disk")  # type: ignore[call-overload]
-    OIDC[User](settings(), session_store=MemoryStore)  # type: ignore[arg-type]
+    OIDC[User](settings(), session_store=MemoryStore)  # type: ignore[call-overload]
     OIDC[User](settings(), on_event=async_listener)  # type: ignore[arg-type]
 
 

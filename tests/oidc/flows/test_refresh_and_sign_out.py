@@ -113,7 +113,7 @@ async def test_row_deleted_by_the_application_is_not_stored_again() -> None:
     world.time.advance(AFTER_EXPIRY)
     refreshing = begun(browser.get("/me"))
     await held.gate.until_reached()
-    key = row_key(str(world.events[-1].session_id))
+    key = f"oidc:{row_key(str(world.events[-1].session_id))}"
     await store.move(key, lambda value, _: Cell(b"", 0))
     held.gate.opened.set()
     assert (await refreshing).status_code == 401

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from starlette.responses import HTMLResponse, Response
 
 from fastapi_oidc import PersistContext
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
-from fastapi_oidc.testing.faults import Fault
+from fastapi_oidc.testing.faults import Answer, Fault
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     SHORTLY_BEFORE_EXPIRY,
@@ -174,3 +176,37 @@ async def test_request_says_why_its_refresh_was_postponed(caplog: pytest.LogCapt
     assert attempted.startswith("session.refresh_postponed sub='alice'")
     assert waited.startswith("request.refused code='session.refresh_postponed'")
     assert "the provider returned invalid_client (unknown client)" in waited
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a proxy without a backend, a firewall or a login page answers."""
+
+    status: int
+    body: str
+
+    async def happen(self, answer: Answer) -> Response:
+        return HTMLResponse(self.body, self.status)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page(404, "404 page not found"),
+        Page(403, "<html>forbidden</html>"),
+        Page(400, "bad request"),
+        Page(401, ""),
+        Page(200, "<html>sign in</html>"),
+        Page(400, '{"message": "no route matched"}'),
+    ],
+)
+async def test_answer_that_is_not_the_providers_signs_nobody_out(world: World, page: Page) -> None:
+    """Only JSON with `error` is a refusal (RFC 6749 5.2)."""
+    browser = await world.signed_in()
+    world.op.faults.put("token", page, times=99)
+    world.time.advance(AFTER_EXPIRY)
+    for _ in range(9):
+        assert (await browser.get("/me")).status_code == 503
+        world.time.advance(60)
+    world.op.faults.clear()
+    assert await generation(browser) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
+from typing import Any
 
 import httpx
 import pytest
@@ -154,7 +155,7 @@ async def test_response_that_the_store_could_not_take_is_written_as_soon_as_it_c
 
 
 @pytest.mark.parametrize("expires_in", [631_138_518, 10**30, -5, "3600", "soon", 3600.5, True])
-async def test_expires_in_of_any_kind_costs_no_session(world: World, expires_in: object) -> None:
+async def test_expires_in_of_any_kind_costs_no_session(world: World, expires_in: Any) -> None:
     """Twenty years, as one provider says, or no number at all (RFC 6749 5.1)."""
     browser = await world.signed_in()
     world.op.edits.put("token_response", lambda said: said | {"expires_in": expires_in})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from fastapi_oidc import (
     PersistContext,
     StandardIdentity,
 )
+from fastapi_oidc.flows.sessions import READ_TOGETHER
+from fastapi_oidc.session.lists import MOST_LISTED
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
@@ -171,7 +174,41 @@ async def test_sessions_of_lists_what_is_active_newest_first() -> None:
     assert await world.oidc.sessions_of("alice") == []
 
 
+async def test_listing_many_sessions_lets_other_requests_run() -> None:
+    world = make_world(session_store="memory")
+    await world.signed_in()
+    party, session = world.oidc.runtime.party, await session_of(world)
+    for number in range(MOST_LISTED + 50):
+        another = session.model_copy(update={"id": str(number)})
+        await party.sessions.begin(party.sessions.prepare(another))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(others())
+    listed = await world.oidc.sessions_of("alice")
+    task.cancel()
+    assert len(listed) == MOST_LISTED
+    assert turns >= MOST_LISTED / READ_TOGETHER
+
+
 async def test_sessions_of_needs_a_session_store() -> None:
     with pytest.raises(ConfigurationError) as caught:
         await make_world().oidc.sessions_of("alice")
     assert caught.value.code == "configuration.store_missing"
+
+
+async def test_a_user_signs_in_again_after_the_secret_was_replaced(mode: str) -> None:
+    """Whatever the store has of sessions that nobody can open any more."""
+    time = Time()
+    stores = shared_stores(mode, time)
+    before = make_world(time=time, **stores)
+    await before.signed_in()
+    await before.oidc.revoke(sub="alice")
+    after = make_world(time=time, **stores)  # with a secret of its own
+    assert await user(await after.signed_in()) == "alice"
+    assert len(await after.oidc.sessions_of("alice")) == 1 if mode == "store" else True

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc import MemoryStore
 from fastapi_oidc.concurrency import SingleFlight
@@ -22,7 +23,7 @@ from tests.oidc.flows.steps import (
     two_processes,
 )
 from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import World, make_world
+from tests.oidc.world import BASE_URL, World, make_world
 
 
 async def test_an_outer_lifespan_waits_for_a_refresh_that_was_sent(world: World) -> None:
@@ -152,3 +153,26 @@ async def test_everything_is_closed_when_something_cannot_be(
         await world.oidc.aclose()
     assert store.is_closed
     assert closed.is_set()
+
+
+async def test_a_server_that_runs_no_lifespan_is_told_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing would wait for its refreshes at shutdown."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        await world.app({**scope, "state": {}}, receive, send)
+
+    browser = world.op.browser(served, base_url=BASE_URL)
+    for _ in range(2):
+        await browser.get("/")
+    [said] = [each for each in caplog.messages if "lifespan" in each]
+    assert said.endswith("Call at shutdown: await oidc.aclose()")
+
+
+async def test_a_server_that_runs_the_lifespan_is_told_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world.app.router.lifespan_context(world.app):
+        await world.browser().get("/")
+    assert "lifespan" not in caplog.text

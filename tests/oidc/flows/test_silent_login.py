@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from fastapi_oidc import PersistContext, SessionError
+from fastapi_oidc import Code, PersistContext, SessionError
 from fastapi_oidc.testing import AuthorizationRequested, ServerError
 from tests.oidc.flows.fallible_stores import WRITTEN, fallible
 from tests.oidc.flows.steps import (
@@ -144,7 +144,7 @@ async def test_check_that_the_application_refuses_changes_nothing() -> None:
 
     def persist(_context: PersistContext[Any]) -> None:
         if refuses:
-            raise SessionError("session.forbidden")  # type: ignore[arg-type]
+            raise SessionError(Code.SESSION_FORBIDDEN)
 
     world = make_world(before_session_persist=persist)
     browser = await world.signed_in()

@@ -10,7 +10,16 @@ from fastapi import Depends, FastAPI
 
 from fastapi_oidc import OIDC, OIDCSession
 from fastapi_oidc.testing import Lifetimes, ServerError
-from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, copy_of, two_processes, until, user
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    callback_url,
+    copy_of,
+    signed_out,
+    two_processes,
+    until,
+    user,
+)
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World
 
@@ -47,6 +56,15 @@ async def test_copies_of_the_cookie_from_before_are_refused(mode: str) -> None:
     copies = [copy_of(browser, world) for world in (here, there)]
     await browser.get(await callback_url(browser, STEP_UP))
     assert [await user(each) for each in (*copies, browser)] == [None, None, "alice"]
+
+
+async def test_a_copy_of_the_cookie_from_before_signs_nobody_out(mode: str) -> None:
+    here, there = two_processes(mode, mount=mount)
+    browser = await here.signed_in()
+    copy = copy_of(browser, there)
+    await browser.get(await callback_url(browser, STEP_UP))
+    await signed_out(copy, **LOCAL)
+    assert await user(browser) == "alice"
 
 
 async def test_a_refresh_under_way_elsewhere_is_completed_first(mode: str) -> None:

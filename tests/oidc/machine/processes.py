@@ -71,12 +71,13 @@ class Process:
         self.faults: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         mode = world.mode
         clock = Clock(read=lambda: EPOCH + world.loop.seconds + self.clock_error)
+        options: dict[str, Any] = {mode.option: _Store(self)} if mode.option else {}
         self.oidc: OIDC[Any, Any] = OIDC(
             world.settings,
             clock=clock,
             transport=_ToProvider(self),
             downstream_apis=APIS,
-            **({mode.option: _Store(self)} if mode.option else {}),
+            **options,
         )
         self.app = _application(self.oidc, world)
 
@@ -137,20 +138,22 @@ class _Store(Store):
 
     async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
         """A fault of a write has the name of what becomes of the row, or of the key."""
-        old, new, kind = self._row(key, before), self._row(key, after.value), key.partition(":")[0]
-        name = _change(old, new) if new is not None else "revoke" if kind != "sessions" else "list"
+        _, kind, id = key.split(":", 2)  # after the name of the instance
+        old, new = self._row(f"{kind}:{id}", before), self._row(f"{kind}:{id}", after.value)
+        name = "list" if new is None else _change(old, new)
+        name = "revoke" if kind in ("user", "sid") else name
         name = "look" if before is None else name
 
         def note(result: Found | None) -> None:
             if result is None and new is not None and kind == "session":
-                self.process.world.ledger.note(self.process, key.partition(":")[2], name)
+                self.process.world.ledger.note(self.process, id, name)
 
         operation = partial(self.inner.swap, key, before, after)
         found: Found | None = await self.process.ask(name, operation, note)
         return found
 
     def _row(self, key: str, value: bytes | None) -> Row | None:
-        if key.startswith(("user:", "sid:", "sessions:")):
+        if not key.startswith(("session:", "token:", "login:")):
             return None
         return self.process.oidc.runtime.party.sessions.cells._seen(key, value or b"").row
 

@@ -296,6 +296,7 @@ def play_story(mode: Mode, story: Story) -> None:
     try:
         for browser in world.browsers:
             world.begin("login", browser, 0)
+        assert len(world.ledger.sessions) == len(world.browsers)
         world.begin("me", world.browsers[0], mode.processes - 1)
         world.wait(35)
         story(world, world.browsers[0])

@@ -7,7 +7,16 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI
 
-from fastapi_oidc import OIDC, AccessToken, Clock, Code, ConfigurationError, OIDCSettings
+from fastapi_oidc import (
+    OIDC,
+    AccessToken,
+    Clock,
+    Code,
+    ConfigurationError,
+    IdentityContext,
+    OIDCSettings,
+    StandardIdentity,
+)
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, DPoPKey
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource
 from fastapi_oidc.web.api import API
@@ -34,6 +43,7 @@ class Hosts(httpx.AsyncBaseTransport):
 
 def two_providers(**options: Any) -> tuple[APIWorld, DevProvider, str]:
     hosts, secret = Hosts(), secrets.token_urlsafe(32)
+    options.setdefault("resolve_identity", resolve_identity)
     world = make_api_world(issuers=[SECOND], world={"transport": hosts}, **options)
     program = DevClient(
         client_id="program",
@@ -78,6 +88,25 @@ async def test_no_issuer_signs_for_another() -> None:
     assert (answer.status_code, answer.json()["code"]) == (401, Code.JWS_KEY_MISSING)
     world.world.op.edits.put("access_token", lambda claims: claims | {"iss": SECOND})
     assert (await world.get(await world.token())).json()["code"] == Code.JWS_KEY_MISSING
+
+
+async def resolve_identity(context: IdentityContext) -> StandardIdentity:
+    claims = context.id_token_claims
+    return StandardIdentity(sub=f"{claims['iss']} {claims['sub']}")
+
+
+async def test_users_of_two_issuers_are_two_users() -> None:
+    world, second, secret = two_providers()
+    tokens = [await world.token(), await token_of(second, secret)]
+    users = [(await world.get(token, "/either")).json()["sub"] for token in tokens]
+    assert users == ["https://op.test program", f"{SECOND} program"]
+
+
+async def test_several_issuers_need_a_function_for_their_users() -> None:
+    api = an_api(issuers=[SECOND])
+    api.require("machines:read")
+    with pytest.raises(ConfigurationError, match="a sub is unique only within its issuer"):
+        _ = api.require_user
 
 
 @pytest.mark.parametrize("issuers", [SECOND, ["http://second.test"], ["second.test"]])
@@ -195,6 +224,8 @@ def test_an_unknown_option_is_a_type_error_with_the_name_that_is_meant(
     [
         ({"scopes": ["machines:read"]}, "scopes of oidc.api"),
         ({"introspect": "jwt"}, "introspect"),
+        ({"introspect": True, "issuers": [SECOND]}, 'issuers needs introspect="opaque"'),
+        ({"introspection_client": ("api", "secret")}, "introspection_client needs introspect"),
         ({"introspect": True, "introspection_client": ("api", "")}, "introspection_client"),
         ({"introspect": True, "introspection_client": "api"}, "introspection_client"),
     ],

@@ -11,13 +11,18 @@ import pytest
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.flows.sessions import Live, Over, Prepared
+from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
+from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.memory_store import MemoryStore
+from fastapi_oidc.session.model import PreviousSession
+from fastapi_oidc.session.own_store import SealedSession
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.store import Cell
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
-from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET
+from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, a_session
 from tests.oidc.virtual_time import VirtualTimeLoop
 
 KEY: Final = "session:one"
@@ -68,19 +73,26 @@ async def outage_of(call: Awaitable[object]) -> str:
     return str(caught.value)
 
 
-def test_a_value_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
+def test_a_row_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
     async def story(place: Place) -> None:
         (value,) = await place.store.read([f"oidc:{KEY}"])
         assert b"tokens" not in value
         await place.store.move("oidc:session:two", lambda *_: Cell(value, NOW + 3600))
         assert "another cookie_secret" in await outage_of(place.cells.see("session:two"))
-        assert await place.cells.read([KEY]) == [IDLE.encode()]
         other = place.of_secret(OLD_SECRET)
         await outage_of(other.see(KEY))
-        await outage_of(other.read([KEY]))
         await outage_of(other.move(KEY, lambda row, _: replace(row, owner="me")))
         rotated = place.of_secret(OLD_SECRET, SECRET)
         assert (await rotated.see(KEY))[0].row == IDLE
+
+    run(story)
+
+
+def test_a_value_that_is_no_row_outlives_the_secret() -> None:
+    async def story(place: Place) -> None:
+        await place.cells.change("user:alice", lambda _: b"revoked", expires_at=NOW + 9)
+        other = place.of_secret(OLD_SECRET)
+        assert (await other.read(["user:alice"]), await place.row()) == ([b"revoked"], IDLE)
 
     run(story)
 
@@ -257,3 +269,21 @@ def test_each_step_of_a_turn_is_repeated_until_the_store_has_it() -> None:
         assert (await place.row()).ended == "revoked"
 
     run(story)
+
+
+def test_no_repr_shows_a_secret() -> None:
+    session = a_session()
+    copy = Copy(session.id, (), 0, NOW, session, b"the-secret")
+    seen, row = Seen(Row(content=b"the-secret"), b"sealed"), Row(answer=b"the-secret")
+    shown = [
+        copy,
+        Over(copy, "revoked", session),
+        Live(session, seen, copy, "the-secret"),
+        Prepared(session, b"the-secret", "the-secret"),
+        TokenAnswer(NOW, b"the-secret"),
+        SealedSession(b"the-secret", NOW, NOW),
+        PreviousSession(id="1", expires_at=NOW, secret="the-secret"),
+        seen,
+        row,
+    ]
+    assert not [each for each in map(repr, shown) if "the-secret" in each or "again" in each]
