@@ -101,12 +101,15 @@ class Cells:
             )
         return made
 
-    async def change(self, key: str, change: Callable[[bytes], bytes], *, expires_at: int) -> None:
+    async def change(self, key: str, change: Callable[[bytes], Cell]) -> None:
         """Replace a value that is no row by the result of a pure function."""
+
+        def changed(value: bytes, _: float) -> Cell:
+            after, expires_at = change(value)
+            return Cell(after, expires_at + MARGIN)
+
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self.store.move(
-                self._key(key), lambda value, _: Cell(change(value), expires_at + MARGIN)
-            )
+            await self.store.move(self._key(key), changed)
 
     async def claim(self, key: str, *, expires_at: int) -> bool:
         """Whether this is the first call for `key`, in any process."""
