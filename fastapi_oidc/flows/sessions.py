@@ -228,7 +228,7 @@ class Sessions(Generic[Identity]):
         seen = live.seen
         with suppress(SessionError):
             seen = await self.cells.move(
-                row_key(live.id), lambda row, _: rows.touch(row, now, mine), seen
+                row_key(live.id), lambda row, age: rows.touch(row, age, now, mine), seen
             )
         session = session.model_copy(update={"last_seen_at": now})
         return replace(live, session=session, seen=seen, cookie="")
