@@ -50,8 +50,10 @@ async def _add_devices(vm: AsyncVmmClient, made: FullVmConfiguration) -> None:
         await vm.entropy.set(made.entropy)
 
 
-async def remember(control: AsyncControl, record: MachineRecord) -> MachineRecord:
-    """Stores what the monitor shows of a machine that runs, for its next start.
+async def remember(
+    control: AsyncControl, record: MachineRecord, **told: object
+) -> MachineRecord:
+    """Stores what the monitor shows of a machine that runs, and was `told`, for its next start.
 
     A monitor is not trusted: a file that machines may not use raises ValueError.
     """
@@ -59,13 +61,15 @@ async def remember(control: AsyncControl, record: MachineRecord) -> MachineRecor
     if monitor is None or not monitor.running:
         return record
     vm = control.monitors.require(record.id, record.name)
-    before = record.definition.configuration
+    before = record.definition.configuration.model_copy(deep=True)
+    for name in before.__class__.model_fields.keys() & told.keys():
+        setattr(before, name, told.pop(name))
     shown = in_order(await vm.vm_config.get(), before)
     known = {disk.path for disk in disks_of(before)}
     for disk in disks_of(shown):
         if disk.path not in known:
             control.options.require_allowed(str(control.store.source(record, disk.path)))
-    members: dict[str, object] = {"configuration": shown}
+    members: dict[str, object] = {"configuration": shown, **told}
     with suppress(VmmApiError):  # no interface gives access to the document
         members["metadata"] = await vm.mmds.get() or record.definition.metadata
     definition = record.definition.replace(**members)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from types import TracebackType
+from typing import Self
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
@@ -195,13 +197,13 @@ class AsyncMachine:
         """
         await self._control.monitors.admit(self.record, path, writable=writable)
 
-    async def remember(self, *, by: str = "") -> None:
-        """Stores the devices that the monitor shows, for the next start.
+    def changing(self, *, by: str = "") -> AsyncChanging:
+        """A block in which the caller changes devices through `client`.
 
-        A monitor is not trusted: a file that machines may not use raises ValueError.
+        At its end, the devices that the monitor shows are stored for the next start. A monitor is
+        not trusted: a file that machines may not use raises ValueError.
         """
-        async with self._run("edit", by):
-            await remember(self._control, self.record)
+        return AsyncChanging(self._control, self._run("edit", by))
 
     async def change(self, *, by: str = "", **members: object) -> None:
         """Stores other members of the definition, such as `restart`, also while it runs.
@@ -215,6 +217,36 @@ class AsyncMachine:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
+
+
+class AsyncChanging:
+    """A block in which devices of a machine are changed, as one operation."""
+
+    def __init__(self, control: AsyncControl, run: AsyncRun) -> None:
+        self._control, self._run, self._told = control, run, dict[str, object]()
+
+    def tell(self, **members: object) -> None:
+        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
+        self._told |= members
+
+    async def __aenter__(self) -> Self:
+        await self._run.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                record = self._control.record(self._run.operation.machine)
+                await remember(self._control, record, **self._told)
+        except BaseException as failure:
+            await self._run.__aexit__(type(failure), failure, None)
+            raise
+        await self._run.__aexit__(kind, error, trace)
 
 
 class AsyncSnapshot:

@@ -32,7 +32,7 @@ class AsyncMachines:
             await web.start()
 
     One process at a time controls the machines, from its first operation until `close`; others may
-    look. `files` are the files and folders of the host that machines may use, None for any.
+    look. If not `detached`, the monitors end with that process. `files` are the files and folders of the host that machines may use, None for any.
     `client_of` makes the client of a machine's monitor, for example to record its calls. Raises
     `MachineError` for a folder of another user or a later format.
     """
@@ -44,6 +44,7 @@ class AsyncMachines:
         binary: HostPath | Sequence[HostPath] = "firecracker",
         jailer: HostPath = "jailer",
         files: Sequence[HostPath] | None = None,
+        detached: bool = True,
         timeout: float = 10.0,
         grace: float = 5.0,
         snapshot_timeout: float = 600.0,
@@ -53,6 +54,7 @@ class AsyncMachines:
             binary=binary,
             jailer=jailer,
             files=files,
+            detached=detached,
             timeout=timeout,
             grace=grace,
             snapshot_timeout=snapshot_timeout,
@@ -196,7 +198,7 @@ class AsyncMachines:
             return [Report(what="failed", machine=record.id, name=record.name, why=why)]
 
     async def close(self) -> None:
-        """Gives up all monitors, which continue to run, and the control of the machines.
+        """Gives up all monitors, which continue to run if detached, and the control of the machines.
 
         Tap devices of machines end with it.
         """

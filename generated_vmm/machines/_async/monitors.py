@@ -73,7 +73,7 @@ class AsyncMonitors:
                 enable_pci=record.definition.enable_pci,
                 timeout=options.timeout,
                 grace=options.grace,
-                detached=True,
+                detached=options.detached,
             )
         return AsyncJailedMonitor(
             options.jailer,
@@ -91,7 +91,7 @@ class AsyncMonitors:
             enable_pci=record.definition.enable_pci,
             timeout=options.timeout,
             grace=options.grace,
-            detached=True,
+            detached=options.detached,
         )
 
     async def start(self, record: MachineRecord) -> AsyncVmmClient:
@@ -203,9 +203,11 @@ class AsyncMonitors:
             await tap.__aexit__(None, None, None)
 
     async def let_go(self, machine: str) -> None:
-        """Gives up a monitor, which continues to run. Its tap devices end with this process."""
+        """Gives up a monitor, which continues to run if it is detached, or else ends."""
         monitor = self._monitors.get(machine)
-        if monitor is not None:
+        if not self._options.detached:
+            await self.end(machine, grace=0)
+        elif monitor is not None:
             with suppress(MonitorError):  # it has ended in this moment
                 await monitor.detach()
             await self._forget(machine)
