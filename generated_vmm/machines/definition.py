@@ -111,6 +111,12 @@ def read_only_files(configuration: FullVmConfiguration) -> list[str]:
     ]
 
 
+def files_of(configuration: FullVmConfiguration) -> list[str]:
+    """All files that a monitor opens at its start."""
+    written = [one.path for one in disks_of(configuration) if not one.is_read_only]
+    return read_only_files(configuration) + written
+
+
 def with_paths(configuration: FullVmConfiguration, paths: Mapping[str, str]) -> FullVmConfiguration:
     """The configuration with other files, by the id of the drive or persistent memory."""
     made = configuration.model_copy(deep=True)
@@ -120,16 +126,6 @@ def with_paths(configuration: FullVmConfiguration, paths: Mapping[str, str]) -> 
     for device in made.pmem or []:
         if device.id in paths:
             device.path_on_host = paths[device.id]
-    return made
-
-
-def with_tap_names(
-    configuration: FullVmConfiguration, names: Mapping[str, str]
-) -> FullVmConfiguration:
-    """The configuration with other tap devices, by the id of the network interface."""
-    made = configuration.model_copy(deep=True)
-    for interface in made.network_interfaces or []:
-        interface.host_dev_name = names.get(interface.iface_id, interface.host_dev_name)
     return made
 
 

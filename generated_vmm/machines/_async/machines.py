@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -13,8 +14,9 @@ from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
 from generated_vmm.machines._async.making import create
 from generated_vmm.machines._async.monitors import AsyncMonitors
 from generated_vmm.machines._async.operation import AsyncControl, look, recover
-from generated_vmm.machines.definition import Definition
+from generated_vmm.machines.definition import Definition, files_of
 from generated_vmm.machines.errors import MachineBusy, MachineError
+from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id, now
 from generated_vmm.machines.restart import is_due, next_try
@@ -64,6 +66,10 @@ class AsyncMachines:
             self._store, options, AsyncMonitors(self._store, options, client_of)
         )
 
+    def take_control(self) -> None:
+        """Takes control of the machines now. Raises `MachineError` if another process has it."""
+        self._control.take()
+
     def all(self) -> list[AsyncMachine]:
         """Every machine, by name; those that are being made are in `operations`."""
         found = [(record.name, record.id) for record in self._records()]
@@ -88,6 +94,18 @@ class AsyncMachines:
         """Every whole snapshot, the newest first."""
         found = [AsyncSnapshot(self._control, snapshot) for snapshot in self._store.snapshot_ids()]
         return sorted(found, key=lambda each: each.created_at, reverse=True)
+
+    def users_of(self, path: HostPath) -> list[AsyncMachine]:
+        """The machines that use a file, under whatever path."""
+        wanted = identity(Path(path))
+        return [
+            AsyncMachine(self._control, record.id)
+            for record in self._records()
+            if any(
+                identity(self._store.path(record.id) / used) == wanted
+                for used in files_of(record.definition.configuration)
+            )
+        ]
 
     def _records(self) -> list[MachineRecord]:
         found = (self._store.record(machine) for machine in self._store.ids())
@@ -161,6 +179,8 @@ class AsyncMachines:
 
     async def _restore_order(self, machine: str, *, is_new_boot: bool) -> list[Report]:
         reports: list[Report] = []
+        if not is_new_boot and self._is_in_order(machine):
+            return []
         try:
             lease = self._store.lease(machine, machine)
         except (MachineBusy, MachineError):
@@ -179,6 +199,12 @@ class AsyncMachines:
         finally:
             lease.release()
         return reports + (await self._start(record) if is_due(record) else [])
+
+    def _is_in_order(self, machine: str) -> bool:
+        record, monitor = self._store.record(machine), self._control.monitors.get(machine)
+        if record is None or record.started_at is None:
+            return record is None or not is_due(record)
+        return monitor is not None and monitor.running
 
     async def _start(self, record: MachineRecord) -> list[Report]:
         """Starts a machine that should run; after a failure, it waits longer."""

@@ -43,6 +43,9 @@ def monitors_of(folder: Path) -> list[str]:
             places = [os.readlink(path / name) for name in ("cwd", "root")]
         except OSError:  # it has ended meanwhile
             continue
-        if b"--id" in words and any(each.startswith(str(folder)) for each in places):
-            found.append(words[words.index(b"--id") + 1].decode())
+        if b"--id" in words:
+            machine = words[words.index(b"--id") + 1].decode()
+            is_jailed = (folder / "machines" / "jails" / "firecracker" / machine).exists()
+            if is_jailed or any(each.startswith(str(folder)) for each in places):
+                found.append(machine)
     return sorted(found)
