@@ -47,9 +47,9 @@ class EventLog:
         """
         return self._records.begin_event(self._event(f"Wants to {verb}."))
 
-    def finish(self, event: int, what: str, refused: str = "") -> None:
-        """Record what came of it."""
-        self._records.finish_event(event, what, refused)
+    def finish(self, event: int, what: str, refused: str = "", *, machine_id: str = "") -> None:
+        """Record what came of it; `machine_id` is the id of a machine that was made."""
+        self._records.finish_event(event, what, refused, machine_id or self._key)
 
     def _event(self, what: str, refused: str = "", detail: str = "") -> Event:
         at, by = datetime.now(UTC), person()

@@ -12,20 +12,23 @@ from typing import Final, TypeAlias
 
 from examples.console.calls import RecordedChannel
 from examples.console.events import NOBODY, on_behalf_of, person
+from examples.console.fields import Fields
 from examples.console.hosted import HostedMonitor
 from examples.console.launch import Launch
 from examples.console.monitors import CHANGE_SECONDS, Monitors
 from examples.console.records import Event, Person, Records
 from examples.console.settings import SettingsError
-from examples.console.taps import can_make_taps
+from examples.console.taps import can_make_taps, new_tap
 from generated_vmm import AsyncVmmClient
 from generated_vmm.machines import (
     AsyncMachines,
     AsyncSnapshot,
     Definition,
+    Jail,
     MachineError,
     Operation,
     Report,
+    TapDevice,
 )
 from generated_vmm.process import AsyncMonitor
 from generated_vmm.transport import AsyncUnixChannel
@@ -87,6 +90,16 @@ class Host(Monitors):
     def makes_taps(self) -> bool:
         """Whether it can create tap devices for machines; simulated ones do not need them."""
         return not self.launch.is_simulated and can_make_taps()
+
+    @property
+    def jail(self) -> Jail | None:
+        """The jail of new machines, if they have one."""
+        return Jail() if self.launch.jailer else None
+
+    def new_tap(self) -> tuple[TapDevice, Fields, str]:
+        """A tap device, the network interface for it, and the kernel argument of its address."""
+        taps = [tap for one in self.hosted for tap in one.machine.definition.taps]
+        return new_tap(taps)
 
     @property
     def only(self) -> None:

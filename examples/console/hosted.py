@@ -254,9 +254,7 @@ class HostedMonitor(Monitor):
 
     async def begin(self, *, boot: bool = True) -> None:
         """Start the monitor with the machine's devices, and `boot` it if it can."""
-        await self.machine.start(
-            boot=boot and self.machine.definition.can_boot, by=person().name
-        )
+        await self.machine.start(boot=boot and self.machine.definition.can_boot, by=person().name)
         self.follow()
 
     async def end(self) -> None:

@@ -176,10 +176,11 @@ class Records:
             logging.getLogger(__name__).exception("a record could not be written")
             raise RecordsError(str(error)) from error
 
-    def finish_event(self, event: int, what: str, refused: str) -> None:
+    def finish_event(self, event: int, what: str, refused: str, machine_id: str) -> None:
         """Record what came of an action that was begun."""
-        statement = "UPDATE events SET what = ?, refused = ?, pending = 0 WHERE id = ?"
-        self._write(statement, [(what, refused, event)])
+        names = "what = ?, refused = ?, machine_id = ?, pending = 0"
+        statement = f"UPDATE events SET {names} WHERE id = ?"  # noqa: S608 - constants
+        self._write(statement, [(what, refused, machine_id, event)])
 
     def give_up_pending(self) -> None:
         """Record of all actions that are begun that the console ended meanwhile."""

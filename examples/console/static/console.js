@@ -47,7 +47,11 @@ document.addEventListener('submit', (event) => {
   const button = /** @type {SubmitEvent} */ (event).submitter
   if (!(button instanceof HTMLButtonElement) || !button.dataset.working) return
   if (button.ariaBusy === 'true') return event.preventDefault()
-  if (button.dataset.confirm && !confirm(asked(button))) return event.preventDefault()
+  if (button.dataset.confirm) {
+    if (!confirm(asked(button))) return event.preventDefault()
+    const confirmed = Object.assign(document.createElement('input'), { type: 'hidden', name: 'confirmed', value: 'yes' })
+    button.form?.append(confirmed)
+  }
   button.ariaBusy = 'true'
   button.textContent = button.dataset.working
 })
