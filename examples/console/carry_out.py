@@ -16,10 +16,10 @@ from examples.console.library import Place
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, changed_meanwhile
 from examples.console.monitors import Monitor
-from examples.console.plain_words import Told, in_plain_words
+from examples.console.plain_words import Told, as_sentence, in_plain_words
 from examples.console.records import RecordsError
 from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutError
-from generated_vmm.machines import MachineBusy
+from generated_vmm.machines import MachineBusy, MachineError
 
 
 class Admit(Protocol):
@@ -186,7 +186,7 @@ def _without_words(monitor: Monitor, error: Exception) -> str:
             return "The monitor took too long to respond."
         case VmmConnectionError():
             return f"No monitor responds at {monitor.socket_path}. Is it running?"
-    return str(error)
+    return as_sentence(error)
 
 
 def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
@@ -216,7 +216,7 @@ async def wrong_files(
                 try:
                     await admit(str(path), one.places, writes=writes)
                 except ValueError as error:
-                    wrong[f"{section.key}.{one.name}"] = Told(str(error))
+                    wrong[f"{section.key}.{one.name}"] = Told(as_sentence(error))
     return wrong
 
 
@@ -235,4 +235,4 @@ def refused(monitor: Monitor, section: Section, error: Exception) -> Failure | N
 
 def _status(error: Exception) -> int:
     """The status of a refused request (409, 422), or of a monitor without a response (502)."""
-    return 422 if isinstance(error, VmmApiError | ValueError) else 502
+    return 422 if isinstance(error, VmmApiError | MachineError | ValueError) else 502

@@ -32,7 +32,7 @@ from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.library import Place
 from examples.console.pages import page
-from examples.console.plain_words import Told
+from examples.console.plain_words import Told, as_sentence
 from examples.console.records import RecordsError
 from examples.console.shown import Form, choices_of
 from examples.console.view import Visit, account, visit_of
@@ -46,7 +46,7 @@ from generated_vmm import (
     NetworkInterface,
     VmmError,
 )
-from generated_vmm.machines import Definition, TapDevice
+from generated_vmm.machines import Definition, MachineError, TapDevice
 from generated_vmm.process import MonitorError
 
 WAYS: Final[Mapping[str, Change]] = {"/new": CREATE, "/new/snapshot": CREATE_FROM_SNAPSHOT}
@@ -139,12 +139,13 @@ async def _made(host: Host, change: Change, typed: Texts) -> HostedMonitor | Fai
         why = Told("Nothing was created: see the marked field.")
         return Failure(422, {"new.name": Told(str(error))}, why)
     except ValueError as error:
-        return Failure(422, {ROOT_DISK: Told(f"{error}.")}, NOTHING_SENT)
+        return Failure(422, {ROOT_DISK: Told(as_sentence(error))}, NOTHING_SENT)
     except VmmError as error:
         section = change.sections[0]
         name = section.field_of(str(error))
-        at_fields = {f"{section.key}.{name}": Told(f"{error}.")} if name else {}
-        return Failure(502, at_fields, Told("The machine could not be created.", str(error)))
+        at_fields = {f"{section.key}.{name}": Told(as_sentence(error))} if name else {}
+        status = 422 if isinstance(error, MachineError) else 502
+        return Failure(status, at_fields, Told("The machine could not be created.", str(error)))
 
 
 async def _restored(host: Host, wanted: Fields) -> HostedMonitor:

@@ -153,11 +153,15 @@ class Store:
 
     def write_record(self, record: MachineRecord) -> None:
         """Stores a machine. Raises OSError."""
-        write(self.path(record.id) / "machine.json", record)
+        path = self.path(record.id) / "machine.json"
+        write(path, record)
+        self._cache.pop(path, None)
 
     def write_operation(self, operation: Operation) -> None:
         """Stores an operation. Raises OSError: then nothing may be done."""
-        write(self.path(operation.machine) / "operation.json", operation)
+        path = self.path(operation.machine) / "operation.json"
+        write(path, operation)
+        self._cache.pop(path, None)
 
     def clear_operation(self, machine: str) -> None:
         """Forgets an operation, which is finished or undone."""

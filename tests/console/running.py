@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -122,6 +124,24 @@ def pid_of(console: RunningConsole, name: str) -> int:
     assert machine is not None
     assert machine.monitor is not None
     return machine.monitor.pid
+
+
+def disks_of(console: RunningConsole, name: str) -> list[Path]:
+    """The disks of a machine's own."""
+    host = console.parts.monitors
+    assert isinstance(host, Host)
+    machine = host.machines.find(name)
+    assert machine is not None
+    assert console.parts.folder is not None
+    return list((console.parts.folder / "machines" / machine.id / "disks").iterdir())
+
+
+def kill_monitors(folder: Path) -> None:
+    """Kills the monitors of all machines in a folder, whose console was killed."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if os.readlink(path / "cwd").startswith(f"{folder}/machines/"):
+                os.kill(int(path.name), signal.SIGKILL)
 
 
 def asked(app: FastAPI, path: str, headers: Mapping[str, str]) -> httpx.Response:

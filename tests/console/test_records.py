@@ -24,7 +24,15 @@ from examples.console.records import DAY_SECONDS, Call, Event, Person, Records, 
 from examples.console.settings import SettingsError
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create, delete
-from tests.console.running import ALICE, RunningConsole, asked, hosting_console, pid_of, signed_in
+from tests.console.running import (
+    ALICE,
+    RunningConsole,
+    asked,
+    hosting_console,
+    kill_monitors,
+    pid_of,
+    signed_in,
+)
 from tests.console.test_demo import demo, lines_until
 
 ALICE_A, BOB_B = Person("a-1", "Alice Admin"), Person("b-2", "Bob Viewer")
@@ -156,7 +164,7 @@ def test_why_a_monitor_ended_is_written_down(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
         create(alice, "victim")
         alice.open_until("This guest is simulated", "/machines/victim/console")
-        os.kill(pid_of("victim"), signal.SIGKILL)
+        os.kill(pid_of(host, "victim"), signal.SIGKILL)
         alice.open_until("victim Ended", "/machines/victim")
         alice.open_until("The monitor ended", "/machines/victim")
         assert "killed by SIGKILL (signal 9)" in alice.text
@@ -174,8 +182,9 @@ def test_what_happened_survives_a_kill_of_console_and_monitor(tmp_path: Path) ->
             alice.open_until("demo Running", "/")
             alice.open("/machines/demo")
             alice.click("Pause")
-        os.kill(pid_of("demo", tmp_path), signal.SIGKILL)
         process.kill()
+        process.wait()
+    kill_monitors(tmp_path)
     with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
         alice.open("/machines/demo")
         assert "demo Ended" in alice.text

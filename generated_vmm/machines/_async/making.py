@@ -10,6 +10,7 @@ from generated_vmm.machines._async.furnish import remember
 from generated_vmm.machines._async.memory import (
     MEMORY,
     STATE,
+    copies_of,
     load,
     name_of_copy,
     of_its_own,
@@ -127,6 +128,7 @@ async def clone(
     )
     async with AsyncRun(control, operation) as run, new:
         origin = await remember(control, control.record(origin.id))
+        of_its_own(origin.definition, copies_of(origin.definition), taps)  # before it is paused
         folder = control.store.path(new.operation.machine)
         copies = await write_down(control, run, origin, folder)
         definition = of_its_own(origin.definition, copies, taps)
