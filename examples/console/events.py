@@ -63,4 +63,4 @@ class EventLog:
         """The newest event since `begin` that was not refused."""
         search = Search(machine_id=self._key, begin=begin)
         events = self._records.events(search, 50)
-        return next((event for event in events if not event.refused), None)
+        return next((event for event in events if not event.refused and not event.pending), None)

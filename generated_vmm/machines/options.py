@@ -17,8 +17,9 @@ class Options:
     """The programs, the files that machines may use, and the limits of time, in seconds.
 
     `files` are files and folders of the host; machines may use no other files than these and their
-    own. None: they may use any. If `detached`, monitors outlive this program. `timeout` is for a monitor to respond after its start, `grace` for
-    a guest to shut down, and `snapshot_timeout` for writing or reading the memory of a machine.
+    own. None: they may use any. If `detached`, monitors outlive this program. `timeout` is for a
+    monitor to respond after its start, `grace` for a guest to shut down, and `snapshot_timeout` for
+    writing or reading the memory of a machine.
     """
 
     binary: HostPath | Sequence[HostPath] = "firecracker"

@@ -50,9 +50,7 @@ async def _add_devices(vm: AsyncVmmClient, made: FullVmConfiguration) -> None:
         await vm.entropy.set(made.entropy)
 
 
-async def remember(
-    control: AsyncControl, record: MachineRecord, **told: object
-) -> MachineRecord:
+async def remember(control: AsyncControl, record: MachineRecord, **told: object) -> MachineRecord:
     """Stores what the monitor shows of a machine that runs, and was `told`, for its next start.
 
     A monitor is not trusted: a file that machines may not use raises ValueError.

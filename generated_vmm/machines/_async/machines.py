@@ -33,10 +33,11 @@ class AsyncMachines:
             web = await machines.create("web", Definition(configuration=configuration))
             await web.start()
 
-    One process at a time controls the machines, from its first operation until `close`; others may
-    look. If not `detached`, the monitors end with that process. `files` are the files and folders of the host that machines may use, None for any.
-    `client_of` makes the client of a machine's monitor, for example to record its calls. Raises
-    `MachineError` for a folder of another user or a later format.
+    One process at a time controls the machines, from its first operation until `close`; others
+    may look. If not `detached`, the monitors end with that process. `files` are the files and
+    folders of the host that machines may use, None for any. `client_of` makes the client of a
+    machine's monitor, for example to record its calls. Raises `MachineError` for a folder of
+    another user or a later format.
     """
 
     def __init__(
@@ -224,7 +225,7 @@ class AsyncMachines:
             return [Report(what="failed", machine=record.id, name=record.name, why=why)]
 
     async def close(self) -> None:
-        """Gives up all monitors, which continue to run if detached, and the control of the machines.
+        """Gives up the control of the machines, which continue to run if detached.
 
         Tap devices of machines end with it.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from generated_vmm import VmmClient, FullVmConfiguration, VmmApiError
+from generated_vmm import FullVmConfiguration, VmmApiError, VmmClient
 from generated_vmm.machines._sync.operation import Control
 from generated_vmm.machines.definition import Definition, disks_of, in_order
 from generated_vmm.machines.records import MachineRecord
@@ -51,8 +51,8 @@ def _add_devices(vm: VmmClient, made: FullVmConfiguration) -> None:
         vm.entropy.set(made.entropy)
 
 
-def remember(control: Control, record: MachineRecord) -> MachineRecord:
-    """Stores what the monitor shows of a machine that runs, for its next start.
+def remember(control: Control, record: MachineRecord, **told: object) -> MachineRecord:
+    """Stores what the monitor shows of a machine that runs, and was `told`, for its next start.
 
     A monitor is not trusted: a file that machines may not use raises ValueError.
     """
@@ -60,13 +60,15 @@ def remember(control: Control, record: MachineRecord) -> MachineRecord:
     if monitor is None or not monitor.running:
         return record
     vm = control.monitors.require(record.id, record.name)
-    before = record.definition.configuration
+    before = record.definition.configuration.model_copy(deep=True)
+    for name in before.__class__.model_fields.keys() & told.keys():
+        setattr(before, name, told.pop(name))
     shown = in_order(vm.vm_config.get(), before)
     known = {disk.path for disk in disks_of(before)}
     for disk in disks_of(shown):
         if disk.path not in known:
             control.options.require_allowed(str(control.store.source(record, disk.path)))
-    members: dict[str, object] = {"configuration": shown}
+    members: dict[str, object] = {"configuration": shown, **told}
     with suppress(VmmApiError):  # no interface gives access to the document
         members["metadata"] = vm.mmds.get() or record.definition.metadata
     definition = record.definition.replace(**members)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from types import TracebackType
+from typing import Self
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
@@ -196,13 +198,13 @@ class Machine:
         """
         self._control.monitors.admit(self.record, path, writable=writable)
 
-    def remember(self, *, by: str = "") -> None:
-        """Stores the devices that the monitor shows, for the next start.
+    def changing(self, *, by: str = "") -> Changing:
+        """A block in which the caller changes devices through `client`.
 
-        A monitor is not trusted: a file that machines may not use raises ValueError.
+        At its end, the devices that the monitor shows are stored for the next start. A monitor is
+        not trusted: a file that machines may not use raises ValueError.
         """
-        with self._run("edit", by):
-            remember(self._control, self.record)
+        return Changing(self._control, self._run("edit", by))
 
     def change(self, *, by: str = "", **members: object) -> None:
         """Stores other members of the definition, such as `restart`, also while it runs.
@@ -216,6 +218,36 @@ class Machine:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
+
+
+class Changing:
+    """A block in which devices of a machine are changed, as one operation."""
+
+    def __init__(self, control: Control, run: Run) -> None:
+        self._control, self._run, self._told = control, run, dict[str, object]()
+
+    def tell(self, **members: object) -> None:
+        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
+        self._told |= members
+
+    def __enter__(self) -> Self:
+        self._run.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                record = self._control.record(self._run.operation.machine)
+                remember(self._control, record, **self._told)
+        except BaseException as failure:
+            self._run.__exit__(type(failure), failure, None)
+            raise
+        self._run.__exit__(kind, error, trace)
 
 
 class Snapshot:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -14,8 +15,9 @@ from generated_vmm.machines._sync.machine import Machine, Snapshot
 from generated_vmm.machines._sync.making import create
 from generated_vmm.machines._sync.monitors import Monitors
 from generated_vmm.machines._sync.operation import Control, look, recover
-from generated_vmm.machines.definition import Definition
+from generated_vmm.machines.definition import Definition, files_of
 from generated_vmm.machines.errors import MachineBusy, MachineError
+from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id, now
 from generated_vmm.machines.restart import is_due, next_try
@@ -32,10 +34,11 @@ class Machines:
             web = machines.create("web", Definition(configuration=configuration))
             web.start()
 
-    One process at a time controls the machines, from its first operation until `close`; others may
-    look. `files` are the files and folders of the host that machines may use, None for any.
-    `client_of` makes the client of a machine's monitor, for example to record its calls. Raises
-    `MachineError` for a folder of another user or a later format.
+    One process at a time controls the machines, from its first operation until `close`; others
+    may look. If not `detached`, the monitors end with that process. `files` are the files and
+    folders of the host that machines may use, None for any. `client_of` makes the client of a
+    machine's monitor, for example to record its calls. Raises `MachineError` for a folder of
+    another user or a later format.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Machines:
         binary: HostPath | Sequence[HostPath] = "firecracker",
         jailer: HostPath = "jailer",
         files: Sequence[HostPath] | None = None,
+        detached: bool = True,
         timeout: float = 10.0,
         grace: float = 5.0,
         snapshot_timeout: float = 600.0,
@@ -54,6 +58,7 @@ class Machines:
             binary=binary,
             jailer=jailer,
             files=files,
+            detached=detached,
             timeout=timeout,
             grace=grace,
             snapshot_timeout=snapshot_timeout,
@@ -62,6 +67,10 @@ class Machines:
         self._control = Control(
             self._store, options, Monitors(self._store, options, client_of)
         )
+
+    def take_control(self) -> None:
+        """Takes control of the machines now. Raises `MachineError` if another process has it."""
+        self._control.take()
 
     def all(self) -> list[Machine]:
         """Every machine, by name; those that are being made are in `operations`."""
@@ -87,6 +96,18 @@ class Machines:
         """Every whole snapshot, the newest first."""
         found = [Snapshot(self._control, snapshot) for snapshot in self._store.snapshot_ids()]
         return sorted(found, key=lambda each: each.created_at, reverse=True)
+
+    def users_of(self, path: HostPath) -> list[Machine]:
+        """The machines that use a file, under whatever path."""
+        wanted = identity(Path(path))
+        return [
+            Machine(self._control, record.id)
+            for record in self._records()
+            if any(
+                identity(self._store.path(record.id) / used) == wanted
+                for used in files_of(record.definition.configuration)
+            )
+        ]
 
     def _records(self) -> list[MachineRecord]:
         found = (self._store.record(machine) for machine in self._store.ids())
@@ -160,6 +181,8 @@ class Machines:
 
     def _restore_order(self, machine: str, *, is_new_boot: bool) -> list[Report]:
         reports: list[Report] = []
+        if not is_new_boot and self._is_in_order(machine):
+            return []
         try:
             lease = self._store.lease(machine, machine)
         except (MachineBusy, MachineError):
@@ -179,6 +202,12 @@ class Machines:
             lease.release()
         return reports + (self._start(record) if is_due(record) else [])
 
+    def _is_in_order(self, machine: str) -> bool:
+        record, monitor = self._store.record(machine), self._control.monitors.get(machine)
+        if record is None or record.started_at is None:
+            return record is None or not is_due(record)
+        return monitor is not None and monitor.running
+
     def _start(self, record: MachineRecord) -> list[Report]:
         """Starts a machine that should run; after a failure, it waits longer."""
         machine = Machine(self._control, record.id)
@@ -197,7 +226,7 @@ class Machines:
             return [Report(what="failed", machine=record.id, name=record.name, why=why)]
 
     def close(self) -> None:
-        """Gives up all monitors, which continue to run, and the control of the machines.
+        """Gives up the control of the machines, which continue to run if detached.
 
         Tap devices of machines end with it.
         """

@@ -11,6 +11,7 @@ from generated_vmm.machines._sync.furnish import remember
 from generated_vmm.machines._sync.memory import (
     MEMORY,
     STATE,
+    copies_of,
     load,
     name_of_copy,
     of_its_own,
@@ -128,6 +129,7 @@ def clone(
     )
     with Run(control, operation) as run, new:
         origin = remember(control, control.record(origin.id))
+        of_its_own(origin.definition, copies_of(origin.definition), taps)  # before it is paused
         folder = control.store.path(new.operation.machine)
         copies = write_down(control, run, origin, folder)
         definition = of_its_own(origin.definition, copies, taps)

@@ -74,7 +74,7 @@ class Monitors:
                 enable_pci=record.definition.enable_pci,
                 timeout=options.timeout,
                 grace=options.grace,
-                detached=True,
+                detached=options.detached,
             )
         return JailedMonitor(
             options.jailer,
@@ -92,7 +92,7 @@ class Monitors:
             enable_pci=record.definition.enable_pci,
             timeout=options.timeout,
             grace=options.grace,
-            detached=True,
+            detached=options.detached,
         )
 
     def start(self, record: MachineRecord) -> VmmClient:
@@ -204,9 +204,11 @@ class Monitors:
             tap.__exit__(None, None, None)
 
     def let_go(self, machine: str) -> None:
-        """Gives up a monitor, which continues to run. Its tap devices end with this process."""
+        """Gives up a monitor, which continues to run if it is detached, or else ends."""
         monitor = self._monitors.get(machine)
-        if monitor is not None:
+        if not self._options.detached:
+            self.end(machine, grace=0)
+        elif monitor is not None:
             with suppress(MonitorError):  # it has ended in this moment
                 monitor.detach()
             self._forget(machine)
