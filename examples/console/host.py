@@ -71,6 +71,7 @@ class Host(Monitors):
             self.machines.take_control()
             launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
         except (OSError, MachineError) as error:
+            self.records.close()
             raise SettingsError(str(error)) from error
         self._meet()
 

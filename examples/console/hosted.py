@@ -22,6 +22,7 @@ from examples.console.terminal import BEHIND_BYTES, Terminal
 from examples.console.uptime import STARTED, Uptime
 from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
 from generated_vmm.machines import AsyncMachine, End, MachineError, Operation
+from generated_vmm.machines.definition import disks_of
 from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
 
 if TYPE_CHECKING:
@@ -220,9 +221,11 @@ class HostedMonitor(Monitor):
 
     async def admit(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
         """Give the machine access to a file, in a jail at the same path. Raises ValueError."""
-        if "machine" in places and not path.startswith("/"):
-            if ".." in PurePath(path).parts:
-                raise ValueError("This file is not in the machine's own folder.")
+        if not path.startswith("/"):
+            own = {disk.path for disk in disks_of(self.machine.definition.configuration)}
+            is_inside = "machine" in places and ".." not in PurePath(path).parts
+            if path not in own and not is_inside:
+                raise ValueError("This file is in none of the console's folders.")
             return
         self.house.library.require(path, places)
         await self.machine.admit(path, writable=writes)

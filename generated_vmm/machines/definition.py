@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
@@ -126,6 +127,22 @@ def with_paths(configuration: FullVmConfiguration, paths: Mapping[str, str]) -> 
     for device in made.pmem or []:
         if device.id in paths:
             device.path_on_host = paths[device.id]
+    return made
+
+
+def with_absolute_files(
+    configuration: FullVmConfiguration, own: Collection[str]
+) -> FullVmConfiguration:
+    """The configuration with paths that do not depend on this process's folder, except `own`."""
+    absolute = {
+        path: path if path in own else os.path.abspath(path) for path in files_of(configuration)
+    }
+    disks = {one.id: absolute[one.path] for one in disks_of(configuration)}
+    made = with_paths(configuration, disks)
+    if made.boot_source is not None:
+        made.boot_source.kernel_image_path = absolute.get(made.boot_source.kernel_image_path, "")
+        if made.boot_source.initrd_path:
+            made.boot_source.initrd_path = absolute[made.boot_source.initrd_path]
     return made
 
 

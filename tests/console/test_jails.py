@@ -16,8 +16,8 @@ import pytest
 
 from examples.console.demo import parts
 from examples.console.host import Host
-from generated_vmm.machines.store import FIRST_UID
 from examples.console.settings import ConsoleSettings, SettingsError
+from generated_vmm.machines.store import FIRST_UID
 from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import (
@@ -67,8 +67,8 @@ def test_machines_are_jailed_by_default_when_root_has_a_jailer(
 def test_a_jailer_that_is_named_and_cannot_be_used_stops_the_console(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch, user: int, name: str, why: str
 ) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: user)
     assert jailer_of(tmp_path, JAILER_BIN="") is None
+    monkeypatch.setattr(os, "geteuid", lambda: user)
     with pytest.raises(SettingsError, match=why):
         jailer_of(tmp_path, JAILER_BIN=name)
 

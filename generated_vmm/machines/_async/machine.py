@@ -140,8 +140,8 @@ class AsyncMachine:
     async def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.
 
-        A monitor whose guest has not been booted gets the new one. Disks elsewhere that it writes
-        to are copied, and its own disks that it no longer has are removed.
+        A monitor whose guest has not been booted gets the new one. New disks that it writes to are
+        copied, and its own disks that it no longer has are removed.
         """
         async with self._run("edit", by) as run:
             was_up = self.is_up

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.machines._async.furnish import remember
@@ -17,7 +17,7 @@ from generated_vmm.machines._async.memory import (
     write_down,
 )
 from generated_vmm.machines._async.operation import AsyncControl, AsyncRun
-from generated_vmm.machines.definition import Definition, disks_of, with_paths
+from generated_vmm.machines.definition import Definition, disks_of, with_absolute_files, with_paths
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file
 from generated_vmm.machines.records import (
@@ -31,19 +31,21 @@ from generated_vmm.machines.records import (
 
 
 async def copy_disks(
-    control: AsyncControl, record: MachineRecord, definition: Definition
+    control: AsyncControl, machine: str, definition: Definition, known: Collection[str]
 ) -> Definition:
-    """The definition with copies, in the machine's folder, of disks elsewhere that it writes to.
+    """The definition with copies, in the machine's folder, of disks that it writes to.
 
-    Raises ValueError for a disk that it may not use or that is no ordinary file, and OSError.
+    The `known` paths stay as they are. Raises ValueError for a disk that it may not use or that is
+    no ordinary file, and OSError.
     """
+    made = with_absolute_files(definition.configuration, known)
     paths: dict[str, str] = {}
-    for disk in disks_of(definition.configuration):
-        if disk.path.startswith("/") and not disk.is_read_only:
+    for disk in disks_of(made):
+        if disk.path not in known and not disk.is_read_only:
             source = control.options.require_allowed(disk.path)
             paths[disk.id] = name_of_copy(disk.id)
-            await in_thread(copy_file, source, control.store.path(record.id) / paths[disk.id])
-    return definition.replace(configuration=with_paths(definition.configuration, paths))
+            await in_thread(copy_file, source, control.store.path(machine) / paths[disk.id])
+    return definition.replace(configuration=with_paths(made, paths))
 
 
 def _begun(
@@ -71,14 +73,15 @@ async def create(
 ) -> str:
     """Makes a machine, which does not run yet, and returns its id."""
     async with _begun(control, "create", name, definition, by) as run:
-        record = _record_of(run.operation, definition)
+        machine, made = run.operation.machine, definition.configuration
         if copies:
             await run.step("copies the disks")
-            made = await copy_disks(control, record, definition)
-            record = record.model_copy(update={"definition": made})
+            definition = await copy_disks(control, machine, definition, ())
+        else:
+            definition = definition.replace(configuration=with_absolute_files(made, ()))
         await run.step("appears")
-        await in_thread(control.store.write_record, record)
-        return record.id
+        await in_thread(control.store.write_record, _record_of(run.operation, definition))
+        return machine
 
 
 async def restore(
@@ -170,7 +173,8 @@ async def edit(control: AsyncControl, run: AsyncRun, definition: Definition) -> 
     if (definition.jail is None) != (record.definition.jail is None):
         raise MachineError("a machine cannot move into or out of a jail: make another one")
     await run.step("copies the disks")
-    made = await copy_disks(control, record, definition)
+    known = [disk.path for disk in disks_of(record.definition.configuration)]
+    made = await copy_disks(control, record.id, definition, known)
     await run.step("changes the definition")
     changed = await control.change(record, definition=made, last_operation=run.operation.id)
     await in_thread(control.store.tidy_disks, changed)

@@ -142,7 +142,7 @@ class Play:
     def _left(self, machines: Machines) -> list[str]:
         """Files that belong to no machine and no snapshot."""
         root = self.folder / "machines"
-        known = {one.id for one in (*machines.all(), *machines.snapshots())}
+        known = {one.id for one in machines.all()} | {one.id for one in machines.snapshots()}
         parts = [*(root / "machines").iterdir(), *(root / "snapshots").iterdir()]
         jails = [path for path in (root / "jails").glob("*/*") if path.name not in known]
         files = [path for one in machines.all() for path in self._path(one).iterdir()]

@@ -78,9 +78,7 @@ OPERATIONS = ("clone", "snapshot", "restore", "edit", "stop", "delete")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_killed_control_plane_leaves_nothing_half_done(
-    simulated: Killer, operation: str
-) -> None:
+def test_a_killed_control_plane_leaves_nothing_half_done(simulated: Killer, operation: str) -> None:
     assert kill_at_every_moment(simulated, operation) > 3
 
 
@@ -118,9 +116,7 @@ def require_whole(found: dict[str, Any], where: str) -> None:
     assert {size for _, size in found["disks"]} == {65536}, where
 
 
-def require_told(
-    operation: str, found: dict[str, Any], where: str, *, is_killed: bool
-) -> set[str]:
+def require_told(operation: str, found: dict[str, Any], where: str, *, is_killed: bool) -> set[str]:
     """What was reported of the operation, which agrees with what is there."""
     is_done = {
         "clone": "copy" in found["machines"],
