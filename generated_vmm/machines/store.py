@@ -4,7 +4,7 @@
     machines/ID/machine.json    the machine; without it, the folder is of one that is being made
     machines/ID/operation.json  the operation that has begun
     machines/ID/disks           its own disks
-    machines/ID/run             the folder of its monitor
+    run/ID                      the folder of its monitor
     control                     the lock of the process that controls the machines
     jails                       the jails
     snapshots/ID                snapshot.json, state, memory, disks
@@ -69,7 +69,7 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(folder))
         self._cache: dict[Path, tuple[tuple[int, int], BaseModel]] = {}
-        for path in (self.folder, self.machines, self.snapshots, self.jails):
+        for path in (self.folder, self.machines, self.snapshots, self.jails, self.folder / "run"):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.stat().st_uid != os.geteuid():
                 raise MachineError(f"{path} belongs to another user")

@@ -131,7 +131,8 @@ def test_a_refused_form_says_why_and_keeps_what_was_typed(
             time.time(),
         )
     )
-    alice.post(f"/machines/demo/{name}", {**texts, "csrf_token": token, "tab": tab, "page": page})
+    sent = {"csrf_token": token, "tab": tab, "page": page, "confirmed": "yes"}
+    alice.post(f"/machines/demo/{name}", {**texts, **sent})
     assert alice.status == (409 if name in CONFLICTS else 422)
     assert sentence in alice.text
     shown = [form.fields for form in alice.page.forms if form.action.endswith(f"/{name}")]

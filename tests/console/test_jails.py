@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -71,6 +72,13 @@ def test_a_jailer_that_is_named_and_cannot_be_used_stops_the_console(
     monkeypatch.setattr(os, "geteuid", lambda: user)
     with pytest.raises(SettingsError, match=why):
         jailer_of(tmp_path, JAILER_BIN=name)
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A short path: that of a jail's socket has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="vm-") as name:
+        yield Path(name)
 
 
 @pytest.fixture(scope="module")
@@ -187,13 +195,13 @@ def test_jailed_machines_outlive_a_console_that_is_gone(
 
 
 def test_a_monitor_that_names_files_of_the_host_gets_none(
-    files: MachineSettings, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    files: MachineSettings, tmp_path: Path
 ) -> None:
     """What a monitor says of its drives is believed of files in the console's folders alone."""
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(4096))
     secret.chmod(0o600)
-    folder = tmp_path_factory.mktemp("console")
+    folder = tmp_path / "console"
     with hosting_console(folder, **files) as console, signed_in(console) as alice:
         create(alice, "liar")
         alice.click("Stop")

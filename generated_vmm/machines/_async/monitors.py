@@ -60,7 +60,7 @@ class AsyncMonitors:
         """The folder of a machine's monitor."""
         if is_jailed:
             return self._store.jails / self._options.jail_name / machine
-        return self._store.path(machine) / "run"
+        return self._store.folder / "run" / machine
 
     def _new(self, record: MachineRecord) -> AsyncMonitor:
         jail, options = record.definition.jail, self._options

@@ -5,16 +5,19 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from generated_vmm.concurrency._async import in_thread
+from generated_vmm.concurrency._async import in_thread, sleep
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.monitors import AsyncMonitors
 from generated_vmm.machines.definition import Definition, Jail
-from generated_vmm.machines.errors import MachineError
+from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.files import remove_folder
 from generated_vmm.machines.options import Options
 from generated_vmm.machines.records import End, MachineRecord, Operation, now
 from generated_vmm.machines.restart import after_end
 from generated_vmm.machines.store import Lease, Store
+
+LOOKS, LOOK_SECONDS = 100, 0.02
+"""How often and after which pause `reconcile`, which looks at a machine, is waited for."""
 
 
 class AsyncControl:
@@ -65,7 +68,7 @@ class AsyncRun:
         if control.store.record(operation.machine) is None:
             self.operation, self._lease = await in_thread(control.store.begin_machine, operation)
             return self
-        lease = control.store.lease(operation.machine, operation.name)
+        lease = await self._leased()
         try:
             left = control.store.operation(operation.machine)
             if left is not None:
@@ -77,6 +80,18 @@ class AsyncRun:
             raise
         self._lease = lease
         return self
+
+    async def _leased(self) -> Lease:
+        """The lock of the machine; waits a moment for one that nobody holds for an operation."""
+        machine, name = self.operation.machine, self.operation.name
+        for _ in range(LOOKS):
+            try:
+                return self._control.store.lease(machine, name)
+            except MachineBusy as busy:
+                if busy.busy_with is not None:
+                    raise
+            await sleep(LOOK_SECONDS)
+        return self._control.store.lease(machine, name)
 
     async def step(self, step: str, *, resumes: bool | None = None) -> None:
         """Records the next step before it is done. Raises OSError: then it may not be done."""
@@ -151,7 +166,8 @@ async def scrap(control: AsyncControl, operation: Operation) -> None:
     )
     await control.monitors.find(record)
     await control.monitors.end(machine, grace=0)
-    await in_thread(remove_folder, control.monitors.folder(machine, is_jailed=True))
+    for is_jailed in (True, False):
+        await in_thread(remove_folder, control.monitors.folder(machine, is_jailed=is_jailed))
     await in_thread(store.remove_machine, machine)
 
 

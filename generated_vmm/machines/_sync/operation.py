@@ -6,16 +6,19 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.concurrency._sync import in_thread, sleep
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.monitors import Monitors
 from generated_vmm.machines.definition import Definition, Jail
-from generated_vmm.machines.errors import MachineError
+from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.files import remove_folder
 from generated_vmm.machines.options import Options
 from generated_vmm.machines.records import End, MachineRecord, Operation, now
 from generated_vmm.machines.restart import after_end
 from generated_vmm.machines.store import Lease, Store
+
+LOOKS, LOOK_SECONDS = 100, 0.02
+"""How often and after which pause `reconcile`, which looks at a machine, is waited for."""
 
 
 class Control:
@@ -66,7 +69,7 @@ class Run:
         if control.store.record(operation.machine) is None:
             self.operation, self._lease = in_thread(control.store.begin_machine, operation)
             return self
-        lease = control.store.lease(operation.machine, operation.name)
+        lease = self._leased()
         try:
             left = control.store.operation(operation.machine)
             if left is not None:
@@ -78,6 +81,18 @@ class Run:
             raise
         self._lease = lease
         return self
+
+    def _leased(self) -> Lease:
+        """The lock of the machine; waits a moment for one that nobody holds for an operation."""
+        machine, name = self.operation.machine, self.operation.name
+        for _ in range(LOOKS):
+            try:
+                return self._control.store.lease(machine, name)
+            except MachineBusy as busy:
+                if busy.busy_with is not None:
+                    raise
+            sleep(LOOK_SECONDS)
+        return self._control.store.lease(machine, name)
 
     def step(self, step: str, *, resumes: bool | None = None) -> None:
         """Records the next step before it is done. Raises OSError: then it may not be done."""
@@ -152,7 +167,8 @@ def scrap(control: Control, operation: Operation) -> None:
     )
     control.monitors.find(record)
     control.monitors.end(machine, grace=0)
-    in_thread(remove_folder, control.monitors.folder(machine, is_jailed=True))
+    for is_jailed in (True, False):
+        in_thread(remove_folder, control.monitors.folder(machine, is_jailed=is_jailed))
     in_thread(store.remove_machine, machine)
 
 
