@@ -144,6 +144,16 @@ def kill_monitors(folder: Path) -> None:
                 os.kill(int(path.name), signal.SIGKILL)
 
 
+def end_processes_of(folder: Path) -> None:
+    """Kills what runs with a file of `folder` on its command line, or in a jail below it."""
+    mark = f"{folder}/".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            said = (process / "cmdline").read_bytes() + (process / "mountinfo").read_bytes()
+            if mark in said and process.name != str(os.getpid()):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
 def asked(app: FastAPI, path: str, headers: Mapping[str, str]) -> httpx.Response:
     """What an app that is not served answers to a GET."""
 
