@@ -136,14 +136,6 @@ def disks_of(console: RunningConsole, name: str) -> list[Path]:
     return list((console.parts.folder / "machines" / machine.id / "disks").iterdir())
 
 
-def kill_monitors(folder: Path) -> None:
-    """Kills the monitors of all machines in a folder, whose console was killed."""
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            if os.readlink(path / "cwd").startswith(f"{folder}/machines/"):
-                os.kill(int(path.name), signal.SIGKILL)
-
-
 def end_processes_of(folder: Path) -> None:
     """Kills what runs with a file of `folder` on its command line, or in a jail below it."""
     mark = f"{folder}/".encode()
