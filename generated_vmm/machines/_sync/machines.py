@@ -64,9 +64,7 @@ class Machines:
             snapshot_timeout=snapshot_timeout,
         )
         self._store = Store(folder)
-        self._control = Control(
-            self._store, options, Monitors(self._store, options, client_of)
-        )
+        self._control = Control(self._store, options, Monitors(self._store, options, client_of))
 
     def take_control(self) -> None:
         """Takes control of the machines now. Raises `MachineError` if another process has it."""

@@ -49,9 +49,7 @@ def copy_disks(
     return definition.replace(configuration=with_paths(made, paths))
 
 
-def _begun(
-    control: Control, kind: Kind, name: str, definition: Definition, by: str
-) -> Run:
+def _begun(control: Control, kind: Kind, name: str, definition: Definition, by: str) -> Run:
     """The operation that makes a machine; its user is chosen now."""
     machine, jail = new_id(), definition.jail
     uid = jail.uid if jail is not None else 0
@@ -69,9 +67,7 @@ def _record_of(operation: Operation, definition: Definition) -> MachineRecord:
     )
 
 
-def create(
-    control: Control, name: str, definition: Definition, by: str, *, copies: bool
-) -> str:
+def create(control: Control, name: str, definition: Definition, by: str, *, copies: bool) -> str:
     """Makes a machine, which does not run yet, and returns its id."""
     with _begun(control, "create", name, definition, by) as run:
         machine, made = run.operation.machine, definition.configuration

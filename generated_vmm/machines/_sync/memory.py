@@ -40,9 +40,7 @@ def copies_of(definition: Definition) -> dict[str, str]:
     }
 
 
-def write_down(
-    control: Control, run: Run, record: MachineRecord, folder: Path
-) -> dict[str, str]:
+def write_down(control: Control, run: Run, record: MachineRecord, folder: Path) -> dict[str, str]:
     """Writes the memory and copies of the disks to a folder; returns the paths of the copies.
 
     The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError

@@ -33,10 +33,7 @@ class Monitors:
     """
 
     def __init__(
-        self,
-        store: Store,
-        options: Options,
-        client_of: Callable[[str, Monitor], VmmClient] | None,
+        self, store: Store, options: Options, client_of: Callable[[str, Monitor], VmmClient] | None
     ) -> None:
         self._store, self._options = store, options
         self._client_of = client_of or (lambda machine, monitor: monitor.client)
