@@ -105,7 +105,7 @@ class Browser:
         self.status = 0
         self.url = ""
         self.headers = httpx.Headers()
-        self.page = Page("")
+        self.page, self.body = Page(""), ""
 
     def __enter__(self) -> Self:
         return self
@@ -192,4 +192,4 @@ class Browser:
     def _show(self, response: httpx.Response) -> None:
         self.status, self.url = response.status_code, str(response.url)
         self.headers = response.headers
-        self.page = Page(response.text)
+        self.page, self.body = Page(response.text), response.text

@@ -19,7 +19,7 @@ from examples.console.app import create_app
 from examples.console.archive import COARSE_SECONDS, FINE_DAYS, FINE_SECONDS, Archive, tidy
 from examples.console.history import History
 from examples.console.monitors import Monitors
-from examples.console.past import as_csv, as_json_lines
+from examples.console.past import COLUMNS, EXPORTED_EVENTS, as_csv, as_json_lines
 from examples.console.records import DAY_SECONDS, Call, Event, Person, Records, Search
 from examples.console.settings import SettingsError
 from tests.console.browser import PATIENCE, Browser
@@ -97,7 +97,7 @@ def test_events_expire(records: Records) -> None:
 def test_exports_have_every_member_and_no_formula(records: Records) -> None:
     records.add_event(event("=HYPERLINK()"))
     found = records.events(Search(), 10)
-    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(as_csv(found)), COLUMNS))
     assert rows[0]["what"] == "'=HYPERLINK()"
     assert rows[1]["detail"] == "Console: panic"
     assert rows[3]["refused"] == "Only an admin may."
@@ -158,6 +158,19 @@ def test_events_are_searched_in_the_page(host: RunningConsole) -> None:
         url = f"{host.url}/events/export?form=jsonl&machine=demo"
         lines = httpx.get(url, cookies=alice.cookies).text.splitlines()
         assert {json.loads(line)["machine"] for line in lines} == {"demo"}
+
+
+def test_an_export_has_all_events(host: RunningConsole) -> None:
+    records = host.parts.monitors.records
+    for number in range(EXPORTED_EVENTS + 5):
+        records.add_event(Event(NOW, ALICE_A, f"counted {number}", machine="many"))
+    with signed_in(host, ALICE) as alice:
+        url = f"{host.url}/events/export?machine=many&form="
+        for form, head in (("csv", 1), ("jsonl", 0)):
+            lines = httpx.get(url + form, cookies=alice.cookies).text.splitlines()
+            assert len(lines) == EXPORTED_EVENTS + 5 + head
+            assert f"counted {EXPORTED_EVENTS + 4}" in lines[head]
+            assert "counted 0" in lines[-1]
 
 
 def test_why_a_monitor_ended_is_written_down(host: RunningConsole) -> None:

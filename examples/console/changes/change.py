@@ -157,7 +157,8 @@ class Panel:
     """The changes of one subject, below its devices and facts.
 
     `items` are the devices, `none` is the text without any. `facts` reads other facts, by label; it
-    raises VmmError. Panels `aside` form the page's second column.
+    raises VmmError; those of a panel that `is_secret` are for admins alone. Panels `aside` form the
+    page's second column.
     """
 
     key: str
@@ -167,6 +168,7 @@ class Panel:
     items: Callable[[Machine], Sequence[Item]] = lambda machine: ()
     none: str = ""
     aside: bool = False
+    is_secret: bool = False
     facts: Callable[[AsyncVmmClient, Machine], Awaitable[Mapping[str, str]]] = _no_facts
 
     def __post_init__(self) -> None:
