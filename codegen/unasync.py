@@ -15,6 +15,7 @@ from codegen.document import Unusable
 PACKAGES = (
     "binding",
     "facade",
+    "machines",
     "process",
     "transport",
 )  # folders of generated_vmm that have an `_async`

@@ -9,8 +9,10 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 sleep = asyncio.sleep
@@ -76,6 +78,20 @@ class Wakeup:
 def from_thread(call: Callable[..., object]) -> Callable[..., object]:
     """A function for other threads, which calls `call` on this event loop."""
     return partial(asyncio.get_running_loop().call_soon_threadsafe, call)
+
+
+async def in_thread(
+    function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+) -> Result:
+    """What `function` returns, called in another thread; a cancellation waits until it returns."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, *given, **named))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
+        raise
 
 
 async def readable(connection: socket.socket | int, deadline: float) -> bool:

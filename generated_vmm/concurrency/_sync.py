@@ -13,8 +13,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TypeAlias
+from typing import ParamSpec, TypeAlias, TypeVar
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 Stream: TypeAlias = socket.socket
 
 LONGEST_WAIT = 1_000_000.0  # seconds in one system call: poll(2) takes milliseconds as an int
@@ -62,6 +64,13 @@ class Wakeup:
 def from_thread(call: Callable[..., object]) -> Callable[..., object]:
     """What another thread may call, so that `call` is called: there."""
     return call
+
+
+def in_thread(
+    function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+) -> Result:
+    """What `function` returns; a thread calls it itself."""
+    return function(*given, **named)
 
 
 def readable(connection: socket.socket | int, deadline: float) -> bool:
