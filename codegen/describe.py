@@ -6,7 +6,7 @@ import copy
 import inspect
 import json
 import keyword
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -26,7 +26,7 @@ from codegen.document import (
 )
 from codegen.fixups import repair
 from codegen.overlay import Action, apply_overlay, field_of, later_than
-from codegen.requirements import require_generable
+from codegen.requirements import CORE, require_generable
 
 # The beginning of our descriptions of paths on the host.
 HOST_PATH = "Host path "
@@ -45,21 +45,21 @@ def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str
     """The repaired description with our texts, and notes on fix-ups and overlay."""
     document = copy.deepcopy(facts)
     notes = repair(document)
-    _name_inline_objects(document)
-    _wrap_references(document)
+    name_inline_objects(document)
+    wrap_references(document)
     notes += apply_overlay(document, overlay)
     _note_later_fields(document, overlay)
     notes += [f"overlay: no words for {place}" for place in _without_words(document)]
     return document, notes
 
 
-def for_generator(document: Document) -> Document:
+def for_generator(document: Document, core: Mapping[str, str] = CORE) -> Document:
     """The description for openapi-python-client, with notes (`x-`) for our templates.
 
     Raises `Unusable` for a description that no client can be generated from.
     """
     document = copy.deepcopy(document)
-    require_generable(document)
+    require_generable(document, core)
     sent = _sent_schemas(document)
     for name, schema in schemas_of(document).items():
         schema["x-free-form"] = is_free_form(schema)
@@ -78,7 +78,7 @@ def for_generator(document: Document) -> Document:
     return document
 
 
-def _name_inline_objects(document: Document) -> None:
+def name_inline_objects(document: Document) -> None:
     """Every object becomes a named schema, so that it gets one model with a plain name."""
     schemas = schemas_of(document)
     waiting = list(schemas)
@@ -107,7 +107,7 @@ def _pascal(*words: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in parts)
 
 
-def _wrap_references(document: Document) -> None:
+def wrap_references(document: Document) -> None:
     """A property that is a bare reference becomes an object with room for a description."""
     for schema in schemas_of(document).values():
         for member in schema.get("properties", {}).values():

@@ -10,25 +10,28 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 from codegen.describe import for_generator
 from codegen.document import TEACH, Document, Unusable
+from codegen.requirements import CORE
 
 HERE = Path(__file__).parent
 
 
-def generate_package(document: Document, target: Path) -> None:
+def generate_package(
+    document: Document, target: Path, core: Mapping[str, str] = CORE
+) -> None:
     """Write the package for a described API into the new folder `target`, not yet formatted.
 
     Raises `Unusable` if the generator gives any warning: it would omit that part.
     """
     with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
         source, made = Path(scratch, "openapi.json"), Path(scratch, "made")
-        source.write_text(json.dumps(for_generator(document)), encoding="utf-8")
+        source.write_text(json.dumps(for_generator(document, core)), encoding="utf-8")
         _run_generator(source, made)
         target.mkdir(parents=True)
         shutil.copy(made / "__init__.py", target)

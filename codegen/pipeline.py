@@ -10,6 +10,8 @@ from pathlib import Path
 from codegen.describe import describe, write_table
 from codegen.document import Document, Unusable, located, operations_of, schemas_of, write_yaml
 from codegen.generate import format_package, generate_package
+from codegen.guest import PACKAGE as GUEST
+from codegen.guest import make_guest
 from codegen.import_spec import import_spec
 from codegen.overlay import Action, read_overlay
 from codegen.report import lines_to_write, members_page, report, without_member
@@ -20,7 +22,7 @@ from codegen.unasync import PACKAGES, SYNC, derive
 from codegen.unsupported import add_unsupported, defined, used_by
 
 PACKAGE = "_generated"
-PARTS = (PACKAGE, *(f"{name}/{SYNC}" for name in PACKAGES))  # folders of generated_vmm
+PARTS = (PACKAGE, GUEST, *(f"{name}/{SYNC}" for name in PACKAGES))  # folders of generated_vmm
 MEMBERS = "members.md"
 
 
@@ -44,6 +46,11 @@ class Project:
     def members(self) -> Path:
         """The generated page of client members."""
         return self.root / "docs" / "vmm" / MEMBERS
+
+    @property
+    def guest(self) -> Path:
+        """The description of the guest agent."""
+        return self.root / "openapi" / "guest.yaml"
 
     @property
     def overlay(self) -> Path:
@@ -113,6 +120,7 @@ def _made(project: Project, spec: Path, folder: Path, facts: Document) -> Run:
     actions = read_overlay(project.overlay)
     document, notes = describe(facts, actions)
     run = Run(folder, facts, document, notes)
+    make_guest(project.guest, folder / GUEST)
     _make_package(project, run, actions)
     used = used_by(project.written, "operations")
     run.notes.extend(_news(project, spec, run, used))
@@ -127,7 +135,7 @@ def _make_package(project: Project, run: Run, actions: list[Action]) -> None:
     require_unclaimed(defined(target / "models" / "__init__.py"), project.written)
     run.notes.extend(add_unsupported(target, run.version, project.written, actions))
     write_table(run.document, target)
-    format_package(target, *derive(project.written, run.folder))
+    format_package(target, run.folder / GUEST, *derive(project.written, run.folder))
 
 
 def _news(project: Project, spec: Path, run: Run, used: set[str]) -> Iterator[str]:

@@ -57,7 +57,7 @@ class Refused(Exception):
     def __init__(self, status: int, code: str, message: str, number: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-        self.fault = {"code": code, "fault_message": message, "errno": number}
+        self.fault = {"fault_message": message, "code": code, "errno": number}
 
 
 # JSON
@@ -184,7 +184,7 @@ class Program:
                 os.setgid(user.pw_gid)
                 os.setuid(user.pw_uid)
 
-        source = subprocess.PIPE if spec.get("input") else subprocess.DEVNULL
+        source = subprocess.PIPE if spec.get("stdin") else subprocess.DEVNULL
         try:
             if size:
                 sized(outer, size)
@@ -715,7 +715,7 @@ class Link(threading.Thread):
     def start_program(self, name: str) -> object:
         """Starts a program, once."""
         spec = self._body(
-            "args", "env", "cwd", "user", "limits", "terminal", "input", "timeout_ms",
+            "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms",
             "replay_bytes", "drop_output", "agent",
         )  # fmt: skip
         if unknown := sorted(set(spec.get("limits", ())) - set(ULIMITS)):
