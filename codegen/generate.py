@@ -22,9 +22,7 @@ from codegen.requirements import CORE
 HERE = Path(__file__).parent
 
 
-def generate_package(
-    document: Document, target: Path, core: Mapping[str, str] = CORE
-) -> None:
+def generate_package(document: Document, target: Path, core: Mapping[str, str] = CORE) -> None:
     """Write the package for a described API into the new folder `target`, not yet formatted.
 
     Raises `Unusable` if the generator gives any warning: it would omit that part.

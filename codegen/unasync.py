@@ -11,7 +11,12 @@ from pathlib import Path
 
 from codegen.document import Unusable
 
-PACKAGES = ("facade", "guest", "process", "transport")  # folders of generated_vmm that have an `_async`
+PACKAGES = (
+    "facade",
+    "guest",
+    "process",
+    "transport",
+)  # folders of generated_vmm that have an `_async`
 ASYNC, SYNC = "_async", "_sync"
 NOTE = "# Derived from `{}` by `make codegen`. Do not edit.\n"
 RULES = {

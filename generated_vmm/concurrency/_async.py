@@ -9,8 +9,9 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+Result = TypeVar("Result")
 Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 sleep = asyncio.sleep
@@ -93,6 +94,19 @@ async def writable(connection: socket.socket, deadline: float) -> bool:
 async def stream_of(connection: socket.socket) -> Stream:
     """A connected socket in the form in which the caller uses it."""
     return await asyncio.open_unix_connection(sock=connection)
+
+
+def socket_of(stream: Stream) -> socket.socket:
+    """The socket of a connection that has received nothing yet, without blocking."""
+    connection: socket.socket = stream[1].get_extra_info("socket").dup()
+    stream[1].close()
+    connection.setblocking(False)
+    return connection
+
+
+async def apart(call: Callable[[], Result]) -> Result:
+    """The result of a call that reads or writes many files: a thread makes it."""
+    return await asyncio.to_thread(call)
 
 
 async def _ready(

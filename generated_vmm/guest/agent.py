@@ -72,7 +72,9 @@ TO_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 def read_json(content: bytes) -> Any:
     """The value of a JSON text, read as a literal of Python. Raises ValueError."""
     try:
-        return ast.literal_eval(TOKEN.sub(lambda found: literal(found[0]), content.decode()).strip())
+        return ast.literal_eval(
+            TOKEN.sub(lambda found: literal(found[0]), content.decode()).strip()
+        )
     except (SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError("not JSON") from error
 
@@ -82,7 +84,9 @@ def literal(token: str) -> str:
     if token in WORDS:
         return WORDS[token]
     text = ESCAPED.sub(
-        lambda found: chr(int(found[1][1:], 16)) if found[1][1:] else LETTERS.get(found[1], found[1]),
+        lambda found: (
+            chr(int(found[1][1:], 16)) if found[1][1:] else LETTERS.get(found[1], found[1])
+        ),
         token[1:-1],
     )
     # A character beyond \uffff is two escapes.
@@ -286,7 +290,12 @@ class Program:
 
     def _append(self, stream: str, data: bytes) -> None:
         with self.condition:
-            if data and self.chunks and self.chunks[-1][0] == stream and len(self.chunks[-1][1]) < PART:
+            if (
+                data
+                and self.chunks
+                and self.chunks[-1][0] == stream
+                and len(self.chunks[-1][1]) < PART
+            ):
                 self.chunks[-1][1].extend(data)
             elif data:
                 self.starts.append(self.end)
@@ -361,7 +370,9 @@ class Program:
             deadline = time.monotonic() + seconds
             try:
                 while rest and self.input is not None:
-                    if not select.select([], [self.input], [], max(0, deadline - time.monotonic()))[1]:
+                    if not select.select([], [self.input], [], max(0, deadline - time.monotonic()))[
+                        1
+                    ]:
                         break
                     size = os.write(self.input, rest)
                     rest, self.input_size = rest[size:], self.input_size + size
@@ -372,7 +383,7 @@ class Program:
                         self._close_input()
             except OSError:  # the program reads no more
                 self._close_input()
-            return {"input_bytes": self.input_size, "open": self.input is not None}
+            return {"input_bytes": self.input_size, "is_open": self.input is not None}
 
     def _close_input(self) -> None:
         if self.input is not None:
@@ -413,7 +424,9 @@ class Program:
             with contextlib.suppress(OSError), open(f"{self.group}/cgroup.procs") as procs:
                 return [int(line) for line in procs]
             return []
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._owns(pid)]
+        return [
+            pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._owns(pid)
+        ]
 
     def _owns(self, pid: int) -> bool:
         with contextlib.suppress(OSError):
@@ -529,7 +542,9 @@ def owner_of(owner: str) -> tuple[int, int]:
 def tar(*arguments: str | bytes, **ends: int) -> Iterator[subprocess.Popen[bytes]]:
     """The guest's own tar; raises OSError with what it said if it fails."""
     environment = {**os.environ, "LC_ALL": "C"}
-    with subprocess.Popen(["tar", *arguments], stderr=subprocess.PIPE, env=environment, **ends) as child:  # type: ignore[call-overload]
+    with subprocess.Popen(
+        ["tar", *arguments], stderr=subprocess.PIPE, env=environment, **ends
+    ) as child:  # type: ignore[call-overload]
         said: list[bytes] = []
         listener = threading.Thread(target=lambda: said.append(child.stderr.read()), daemon=True)
         listener.start()
@@ -589,7 +604,10 @@ def renew_host_keys(_: bool) -> None:
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         if re.fullmatch(r"ssh_host_\w+_key(\.pub)?", name):
             os.unlink(os.path.join(folder, name))
-    for command in (["ssh-keygen", "-A"], ["systemctl", "try-restart", "ssh.service", "sshd.service"]):
+    for command in (
+        ["ssh-keygen", "-A"],
+        ["systemctl", "try-restart", "ssh.service", "sshd.service"],
+    ):
         with contextlib.suppress(FileNotFoundError):  # no such program in this guest
             subprocess.run(command, check=False, capture_output=True)
 
@@ -692,7 +710,9 @@ class Link(threading.Thread):
 
     def _reply(self, status: int, value: object) -> None:
         data = to_json(value).encode()
-        head = f"HTTP/1.1 {status} -\r\nAgent-Version: {VERSION}\r\nContent-Type: application/json\r\n"
+        head = (
+            f"HTTP/1.1 {status} -\r\nAgent-Version: {VERSION}\r\nContent-Type: application/json\r\n"
+        )
         self.link.sendall(head.encode() + b"Content-Length: %d\r\n\r\n%b" % (len(data), data))
 
     def _answer(self, method: str, path: str) -> None:

@@ -74,6 +74,13 @@ class AnswerParser:
         """The body of the response, decoded if it came in chunks."""
         return b"".join(self._body)
 
+    def take(self) -> bytes:
+        """The body since the last call, which counts no longer towards the limit."""
+        part = self.content
+        self._body.clear()
+        self._limit += len(part)
+        return part
+
     @property
     def reusable(self) -> bool:
         """Whether the connection may carry another call."""

@@ -11,7 +11,5 @@ class InputState(ApiModel):
     input_bytes: int = Field(description="How much of it the program has taken.")
     """How much of it the program has taken."""
 
-    open_: bool = Field(
-        validation_alias="open", serialization_alias="open", description="Whether it takes more."
-    )
+    is_open: bool = Field(description="Whether it takes more.")
     """Whether it takes more."""

@@ -40,13 +40,10 @@ class ProgramSpec(ApiModel):
     )
     """Give it a terminal of this size."""
 
-    input_: bool | None = Field(
-        default=None,
-        validation_alias="input",
-        serialization_alias="input",
-        description="Whether input can be written; without, it reads an empty file.",
+    stdin: bool | None = Field(
+        default=None, description="Whether input can be written. Else it is empty."
     )
-    """Whether input can be written; without, it reads an empty file."""
+    """Whether input can be written. Else it is empty."""
 
     timeout_ms: Annotated[int, Field(ge=1), AnsweredAs(int)] | None = Field(
         default=None, description="Milliseconds until it is ended with all its processes."
@@ -81,7 +78,7 @@ class ProgramSpec(ApiModel):
             user: str | None = None,
             limits: Limits | LimitsFields | None = None,
             terminal: TerminalSize | TerminalSizeFields | None = None,
-            input_: bool | None = None,
+            stdin: bool | None = None,
             timeout_ms: int | None = None,
             replay_bytes: int | None = None,
             drop_output: bool | None = None,
@@ -98,7 +95,7 @@ class ProgramSpecFields(TypedDict):
     user: NotRequired[str | None]
     limits: NotRequired[Limits | LimitsFields | None]
     terminal: NotRequired[TerminalSize | TerminalSizeFields | None]
-    input: NotRequired[bool | None]
+    stdin: NotRequired[bool | None]
     timeout_ms: NotRequired[int | None]
     replay_bytes: NotRequired[int | None]
     drop_output: NotRequired[bool | None]
