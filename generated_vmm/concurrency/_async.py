@@ -9,9 +9,8 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-Result = TypeVar("Result")
 Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 sleep = asyncio.sleep
@@ -102,11 +101,6 @@ def socket_of(stream: Stream) -> socket.socket:
     stream[1].close()
     connection.setblocking(False)
     return connection
-
-
-async def apart(call: Callable[[], Result]) -> Result:
-    """The result of a call that reads or writes many files: a thread makes it."""
-    return await asyncio.to_thread(call)
 
 
 async def _ready(

@@ -13,9 +13,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
-Result = TypeVar("Result")
 Stream: TypeAlias = socket.socket
 
 LONGEST_WAIT = 1_000_000.0  # seconds in one system call: poll(2) takes milliseconds as an int
@@ -85,11 +84,6 @@ def socket_of(stream: Stream) -> socket.socket:
     """The socket of a connection, without blocking."""
     stream.setblocking(False)
     return stream
-
-
-def apart(call: Callable[[], Result]) -> Result:
-    """The result of a call that reads or writes many files."""
-    return call()
 
 
 def _ready(connection: socket.socket | int, event: int, deadline: float) -> bool:

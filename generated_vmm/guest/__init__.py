@@ -18,6 +18,7 @@ from generated_vmm.guest.answers import Output
 from generated_vmm.guest.errors import (
     CompletedProgram,
     GuestAgentError,
+    GuestAgentLost,
     GuestAgentTimeout,
     GuestAgentTooOld,
     GuestError,
@@ -38,6 +39,7 @@ __all__ = [
     "FileStat",
     "Guest",
     "GuestAgentError",
+    "GuestAgentLost",
     "GuestAgentTimeout",
     "GuestAgentTooOld",
     "GuestError",

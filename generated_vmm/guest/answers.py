@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,7 @@ from generated_vmm.errors import VmmConnectionError, VmmError, VmmTimeoutError, 
 from generated_vmm.guest._generated import models
 from generated_vmm.guest.errors import (
     GuestAgentError,
+    GuestAgentLost,
     GuestAgentTimeout,
     GuestAgentTooOld,
     GuestError,
@@ -44,16 +46,20 @@ def no_connection(what: str, error: VmmError) -> GuestError:
     return GuestMachineError(f"{what}: {error}")
 
 
-def no_answer_from(what: str, operation: Operation[object], failed: CallFailed) -> GuestAgentError:
-    """The error for a request that got no response."""
-    kind = GuestAgentTimeout if failed.kind is VmmTimeoutError else GuestAgentError
-    sent = "the agent may have carried it out" if failed.sent else "nothing was sent"
-    return kind(f"{what}: {operation}: {failed.reason}; {sent}", operation)
-
-
-def is_lost(failed: CallFailed) -> bool:
-    """Whether the connection ended, and a new one may do better."""
-    return failed.kind is VmmConnectionError
+@contextmanager
+def failures(what: str, operation: Operation[object]) -> Iterator[None]:
+    """Turns the failures of a connection into errors of the agent."""
+    try:
+        yield
+    except GuestAgentError:
+        raise
+    except (CallFailed, OSError) as error:
+        failed = error if isinstance(error, CallFailed) else None
+        is_late = isinstance(error, TimeoutError) or (failed and failed.kind is VmmTimeoutError)
+        is_lost = isinstance(error, OSError) or (failed and failed.kind is VmmConnectionError)
+        kind = GuestAgentTimeout if is_late else GuestAgentLost if is_lost else GuestAgentError
+        text = f"{what}: {operation}: {str(error) or 'no response in time'}"
+        raise kind(f"{text}; the agent may have carried it out", operation) from error
 
 
 def value_of(what: str, operation: Operation[Answer], answer: HttpAnswer, name: str) -> Answer:
@@ -97,7 +103,7 @@ def frames_of(offset: int, output: models.ProgramOutput) -> Iterator[Output]:
     if lost < 0:
         raise ValueError(f"{lost} lost bytes")
     for frame in output.frames:
-        data = base64.b64decode(frame.data, validate=True)
+        data = binascii.a2b_base64(frame.data, strict_mode=True)
         if frame.stream not in ("stdout", "stderr") or not data:
             raise ValueError("a frame of no stream, or without data")
         yield Output(frame.stream, data, lost)

@@ -3,6 +3,7 @@
 GuestError (a VmmError)
   GuestMachineError     no connection to the machine (also a ConnectionError)
   GuestAgentError       the machine is there, but its agent does not respond as it should
+    GuestAgentLost      it ended the connection (also a ConnectionError)
     GuestAgentTimeout   no response in time (also a TimeoutError)
     GuestAgentTooOld    the agent lacks an operation or a field
   GuestProgramError     the agent did its part
@@ -34,6 +35,10 @@ class GuestMachineError(GuestError, ConnectionError):
 
 class GuestAgentError(GuestError):
     """The machine is there, but its agent is not, has ended the connection, or broke the API."""
+
+
+class GuestAgentLost(GuestAgentError, ConnectionError):
+    """The connection to the agent ended before the response."""
 
 
 class GuestAgentTimeout(GuestAgentError, TimeoutError):

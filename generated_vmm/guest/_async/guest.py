@@ -207,7 +207,7 @@ class AsyncGuest:
 
     async def _end(self, program: AsyncProgram) -> None:
         """Ends a program whose caller is interrupted, if the agent responds at once."""
-        link = AsyncLink(self._link._machine, self._link._port, LOST_IN)
+        link = AsyncLink(self._link.machine, self._link.port, LOST_IN)
         try:
             body = models.ProgramSignal(signal=9)
             await link.send(operations.signal_program(program.id, body), repeat=False)

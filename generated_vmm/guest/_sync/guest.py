@@ -200,7 +200,7 @@ class Guest:
 
     def _end(self, program: Program) -> None:
         """Ends a program whose caller is interrupted, if the agent responds at once."""
-        link = Link(self._link._machine, self._link._port, LOST_IN)
+        link = Link(self._link.machine, self._link.port, LOST_IN)
         try:
             body = models.ProgramSignal(signal=9)
             link.send(operations.signal_program(program.id, body), repeat=False)

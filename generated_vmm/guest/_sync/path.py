@@ -5,40 +5,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import BinaryIO, TypeAlias
 from urllib.parse import quote_from_bytes
 
-from generated_vmm.concurrency._sync import apart
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PART, Link
 from generated_vmm.guest.errors import GuestProgramError
-from generated_vmm.guest.folders import HostPath, packed, receiving, unpack
+from generated_vmm.operation import Operation
 
-Progress: TypeAlias = Callable[[int, int | None], object]
-"""Called with the bytes so far and all bytes, None while they are not known."""
 AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+Progress: TypeAlias = Callable[[int, int | None], object]
+"""Called with the bytes so far and all bytes, None if nobody knows."""
 DEFAULT_MAX_BYTES = 67_108_864
 
 
 class GuestPath:
-    """A path in a guest, which may be any bytes. It names methods as `pathlib.Path` does.
+    """A path in a guest, which may be any bytes; its methods have the names of `pathlib.Path`.
 
     What the guest's system refuses raises Python's `OSError` for it, such as `FileNotFoundError`.
-    A file is replaced as a whole or not at all; mode and owner stay unless others are given, and
-    new files have mode 0o644. `owner` is a user's name or `uid:gid`.
+    A file is replaced as a whole or not at all. Mode and owner stay unless others are passed; a new
+    file has mode 0o644. `owner` is a user's name or `uid:gid`.
     """
 
     def __init__(self, link: Link, path: AnyPath) -> None:
-        self._link = link
-        self._bytes = os.fsencode(path)
+        self._link, self._bytes = link, os.fsencode(path)
         if not self._bytes.startswith(b"/"):
             raise ValueError(f"{path!r} is not an absolute path")
+        self._quoted = quote_from_bytes(self._bytes, safe="")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({os.fsdecode(self._bytes)!r})"
+        return f"{type(self).__name__}({str(self)!r})"
 
-    def __fspath__(self) -> str:
+    def __str__(self) -> str:
         return os.fsdecode(self._bytes)
 
     def __truediv__(self, name: AnyPath) -> GuestPath:
@@ -46,7 +44,7 @@ class GuestPath:
 
     def stat(self) -> models.FileStat:
         """What the path leads to."""
-        return self._link.send(operations.stat_file(self._quoted()), name=os.fspath(self))
+        return self._link.send(operations.stat_file(self._quoted), name=str(self))
 
     def exists(self) -> bool:
         """Whether the path leads to something."""
@@ -59,13 +57,10 @@ class GuestPath:
     def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
         content = bytearray()
-
-        def take(part: bytes, _: int | None) -> None:
-            content.extend(part)
+        for part, _ in self._link.download(operations.read_file(self._quoted), str(self)):
+            content += part
             if len(content) > max_bytes:
                 raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-
-        self._link.download(operations.read_file(self._quoted()), take, os.fspath(self))
         return bytes(content)
 
     def read_text(self, encoding: str = "utf-8") -> str:
@@ -73,83 +68,74 @@ class GuestPath:
         content = self.read_bytes()
         return content.decode(encoding)
 
+    def read_into(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
+        """Copies the content of a file to an open file of the host."""
+        self._read_into(operations.read_file(self._quoted), file, progress)
+
+    def read_tar_into(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
+        """Copies a folder to an open file of the host, as tar. Do not trust the names in it."""
+        self._read_into(operations.read_folder(self._quoted), file, progress)
+
     def write_bytes(
         self, data: bytes, *, mode: int | None = None, owner: str | None = None
     ) -> None:
-        """Writes a file as a whole."""
-        view = memoryview(data)
-        parts = (bytes(view[at : at + PART]) for at in range(0, len(view), PART))
-        self._upload(len(view), parts, mode, owner)
+        """Writes a file."""
+        parts = (data[at : at + PART] for at in range(0, len(data), PART))
+        self._link.upload(self._write(mode, owner), len(data), parts, str(self))
 
     def write_text(self, text: str, *, mode: int | None = None, owner: str | None = None) -> None:
-        """Writes a file as a whole, in UTF-8."""
+        """Writes a file, in UTF-8."""
         self.write_bytes(text.encode(), mode=mode, owner=owner)
 
-    def upload(
+    def write_from(
         self,
-        source: HostPath,
+        file: BinaryIO,
         *,
         mode: int | None = None,
         owner: str | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Copies a file or a folder of the host to this path.
+        """Writes a file with the rest of an open file of the host, which must be seekable."""
+        size = _rest_of(file)
+        parts = _parts_of(file, size, progress)
+        self._link.upload(self._write(mode, owner), size, parts, str(self))
 
-        The mode of a file is that of the source unless another is given. A folder is made as a
-        whole; one that exists is merged, file by file. Entries of folders belong to the agent's
-        user.
+    def write_tar_from(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
+        """Unpacks the tar in an open file of the host. Everything belongs to the agent's user.
+
+        A new folder is made as a whole or not at all; one that exists is merged, file by file.
         """
-        with apart(lambda: packed(source)) as file:
-            size = os.fstat(file.fileno()).st_size
-            parts = _parts_of(file, size, progress)
-            if apart(lambda: Path(source).is_dir()):
-                operation = operations.write_folder(self._quoted())
-                self._link.upload(operation, size, parts, os.fspath(self))
-            else:
-                found = os.fstat(file.fileno()).st_mode & 0o7777
-                self._upload(size, parts, found if mode is None else mode, owner)
+        operation, size = operations.write_folder(self._quoted), _rest_of(file)
+        self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
 
-    def download(self, target: HostPath, *, progress: Progress | None = None) -> None:
-        """Copies this file or folder to the host, as a whole or not at all.
-
-        A folder must be new at the host. Its links lead to its own files, and it has no devices:
-        `tarfile`'s filter `data` refuses other ones. A file is replaced, with mode 0o600.
-        """
-        found = self.stat()
-        is_folder = found.kind == "folder"
-        read = operations.read_folder if is_folder else operations.read_file
-        size = 0
-        with receiving(target, is_folder=is_folder) as file:
-
-            def take(part: bytes, total: int | None) -> None:
-                nonlocal size
-                file.write(part)
-                size += len(part)
-                if progress is not None:
-                    progress(size, total)
-
-            self._link.download(read(self._quoted()), take, os.fspath(self))
-            if is_folder:
-                apart(lambda: unpack(file, target))
-
-    def _upload(
-        self, size: int, parts: Iterator[bytes], mode: int | None, owner: str | None
-    ) -> None:
+    def _write(self, mode: int | None, owner: str | None) -> Operation[None]:
         octal = None if mode is None else f"{mode:o}"
-        operation = operations.write_file(self._quoted(), mode=octal, owner=owner)
-        self._link.upload(operation, size, parts, os.fspath(self))
+        return operations.write_file(self._quoted, mode=octal, owner=owner)
 
-    def _quoted(self) -> str:
-        return quote_from_bytes(self._bytes, safe="")
+    def _read_into(
+        self, operation: Operation[None], file: BinaryIO, progress: Progress | None
+    ) -> None:
+        size = 0
+        for part, total in self._link.download(operation, str(self)):
+            file.write(part)
+            size += len(part)
+            if progress is not None:
+                progress(size, total)
+
+
+def _rest_of(file: BinaryIO) -> int:
+    at = file.tell()
+    size = file.seek(0, os.SEEK_END) - at
+    file.seek(at)
+    return size
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
     sent = 0
-    while sent < size:
-        part = file.read(min(PART, size - sent))
-        if not part:
-            raise OSError(f"the source became shorter while it was read: {sent} of {size} bytes")
+    while part := file.read(min(PART, size - sent)):
         yield part
         sent += len(part)
         if progress is not None:
             progress(sent, size)
+    if sent < size:
+        raise ValueError(f"the file became shorter while it was read: {sent} of {size} bytes")

@@ -39,7 +39,7 @@ class Program:
 
     @property
     def returncode(self) -> int | None:
-        """The exit status, or -N for signal N; None until a call of this object has seen the end."""
+        """The exit status, or -N for signal N; None until a call has seen the end."""
         return self._state.returncode
 
     @property
