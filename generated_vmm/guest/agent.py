@@ -490,6 +490,11 @@ def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO
             os.unlink(temporary)
 
 
+def without_waiting(path: str, flags: int) -> int:
+    """An opener that does not wait for the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def owner_of(owner: str) -> tuple[int, int]:
     """The numbers in `uid:gid`, or those of a user and its own group."""
     if found := re.fullmatch(r"(\d+):(\d+)", owner):
@@ -713,7 +718,7 @@ class Link(threading.Thread):
 
     def read_file(self, path: str) -> None:
         """The content of a file."""
-        with open(os.open(unquote_to_bytes(path), os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        with open(unquote_to_bytes(path), "rb", opener=without_waiting) as file:
             size = os.fstat(file.fileno()).st_size
             data = b"" if size else file.read(LARGEST_SPECIAL) or b""
             self._head(200, f"Content-Length: {size or len(data)}")

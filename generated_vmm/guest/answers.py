@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from generated_vmm.errors import VmmConnectionError, VmmError, VmmTimeoutError, shorten
+from generated_vmm.errors import VmmError, shorten
 from generated_vmm.guest._generated import models
 from generated_vmm.guest.errors import (
     GuestAgentError,
@@ -54,12 +54,12 @@ def failures(what: str, operation: Operation[object]) -> Iterator[None]:
     except GuestAgentError:
         raise
     except (CallFailed, OSError) as error:
-        failed = error if isinstance(error, CallFailed) else None
-        is_late = isinstance(error, TimeoutError) or (failed and failed.kind is VmmTimeoutError)
-        is_lost = isinstance(error, OSError) or (failed and failed.kind is VmmConnectionError)
-        kind = GuestAgentTimeout if is_late else GuestAgentLost if is_lost else GuestAgentError
+        kind = getattr(error, "kind", type(error))
+        is_late, is_cut = issubclass(kind, TimeoutError), isinstance(error.__cause__, EOFError)
+        is_lost = is_cut or issubclass(kind, OSError)
+        made = GuestAgentTimeout if is_late else GuestAgentLost if is_lost else GuestAgentError
         text = f"{what}: {operation}: {str(error) or 'no response in time'}"
-        raise kind(f"{text}; the agent may have carried it out", operation) from error
+        raise made(f"{text}; the agent may have carried it out", operation) from error
 
 
 def value_of(what: str, operation: Operation[Answer], answer: HttpAnswer, name: str) -> Answer:

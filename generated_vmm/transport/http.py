@@ -108,7 +108,8 @@ class AnswerParser:
         if not self._received:
             raise lost("the monitor closed it without a response")
         if self.status_code < 200 or self._has_length():
-            raise unreadable(f"the response is cut off after {self._received} bytes")
+            reason = f"the response is cut off after {self._received} bytes"
+            raise unreadable(reason) from EOFError(reason)
         return True
 
     def _has_length(self) -> bool:

@@ -5,7 +5,7 @@
 #   rig.sh start   a Linux guest under QEMU's emulation, with the vsock protocol at run/v.sock
 #   rig.sh outer   the same with KVM on emulated SVM and FIRECRACKER_BIN, to run a monitor in it
 #   rig.sh stop    ends what the last start began
-set -eu
+set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 ROOT=$(cd "$HERE/../../.." && pwd)
 W=${RIG:-$ROOT/build/real-guest}
@@ -29,6 +29,7 @@ download() {
     # shellcheck disable=SC2086
     apt-get download -q $new $kernel $version lib$version busybox-static cpio lz4 libc6 zlib1g libexpat1 >/dev/null 2>&1
     for package in *.deb; do dpkg -x "$package" ../root; done
+    touch .ready
     cd ..
 }
 
@@ -80,7 +81,7 @@ user:x:1000:' >"$to/etc/group"
 }
 
 pack() {
-    (cd "$1" && find . | in_root "$(find "$W/root" -path '*/bin/cpio' | head -1)" -o -H newc --quiet | gzip -1) >"$2"
+    (cd "$1" && find . | in_root "$W/root/bin/cpio" -o -H newc --quiet | gzip -1) >"$2"
 }
 
 unpack_kernel() {  # Firecracker loads ELF kernels only; the header says where one is, docs/vmm/guest.md
@@ -95,7 +96,7 @@ PY
 }
 
 setup() {
-    [ -e root/boot ] || download
+    [ -e dl/.ready ] || download
     build_vsock
     system guest $VIRTIO
     pack guest guest.gz
