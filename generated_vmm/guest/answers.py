@@ -37,11 +37,12 @@ class Output:
 def no_connection(what: str, error: VmmError) -> GuestError:
     """The error for a connection that was not made: of the machine, or of its agent.
 
-    A monitor hangs up when no process in the guest listens on the port. Then Python's own error,
-    which has no number, is the cause.
+    The device hangs up when no process in the guest listens on the port. The cause is then a reset,
+    or an error without a number, which is not from the host's system.
     """
     cause = error.__cause__
-    if isinstance(cause, ConnectionRefusedError) and cause.errno is None:
+    is_refused = isinstance(cause, ConnectionRefusedError) and cause.errno is None
+    if is_refused or isinstance(cause, ConnectionResetError):
         return GuestAgentError(f"{what}: the machine responds, but no agent listens: {error}")
     return GuestMachineError(f"{what}: {error}")
 

@@ -41,7 +41,7 @@ build_vsock() {  # the same CONNECT / OK on a unix socket as Firecracker's
 
 in_root() { LD_LIBRARY_PATH=$W/root/usr/lib/x86_64-linux-gnu:$W/root/lib/x86_64-linux-gnu "$@"; }
 
-modules() {  # modules SYSTEM NAME... in the order of their needs
+modules() {  # modules SYSTEM NAME...
     local to=$1/modules number=100 module file
     shift
     mkdir -p "$to"
@@ -74,9 +74,9 @@ system() {  # system FOLDER MODULES...: busybox, Python, the agent, and the init
 user:x:1000:1000:user:/tmp:/bin/sh' >"$to/etc/passwd"
     echo 'root:x:0:
 user:x:1000:' >"$to/etc/group"
-    (cd "$ROOT" && "$PYTHON" generated_vmm/guest/__main__.py --into "$to")
+    (cd "$ROOT" && "$PYTHON" generated_vmm/guest/__main__.py --into "$W/$to")
     modules "$to" "$@"
-    printf '#!/bin/sh\nfor file in /modules/*; do insmod "$file"; done\nexec /sbin/init\n' >"$to/init"
+    printf '#!/bin/sh\nfor turn in 1 2 3; do for file in /modules/*; do insmod "$file" 2>/dev/null; done; done\nexec /sbin/init\n' >"$to/init"
     chmod +x "$to/init"
 }
 
