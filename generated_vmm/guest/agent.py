@@ -635,7 +635,8 @@ class Link(threading.Thread):
             content += part
             if len(content) > LARGEST_BODY:
                 raise Refused(413, "too_large", f"the body is over {LARGEST_BODY} bytes")
-        body = read_json(bytes(content))
+        if not isinstance(body := read_json(bytes(content)), dict):
+            raise ValueError("the body is no object")
         if unknown := sorted(set(body) - set(known)):
             raise Refused(501, "unknown", f"version {VERSION} does not know {', '.join(unknown)}")
         return {name: value for name, value in body.items() if value is not None}
