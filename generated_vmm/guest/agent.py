@@ -773,9 +773,10 @@ class Link(threading.Thread):
         self.goes_on = False
         self.link.sendall(b"HTTP/1.1 200 -\r\n\r\n")
         with port:
-            back = threading.Thread(target=relay, args=(port, self.link), daemon=True)
+            ends = port, self.link, socket.SHUT_RDWR  # vsock devices do not pass on half an end
+            back = threading.Thread(target=relay, args=ends, daemon=True)
             back.start()
-            relay(self.link, port)
+            relay(self.link, port, socket.SHUT_WR)
             back.join()
 
     def renew(self) -> object:
@@ -790,13 +791,13 @@ class Link(threading.Thread):
         return {"renewed": done}
 
 
-def relay(source: socket.socket, target: socket.socket) -> None:
-    """Moves bytes in one direction until their end."""
+def relay(source: socket.socket, target: socket.socket, end: int = socket.SHUT_WR) -> None:
+    """Moves bytes in one direction until their end, which ends the target in this way."""
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
     with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
+        target.shutdown(end)
 
 
 NAME = "/programs/([^/]+)"

@@ -5,11 +5,11 @@ import sys
 import threading
 
 
-def move(source: socket.socket, target: socket.socket) -> None:
+def move(source: socket.socket, target: socket.socket, end: int) -> None:
     try:
         while data := source.recv(65536):
             target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
+        target.shutdown(end)
     except OSError:
         pass
 
@@ -20,9 +20,9 @@ def serve(host: socket.socket, path: str) -> None:
             inner.connect(path)
         except OSError:
             return
-        back = threading.Thread(target=move, args=(inner, host), daemon=True)
+        back = threading.Thread(target=move, args=(inner, host, socket.SHUT_RDWR), daemon=True)
         back.start()
-        move(host, inner)
+        move(host, inner, socket.SHUT_WR)
         back.join()
 
 

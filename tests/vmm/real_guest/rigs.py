@@ -56,7 +56,7 @@ class Bridge:
 
     def _serve(self, host: socket.socket) -> None:
         with host, suppress(OSError), connect_vsock(str(SOCKET), self._port, PATIENCE) as inner:
-            back = threading.Thread(target=relay, args=(inner, host), daemon=True)
+            back = threading.Thread(target=relay, args=(inner, host, socket.SHUT_RDWR), daemon=True)
             back.start()
             relay(host, inner)
             back.join()
