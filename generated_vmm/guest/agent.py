@@ -1,8 +1,8 @@
 """The agent of a guest: runs programs, moves files and renews clones, for the host alone.
 
-    agent.py                      listens on vsock port 1024 (`agent.py PORT`) for the host
-    agent.py --unix PATH          listens on a unix socket of this host: nothing is isolated
-    agent.py --unix PATH --stdin  the same, and ends when its standard input does
+    agent.py [PORT]  listens on a vsock port, by default 1024, for the host
+    agent.py PATH    listens on a unix socket of this host, where nothing is isolated, until its
+                     standard input ends
 
 One file for Python 3.9 or newer that imports only what Debian's python3-minimal has: no `json`,
 `shutil`, `tarfile`, `resource`, `termios` or `ctypes`. openapi/guest.yaml describes the API.
@@ -33,7 +33,7 @@ from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 VERSION = 1
-PORT = 1024
+PORT = "1024"
 INSTANCE = os.urandom(16).hex()  # of this process, which knows no programs of another one
 HOST_CID = 2
 TIOCSCTTY, TIOCSWINSZ, F_SETPIPE_SZ = 0x540E, 0x5414, 1031
@@ -42,7 +42,7 @@ ULIMITS = {"cpu_seconds": "t", "file_kib": "f", "memory_kib": "v", "open_files":
 
 PART = 256 * 1024  # bytes read or written at once
 LARGEST_BODY = 4 * 1024 * 1024
-LONGEST_LINE, MOST_HEADERS = 65536, 50
+LONGEST_LINE, LONGEST_HEAD = 65536, 65536
 LONGEST_WAIT = 30.0  # seconds that a request waits for news
 LONGEST_SILENCE = 60.0  # seconds without a byte of a request that has begun
 REPLAY = 1024 * 1024  # bytes of output that can be read again
@@ -147,7 +147,7 @@ class Program:
         self.replay, self.drops = spec.get("replay_bytes", REPLAY), spec.get("drop_output", False)
         self.condition, self.input_lock = threading.Condition(), threading.Lock()
         self.starts: list[int] = []  # the position of each chunk
-        self.chunks: list[tuple[str, bytearray]] = []
+        self.chunks: list[tuple[str, bytes]] = []
         self.end = self.acknowledged = self.input_size = 0
         self.returncode: int | None = None
         self.timed_out = False
@@ -277,13 +277,9 @@ class Program:
 
     def _append(self, stream: str, data: bytes) -> None:
         with self.condition:
-            if not data:
-                return
-            if self.chunks and self.chunks[-1][0] == stream and len(self.chunks[-1][1]) < PART:
-                self.chunks[-1][1].extend(data)
-            else:
+            if data:
                 self.starts.append(self.end)
-                self.chunks.append((stream, bytearray(data)))
+                self.chunks.append((stream, data))
             self.end += len(data)
             self._trim()
             self.condition.notify_all()
@@ -506,25 +502,20 @@ def owner_of(owner: str) -> tuple[int, int]:
 @contextlib.contextmanager
 def tar(*words: str | bytes, stdin: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """The guest's own tar; raises OSError with what it said if it fails."""
-    said = os.memfd_create("tar")
-    environment = {**os.environ, "LC_ALL": "C"}
-    with contextlib.ExitStack() as stack:
-        stack.callback(os.close, said)
-        child = stack.enter_context(
-            subprocess.Popen(
-                ["tar", *words], stdin=stdin, stdout=subprocess.PIPE, stderr=said, env=environment
-            )
-        )
-        try:
-            with contextlib.suppress(BrokenPipeError):  # it has failed, and says why
+    command, environment = ["tar", *words], {**os.environ, "LC_ALL": "C"}
+    with open(os.memfd_create("tar"), "rb") as said:
+        with subprocess.Popen(
+            command, 0, stdin=stdin, stdout=subprocess.PIPE, stderr=said, env=environment
+        ) as child:
+            try:
                 yield child
-                if child.stdin:
-                    child.stdin.close()
-        except BaseException:
-            child.kill()
-            raise
-        if child.wait():
-            text = os.pread(said, 500, 0).decode(errors="replace")
+            except BrokenPipeError:  # it has failed, and says why
+                pass
+            except BaseException:
+                child.kill()
+                raise
+        if child.returncode:
+            text = os.pread(said.fileno(), 500, 0).decode(errors="replace")
             known = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
             number = next((one for one in known if os.strerror(one) in text), errno.EIO)
             raise OSError(number, f"{os.strerror(number)} (tar: {' '.join(text.split())})")
@@ -592,18 +583,15 @@ class Link(threading.Thread):
 
     def _answer_one(self) -> None:
         self.link.settimeout(None)
-        line = self.file.readline(LONGEST_LINE)
+        method, target, _ = self.file.readline(LONGEST_LINE).decode("ascii").split(" ", 2)
         self.link.settimeout(LONGEST_SILENCE)
-        method, target, _ = line.decode("ascii").split(" ", 2)
-        length = 0
-        for _ in range(MOST_HEADERS):
-            name, _, value = self.file.readline(LONGEST_LINE).decode("latin-1").partition(":")
-            if name == "\r\n":
-                break
-            length = int(value) if name.lower() == "content-length" else length
-        else:
-            raise ValueError("too many headers")
-        self.parts = self._parts(length)
+        head = b""
+        while not (b"\r\n" + head).endswith(b"\r\n\r\n"):
+            line = self.file.readline(LONGEST_HEAD)
+            if not line or len(head := head + line) > LONGEST_HEAD:
+                raise ValueError("no end of the head")
+        length = re.search(rb"(?i)\ncontent-length: *(\d+)", b"\n" + head)
+        self.parts = self._parts(int(length[1]) if length else 0)
         path, _, query = target.partition("?")
         self.query = dict(parse_qsl(query))
         try:
@@ -784,10 +772,9 @@ class Link(threading.Thread):
         body = self._body(*RENEWALS)
         if not ISOLATED:
             raise Refused(403, "no_machine", "this agent is a process of a host, not of a machine")
-        done: list[object] = [name for name in RENEWALS if name in body]
-        for name in RENEWALS:
-            if name in body:
-                RENEWALS[name](body[name])
+        done = [name for name in RENEWALS if name in body]
+        for name in done:
+            RENEWALS[name](body[name])
         return {"renewed": done}
 
 
@@ -832,30 +819,28 @@ def end_with_input() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def listener_for(words: list[str]) -> socket.socket:
-    """The socket to listen on; one in the file system is for this user alone."""
-    if words[:1] != ["--unix"]:
+def listener_for(where: str) -> socket.socket:
+    """A socket on a vsock port, or on a path of the host's file system for this user alone."""
+    if where.isdecimal():
         listener = socket.socket(socket.AF_VSOCK)
-        listener.bind((socket.VMADDR_CID_ANY, int(words[0]) if words else PORT))
-        return listener
-    if "--stdin" in words:
+        listener.bind((socket.VMADDR_CID_ANY, int(where)))
+    else:
+        listener = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(where)
+        listener.bind(where)
+        os.chmod(where, 0o600)  # nobody can connect before `listen`
         threading.Thread(target=end_with_input, daemon=True).start()
-    listener = socket.socket(socket.AF_UNIX)
-    os.umask(0o077)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(words[1])
-    listener.bind(words[1])
-    os.umask(0o022)
+    listener.listen(128)
     return listener
 
 
-def main(words: list[str]) -> None:
+def main(where: str) -> None:
     """Serves until a signal, and ends every program then."""
     global ISOLATED
-    listener = listener_for(words)
-    ISOLATED = listener.family == socket.AF_VSOCK
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    listener.listen(128)
+    listener = listener_for(where)
+    ISOLATED = listener.family == socket.AF_VSOCK
     print("agent: listening", flush=True)
     try:
         while True:
@@ -870,4 +855,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:] or [PORT])

@@ -23,7 +23,7 @@ class HostAgent:
         self._folder = tempfile.TemporaryDirectory(prefix="guest-agent-")
         self.socket_path = str(Path(self._folder.name, "agent.socket"))
         self._process = subprocess.Popen(  # noqa: S603  # our own program
-            [sys.executable, "-S", agent.__file__, "--unix", self.socket_path, "--stdin"],
+            [sys.executable, "-S", agent.__file__, self.socket_path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

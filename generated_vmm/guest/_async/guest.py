@@ -8,6 +8,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Self, TypedDict, Unpack
 
 from generated_vmm.concurrency._async import Stream, sleep
@@ -25,7 +26,6 @@ from generated_vmm.guest.errors import (
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
-LOST_IN = 1.0  # seconds to end a program whose caller was interrupted
 
 
 class ProgramOptions(TypedDict, total=False):
@@ -121,7 +121,8 @@ class AsyncGuest:
         try:
             completed = await program.communicate(input, max_output_bytes)
         except BaseException:
-            await self._end(program)
+            with suppress(GuestError):  # the caller gets the first error
+                await program.kill()
             raise
         if program.timed_out:
             raise ProgramTimeout(completed)
@@ -204,17 +205,6 @@ class AsyncGuest:
         )
         answer = await self._link.send(operations.renew_identity(identity))
         return answer.renewed
-
-    async def _end(self, program: AsyncProgram) -> None:
-        """Ends a program whose caller is interrupted, if the agent responds at once."""
-        link = AsyncLink(self._link.machine, self._link.port, LOST_IN)
-        try:
-            body = models.ProgramSignal(signal=9)
-            await link.send(operations.signal_program(program.id, body), repeat=False)
-        except (GuestError, OSError):
-            pass  # the caller gets the first error
-        finally:
-            link.close()
 
 
 def _seed() -> str:

@@ -9,6 +9,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Self, TypedDict, Unpack
 
 from generated_vmm.concurrency._sync import Stream, sleep
@@ -26,7 +27,6 @@ from generated_vmm.guest.errors import (
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
-LOST_IN = 1.0  # seconds to end a program whose caller was interrupted
 
 
 class ProgramOptions(TypedDict, total=False):
@@ -118,7 +118,8 @@ class Guest:
         try:
             completed = program.communicate(input, max_output_bytes)
         except BaseException:
-            self._end(program)
+            with suppress(GuestError):  # the caller gets the first error
+                program.kill()
             raise
         if program.timed_out:
             raise ProgramTimeout(completed)
@@ -197,17 +198,6 @@ class Guest:
         )
         answer = self._link.send(operations.renew_identity(identity))
         return answer.renewed
-
-    def _end(self, program: Program) -> None:
-        """Ends a program whose caller is interrupted, if the agent responds at once."""
-        link = Link(self._link.machine, self._link.port, LOST_IN)
-        try:
-            body = models.ProgramSignal(signal=9)
-            link.send(operations.signal_program(program.id, body), repeat=False)
-        except (GuestError, OSError):
-            pass  # the caller gets the first error
-        finally:
-            link.close()
 
 
 def _seed() -> str:

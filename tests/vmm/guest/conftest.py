@@ -58,7 +58,7 @@ class Agent:
         self.start()
 
     def start(self) -> None:
-        program = [sys.executable, "-S", agent.__file__, "--unix", str(self.socket_path), "--stdin"]
+        program = [sys.executable, "-S", agent.__file__, str(self.socket_path)]
         self.process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/"
         )

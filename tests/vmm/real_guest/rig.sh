@@ -74,7 +74,10 @@ system() {  # system FOLDER MODULES...: busybox, Python, the agent, and the init
 user:x:1000:1000:user:/tmp:/bin/sh' >"$to/etc/passwd"
     echo 'root:x:0:
 user:x:1000:' >"$to/etc/group"
-    (cd "$ROOT" && "$PYTHON" generated_vmm/guest/__main__.py --into "$W/$to")
+    mkdir -p "$to/usr/lib/guest-agent"
+    "$PYTHON" "$ROOT/generated_vmm/guest/__main__.py" >"$to/usr/lib/guest-agent/agent.py"
+    "$PYTHON" "$ROOT/generated_vmm/guest/__main__.py" init >"$to/sbin/init"
+    chmod +x "$to/sbin/init"
     modules "$to" "$@"
     printf '#!/bin/sh\nfor turn in 1 2 3; do for file in /modules/*; do insmod "$file" 2>/dev/null; done; done\nexec /sbin/init\n' >"$to/init"
     chmod +x "$to/init"
