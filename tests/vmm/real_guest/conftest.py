@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from generated_vmm.guest import Guest
-from tests.vmm.real_guest.rigs import FOLDER, SOCKET, Firecracker, guest_of, rig
+from tests.vmm.real_guest.rigs import EMULATED, FOLDER, OUTER, Firecracker, guest_of, rig
 
 RELAY = Path(__file__).with_name("relay.py")
 
@@ -23,8 +23,8 @@ def require_rig() -> None:
 def emulated() -> Iterator[Guest]:
     """The guest under QEMU."""
     require_rig()
-    rig("start")
-    with closing(guest_of(SOCKET)) as guest:
+    rig("guest")
+    with closing(guest_of(EMULATED)) as guest:
         yield guest
     rig("stop")
 
@@ -36,7 +36,7 @@ def outer() -> Iterator[Guest]:
     if not (FOLDER / "outer.gz").exists():
         pytest.skip("not run: FIRECRACKER_BIN is not set, so there is no real Firecracker to run")
     rig("outer")
-    with closing(guest_of(SOCKET)) as guest:
+    with closing(guest_of(OUTER)) as guest:
         guest.path("/vm/relay.py").write_bytes(RELAY.read_bytes())
         yield guest
     rig("stop")

@@ -2,9 +2,9 @@
 # Linux guests on a machine without usable KVM, from package registries alone, below build/real-guest.
 #
 #   rig.sh setup   downloads and builds everything; nothing is installed in the system
-#   rig.sh start   a Linux guest under QEMU's emulation, with the vsock protocol at run/v.sock
-#   rig.sh outer   the same with KVM on emulated SVM and FIRECRACKER_BIN, to run a monitor in it
-#   rig.sh stop    ends what the last start began
+#   rig.sh guest   a Linux guest under QEMU's emulation, with the vsock protocol at run/guest/v.sock
+#   rig.sh outer   the same with KVM on emulated SVM and FIRECRACKER_BIN, at run/outer/v.sock
+#   rig.sh stop    ends both
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 ROOT=$(cd "$HERE/../../.." && pwd)
@@ -113,37 +113,39 @@ setup() {
     pack outer-system outer.gz
 }
 
-stop() {
+stop() {  # stop NAME
     local name
     for name in qemu vhost; do
-        [ ! -f "run/$name.pid" ] || kill "$(cat "run/$name.pid")" 2>/dev/null || true
-        rm -f "run/$name.pid"
+        [ ! -f "run/$1/$name.pid" ] || kill "$(cat "run/$1/$name.pid")" 2>/dev/null || true
+        rm -f "run/$1/$name.pid"
     done
 }
 
-start() {  # start INITRD MEMORY
-    stop
-    rm -f run/vhost.sock run/v.sock
-    tools/bin/vhost-device-vsock --vm guest-cid=3,socket=run/vhost.sock,uds-path=run/v.sock \
-        >run/vhost.log 2>&1 &
-    echo $! >run/vhost.pid
-    for _ in $(seq 200); do [ -S run/vhost.sock ] && break; sleep 0.05; done
+start() {  # start NAME MEMORY: both rigs can run at once
+    stop "$1"
+    local run=run/$1
+    rm -rf "$run"
+    mkdir -p "$run"
+    tools/bin/vhost-device-vsock --vm "guest-cid=3,socket=$run/vhost.sock,uds-path=$run/v.sock" \
+        >"$run/vhost.log" 2>&1 &
+    echo $! >"$run/vhost.pid"
+    for _ in $(seq 200); do [ -S "$run/vhost.sock" ] && break; sleep 0.05; done
     LD_LIBRARY_PATH=root/usr/lib/x86_64-linux-gnu:root/lib/x86_64-linux-gnu root/usr/bin/qemu-system-x86_64 \
         -L root/usr/share/qemu -L root/usr/share/seabios -L root/usr/lib/ipxe/qemu \
         -M q35 -cpu max -accel tcg,thread=multi -smp 1 -m "$2" \
         -object "memory-backend-memfd,id=m,size=$2,share=on" -machine memory-backend=m \
-        -nodefaults -no-user-config -display none -serial file:run/serial.log -no-reboot \
-        -kernel root/boot/vmlinuz-*cloud* -initrd "$1" \
+        -nodefaults -no-user-config -display none -serial "file:$run/serial.log" -no-reboot \
+        -kernel root/boot/vmlinuz-*cloud* -initrd "$1.gz" \
         -append "console=ttyS0 panic=-1 mitigations=off quiet tsc=reliable no_timer_check" \
-        -chardev socket,id=v,path=run/vhost.sock -device vhost-user-vsock-pci,chardev=v \
-        >run/qemu.log 2>&1 &
-    echo $! >run/qemu.pid
+        -chardev "socket,id=v,path=$run/vhost.sock" -device vhost-user-vsock-pci,chardev=v \
+        >"$run/qemu.log" 2>&1 &
+    echo $! >"$run/qemu.pid"
 }
 
 case ${1:-} in
     setup) setup ;;
-    start) start guest.gz 512M ;;
-    outer) start outer.gz 2048M ;;
-    stop) stop ;;
+    guest) start guest 512M ;;
+    outer) start outer 2048M ;;
+    stop) stop guest; stop outer ;;
     *) sed -n 2,8p "$0" ; exit 2 ;;
 esac

@@ -16,7 +16,8 @@ from generated_vmm.transport._sync.vsock import connect_vsock
 
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("RIG", HERE.parents[2] / "build" / "real-guest"))
-SOCKET = FOLDER / "run" / "v.sock"
+RUN = FOLDER / "run"
+EMULATED, OUTER = RUN / "guest" / "v.sock", RUN / "outer" / "v.sock"
 PATIENCE = 120.0  # seconds: emulated twice, on a busy computer
 BOOT_ARGS = (
     "console=ttyS0 reboot=k panic=1 mitigations=off quiet 8250.nr_uarts=1 i8042.noaux i8042.nomux "
@@ -26,7 +27,7 @@ BOOT_ARGS = (
 
 def rig(word: str) -> None:
     """Runs `rig.sh`; a rig that is started stays until `stop`."""
-    with (FOLDER / "run" / "rig.log").open("w") as log:
+    with (RUN / "rig.log").open("w") as log:
         subprocess.run([HERE / "rig.sh", word], check=True, stdout=log, stderr=log)
 
 
@@ -55,7 +56,7 @@ class Bridge:
                 threading.Thread(target=self._serve, args=(host,), daemon=True).start()
 
     def _serve(self, host: socket.socket) -> None:
-        with host, suppress(OSError), connect_vsock(str(SOCKET), self._port, PATIENCE) as inner:
+        with host, suppress(OSError), connect_vsock(str(OUTER), self._port, PATIENCE) as inner:
             back = threading.Thread(target=relay, args=(inner, host, socket.SHUT_RDWR), daemon=True)
             back.start()
             relay(host, inner)
@@ -77,7 +78,7 @@ class Firecracker:
         api_path, vsock_path = f"{self.folder}/api.sock", f"{self.folder}/v.sock"
         ports = 7000 + 2 * number, 7001 + 2 * number
         api, vsock = (
-            stack.enter_context(closing(Bridge(FOLDER / "run" / f"{name}{number}.sock", port))).path
+            stack.enter_context(closing(Bridge(RUN / f"{name}{number}.sock", port))).path
             for name, port in zip(("api", "vsock"), ports, strict=True)
         )
         self._programs: list[Program] = [

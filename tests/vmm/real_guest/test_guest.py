@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import socket
 import tarfile
 import time
 
@@ -17,6 +18,16 @@ def living(guest: Guest, pids: list[str]) -> list[str]:
     """Those of the processes that the guest still has."""
     script = 'for p in "$@"; do [ -d /proc/$p ] && echo $p; done; true'
     return guest.run(["sh", "-c", script, "sh", *pids], check=True).text.split()
+
+
+def connected(guest: Guest, port: int) -> socket.socket:
+    """A connection to a port on which a program will listen soon."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return guest.connect(port)
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline
 
 
 def test_the_agent_needs_no_more_than_python3_minimal(guest: Guest) -> None:
@@ -86,14 +97,7 @@ def test_files_come_back_and_a_full_disk_leaves_no_half(guest: Guest) -> None:
 def test_a_port_of_the_guest(guest: Guest) -> None:
     guest.path("/tmp/index.html").write_text("hello from the guest")
     server = guest.start(["httpd", "-f", "-p", "127.0.0.1:8080", "-h", "/tmp"])
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            stream = guest.connect(8080)
-            break
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline
-    with stream:
+    with connected(guest, 8080) as stream:
         stream.sendall(b"GET / HTTP/1.0\r\n\r\n")
         received = b""
         while data := stream.recv(65536):
