@@ -28,7 +28,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
@@ -36,7 +36,7 @@ VERSION = 1
 PORT = "1024"
 INSTANCE = os.urandom(16).hex()  # of this process, which knows no programs of another one
 HOST_CID = 2
-TIOCSCTTY, TIOCSWINSZ, F_SETPIPE_SZ = 0x540E, 0x5414, 1031
+TIOCSWINSZ, F_SETPIPE_SZ = 0x5414, 1031
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 ULIMITS = {"cpu_seconds": "t", "file_kib": "f", "memory_kib": "v", "open_files": "n"}
 
@@ -126,13 +126,15 @@ def account(name: str) -> pwd.struct_passwd:
         raise Refused(422, "no_such_user", f"{name}: no such user") from None
 
 
-def arguments(spec: dict[str, Any]) -> list[str]:
-    """The arguments of a program, behind a shell that sets its limits."""
-    limits = spec.get("limits") or {}
-    if unknown := sorted(set(limits) - set(ULIMITS)):
-        raise Refused(501, "unknown", f"version {VERSION} does not know {', '.join(unknown)}")
-    rules = "".join(f"ulimit -{ULIMITS[name]} {limits[name]:d} && " for name in limits)
-    return ["/bin/sh", "-c", f'{rules}exec "$@"', "sh", *spec["args"]] if rules else spec["args"]
+def require_program(name: str, paths: str, folder: str) -> None:
+    """Raises the OSError for a program that cannot be run, for which a shell has a status alone."""
+    places = [name] if "/" in name else [os.path.join(path, name) for path in paths.split(":")]
+    found = [
+        place for place in (os.path.join(folder, each) for each in places) if os.path.exists(place)
+    ]
+    if not any(os.access(place, os.X_OK) and not os.path.isdir(place) for place in found):
+        number = errno.EACCES if found else errno.ENOENT
+        raise OSError(number, os.strerror(number), name)
 
 
 class Program:
@@ -188,46 +190,49 @@ class Program:
         return theirs
 
     def _start(self, ends: list[int]) -> subprocess.Popen[bytes]:
+        """Starts a shell that becomes the program: `preexec_fn` would need a slow fork."""
         environment = {**os.environ, "GUEST_PROGRAM": self.token}
-        user, groups = None, []
-        if self.spec.get("user"):
-            user = account(self.spec["user"])
-            groups = os.getgrouplist(user.pw_name, user.pw_gid)
+        user = account(self.spec["user"]) if self.spec.get("user") else None
+        if user:
             environment |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
-        procs = self._make_group()
+        environment |= self.spec.get("env") or {}
+        args, folder = self.spec["args"], self.spec.get("cwd")
+        require_program(args[0], environment.get("PATH", os.defpath), folder or "")
+        self._make_group()
+        steps = [f"exec <>{os.ttyname(ends[0])} >&0 2>&1"] if self.terminal else []
+        if self.group and not user:
+            steps.append(f"echo 0 >{self.group}/cgroup.procs")
+        for name, limit in (self.spec.get("limits") or {}).items():
+            steps.append(f"ulimit -{ULIMITS[name]} {limit:d}")
+        script = " && ".join([*steps, 'exec "$@"'])
+        return subprocess.Popen(
+            ["/bin/sh", "-c", script, "sh", *args],
+            stdin=ends[0], stdout=ends[1], stderr=ends[2], cwd=folder, env=environment,
+            preexec_fn=self._entering(user, ends[0]) if user else None, start_new_session=True,
+        )  # fmt: skip
 
-        def enter() -> None:  # in the child, with system calls alone
-            if procs is not None:
-                os.write(procs, b"0")
-            if self.terminal:
-                fcntl.ioctl(0, TIOCSCTTY, 0)
-            if user:
-                os.setgroups(groups)
-                os.setgid(user.pw_gid)
-                os.setuid(user.pw_uid)
+    def _entering(self, user: pwd.struct_passwd, terminal: int) -> Callable[[], None]:
+        """What the child does to become another user, with system calls alone."""
+        groups = os.getgrouplist(user.pw_name, user.pw_gid)
+        if self.terminal:
+            os.fchown(terminal, user.pw_uid, -1)
 
-        try:
-            return subprocess.Popen(
-                arguments(self.spec),
-                stdin=ends[0], stdout=ends[1], stderr=ends[2],
-                cwd=self.spec.get("cwd"),
-                env={**environment, **(self.spec.get("env") or {})},
-                preexec_fn=enter,
-                start_new_session=True,
-            )  # fmt: skip
-        except subprocess.SubprocessError:
-            raise Refused(422, "failed", "the user was refused", errno.EPERM) from None
-        finally:
-            if procs is not None:
-                os.close(procs)
-
-    def _make_group(self) -> int | None:
-        with contextlib.suppress(OSError):  # without the rights, the token names the processes
+        def enter() -> None:
             if self.group:
-                os.mkdir(self.group)
-                return os.open(f"{self.group}/cgroup.procs", os.O_WRONLY)
-        self.group = ""
-        return None
+                procs = os.open(f"{self.group}/cgroup.procs", os.O_WRONLY)
+                os.write(procs, b"0")
+                os.close(procs)
+            os.setgroups(groups)
+            os.setgid(user.pw_gid)
+            os.setuid(user.pw_uid)
+
+        return enter
+
+    def _make_group(self) -> None:
+        try:
+            os.mkdir(self.group)
+        except OSError:  # without the rights, the token names the processes
+            self.group = ""
 
     def _run(self) -> None:
         exited = os.pidfd_open(self.child.pid)
@@ -565,6 +570,12 @@ RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps 
 # Requests
 
 
+def require_known(members: Iterable[str], known: Iterable[str]) -> None:
+    """Raises `Refused` with the names that only a newer version knows."""
+    if unknown := sorted(set(members) - set(known)):
+        raise Refused(501, "unknown", f"version {VERSION} does not know {', '.join(unknown)}")
+
+
 class Link(threading.Thread):
     """One connection of a host, and its requests one after the other."""
 
@@ -625,8 +636,7 @@ class Link(threading.Thread):
                 raise Refused(413, "too_large", f"the body is over {LARGEST_BODY} bytes")
         if not isinstance(body := read_json(bytes(content)), dict):
             raise ValueError("the body is no object")
-        if unknown := sorted(set(body) - set(known)):
-            raise Refused(501, "unknown", f"version {VERSION} does not know {', '.join(unknown)}")
+        require_known(body, known)
         return {name: value for name, value in body.items() if value is not None}
 
     def _seconds(self) -> float:
@@ -660,8 +670,10 @@ class Link(threading.Thread):
 
     def start_program(self, name: str) -> object:
         """Starts a program, once."""
-        fields = "args env cwd user limits terminal stdin timeout_ms replay_bytes drop_output agent"
-        return PROGRAMS.start(name, self._body(*fields.split())).view()
+        known = "args env cwd user limits terminal stdin timeout_ms replay_bytes drop_output agent"
+        spec = self._body(*known.split())
+        require_known(spec.get("limits") or {}, ULIMITS)
+        return PROGRAMS.start(name, spec).view()
 
     def get_program(self, name: str) -> object:
         """The state of a program, at its end or when the time is up."""
