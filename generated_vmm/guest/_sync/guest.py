@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from signal import SIGKILL
 from typing import Self, TypedDict, Unpack
 
 from generated_vmm.concurrency._sync import Stream, sleep
@@ -114,12 +115,17 @@ class Guest:
         Raises `ProgramTimeout` if `timeout` ended it, with `check` `ProgramFailed`, and OSError if
         it cannot be started. A caller that is interrupted ends the program.
         """
-        program = self.start(args, stdin=input is not None, **options)
+        program, name = None, options.get("id") or uuid.uuid4().hex
+        options["id"] = name
         try:
+            program = self.start(args, stdin=input is not None, **options)
             completed = program.communicate(input, max_output_bytes)
-        except BaseException:
-            with suppress(GuestError):  # the caller gets the first error
-                program.kill()
+        except BaseException as error:
+            # What could not be started is not there; an interruption does not say whether it is.
+            if program or not isinstance(error, Exception):
+                with suppress(GuestError):
+                    kill = models.ProgramSignal(signal=SIGKILL)
+                    self._link.send(operations.signal_program(name, kill))
             raise
         if program.timed_out:
             raise ProgramTimeout(completed)

@@ -11,10 +11,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from generated_vmm.guest import Guest, GuestAgentError, ProgramLost
+from generated_vmm.operation import Operation
 from tests.vmm.guest.conftest import Agent, Start
 
 
@@ -181,6 +183,33 @@ def test_a_host_that_is_interrupted_ends_its_program(
     (state,) = sync_guest.programs()
     monkeypatch.undo()
     assert sync_guest.attach(state.id).wait(10) == -9
+
+
+def test_a_host_that_is_interrupted_while_it_starts_a_program_ends_it(
+    sync_guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync_guest.info()
+    send = sync_guest._link.send
+
+    def interrupted(operation: Operation[object], *args: Any, **options: Any) -> object:
+        answer = send(operation, *args, **options)
+        if operation.id == "startProgram":
+            raise KeyboardInterrupt
+        return answer
+
+    monkeypatch.setattr(sync_guest._link, "send", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sync_guest.run(["sleep", "60"])
+    (state,) = sync_guest.programs()
+    assert sync_guest.attach(state.id).wait(10) == -9
+
+
+def test_a_run_that_is_refused_ends_nothing(sync_guest: Guest) -> None:
+    program = sync_guest.start(["sleep", "60"], id="mine")
+    with pytest.raises(GuestAgentError, match="the id of another program"):
+        sync_guest.run(["true"], id="mine")
+    assert program.poll() is None
+    program.kill()
 
 
 def test_ended_programs_are_forgotten_in_time(running: Agent, sync_guest: Guest) -> None:
