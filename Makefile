@@ -13,7 +13,7 @@ READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
 # How many processes run the tests, many of which wait more than they compute.
 PROCESSES ?= 4
-DEVELOPMENT := --editable '.[network,redis,sql,testing]' --group dev
+DEVELOPMENT := --editable ./generated_vmm --editable '.[network,redis,sql,testing]' --group dev
 EVERYTHING := $(DEVELOPMENT) --group bench
 
 # The tests that need neither Node nor Chromium, and those of them that a change breaks first.
@@ -21,14 +21,14 @@ PYTHON_TESTS := --numprocesses $(PROCESSES) --dist worksteal --ignore tests/brow
 	--ignore tests/console/in_chromium --ignore tests/fleet/test_chromium.py
 FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging tools typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
 	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
-	$(foreach file,documentation process processes sockets storm derivation import,--ignore-glob 'tests/*_$(file).py')
+	$(foreach file,documentation process processes sockets storm derivation import forked conftest running,--ignore-glob 'tests/*_$(file).py')
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 setup: $(READY) ## make .venv with everything that is a Python package
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml generated_vmm/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing Python packages into .venv"
@@ -130,10 +130,11 @@ mutants: setup ## change the code and print what no test notices; MINUTES=10 CHI
 audit: setup ## look up known vulnerabilities of the pinned dependencies
 	@$(BIN)/python -m tools.release.audit
 
-wheel: setup ## build the wheel, the source archive and the wheel's bill of materials in dist
+wheel: setup ## build both wheels, their source archives and the wheels' bill of materials in dist
 	@rm -rf dist && $(BIN)/python -m hatchling build
+	@cd generated_vmm && ../$(BIN)/python -m hatchling build --directory ../dist
 	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build/wheel
-	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[network,redis,sql,testing]"
+	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt dist/generated_vmm-*.whl "$$(echo dist/fastapi_oidc_vmm-*.whl)[network,redis,sql,testing]"
 	@tools/release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
 
 docs: setup ## build the documentation site, strictly
@@ -156,7 +157,8 @@ real-guest: setup ## test programs and files in Linux guests: builds the rigs in
 	@tests/vmm/real_guest/rig.sh setup
 	@REAL_GUEST=1 $(BIN)/python -m pytest -q -n0 --timeout 900 tests/vmm/real_guest $(ARGS)
 
-screenshots: setup programs ## take the README's screenshots from the running console
+screenshots: setup ## take the README's screenshots from the running console
+	@tests/programs.sh chromium
 	@$(BIN)/python -m tools.screenshots docs/images
 
 .PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz machine mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real real-guest screenshots

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from codegen.document import Unusable
 from codegen.generate import try_out
-from codegen.pipeline import PARTS, Project, Run, described, install, make, stale
+from codegen.pipeline import APIS, MONITOR, Project, Run, described, install, make, stale
 from codegen.report import changes
 
 EXAMPLES = """\
@@ -35,15 +35,21 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = Path(__file__).
     try:
         if options.command == "diff":
             return _diff(project, options.old, options.new)
-        spec = options.spec or project.description()
         if options.out:
-            return _generate_into(project, spec, options.out)
-        with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
-            run = make(project, spec, Path(scratch))
-            return _report_stale(run, project) if options.check else _install(run, project)
+            return _generate_into(project, options.spec or project.description(), options.out)
+        apis = (MONITOR,) if options.spec else APIS
+        return max(
+            _generate(Project(root, api), options.spec, is_check=options.check) for api in apis
+        )
     except (Unusable, OSError) as error:
         print(f"codegen: {error}", file=sys.stderr)
         return 2
+
+
+def _generate(project: Project, spec: Path | None, *, is_check: bool) -> int:
+    with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
+        run = make(project, spec or project.description(), Path(scratch))
+        return _report_stale(run, project) if is_check else _install(run, project)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,7 +88,7 @@ def _generate_into(project: Project, spec: Path, folder: Path) -> int:
         raise Unusable(f"{folder}: not an empty folder")
     with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
         run = make(project, spec, Path(scratch))
-        try_out(run.folder, PARTS, project.written, project.mypy_cache)
+        try_out(run.folder, project.parts, project.written, project.mypy_cache)
         shutil.copytree(run.folder, folder, dirs_exist_ok=True)
     _print(run)
     for path in sorted(folder.iterdir()):
@@ -91,7 +97,7 @@ def _generate_into(project: Project, spec: Path, folder: Path) -> int:
 
 
 def _install(run: Run, project: Project) -> int:
-    try_out(run.folder, PARTS, project.written, project.mypy_cache)
+    try_out(run.folder, project.parts, project.written, project.mypy_cache)
     install(run, project)
     _print(run)
     return 0

@@ -6,7 +6,7 @@ import copy
 import inspect
 import json
 import keyword
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -19,13 +19,15 @@ from codegen.document import (
     answer_of,
     base_path,
     body_of,
+    is_free_form,
     operations_of,
     parameters_in,
     references_in,
     schemas_of,
 )
-from codegen.fixups import repair
-from codegen.overlay import Action, apply_overlay, field_of, later_than
+from codegen.fixups import FIX_UPS, FixUp, repair
+from codegen.overlay import Action, apply_overlay
+from codegen.releases import Releases
 from codegen.requirements import CORE, require_generable
 
 # The beginning of our descriptions of paths on the host.
@@ -41,15 +43,27 @@ ARGUMENTS = {
 OWN_NAMES = {"from_answer", "ids_in_path", "later_fields", "made_for", "to_json"}
 
 
-def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str]]:
+def describe(
+    facts: Document,
+    overlay: list[Action],
+    releases: Releases | None = None,
+    fix_ups: Iterable[FixUp] = FIX_UPS,
+) -> tuple[Document, list[str]]:
     """The repaired description with our texts, and notes on fix-ups and overlay."""
+    document, notes = repaired(facts, fix_ups)
+    lacked = releases.lacked_by(document) if releases else {}
+    notes += apply_overlay(document, overlay, lacked)
+    _note_later_fields(document, lacked)
+    notes += [f"overlay: no words for {place}" for place in _without_words(document)]
+    return document, notes
+
+
+def repaired(facts: Document, fix_ups: Iterable[FixUp] = FIX_UPS) -> tuple[Document, list[str]]:
+    """The description without its faults, and notes on the fix-ups."""
     document = copy.deepcopy(facts)
-    notes = repair(document)
+    notes = repair(document, fix_ups)
     name_inline_objects(document)
     wrap_references(document)
-    notes += apply_overlay(document, overlay)
-    _note_later_fields(document, overlay)
-    notes += [f"overlay: no words for {place}" for place in _without_words(document)]
     return document, notes
 
 
@@ -74,7 +88,7 @@ def for_generator(document: Document, core: Mapping[str, str] = CORE) -> Documen
         operation["summary"] = operation["operationId"]
         for parameter in operation.get("parameters", []):
             parameter["schema"].pop("default", None)  # the monitor applies its own
-        operation["description"] = _docstring(operation, f"{method.upper()} {path}")
+        operation["description"] = docstring(operation, f"{method.upper()} {path}")
     return document
 
 
@@ -115,14 +129,14 @@ def wrap_references(document: Document) -> None:
                 member["allOf"] = [{"$ref": member.pop("$ref")}]
 
 
-def _note_later_fields(document: Document, overlay: list[Action]) -> None:
-    """Adds to every object its fields of later versions, with these versions."""
-    for action in later_than(document["info"]["version"], overlay):
-        name, field = field_of(action) or ("", "")
+def _note_later_fields(document: Document, lacked: Mapping[str, str]) -> None:
+    """Adds to every object its fields of other releases, with these releases."""
+    for place, since in lacked.items():
+        name, _, field = place.partition(".")
         schema = schemas_of(document).get(name, {})
-        if schema.get("properties") and field not in schema["properties"]:
+        if field and schema.get("properties"):
             schema["x-version"] = document["info"]["version"]
-            schema.setdefault("x-later", {})[field.replace("-", "_")] = action.since
+            schema.setdefault("x-later", {})[field.replace("-", "_")] = since
 
 
 def _without_words(document: Document) -> Iterator[str]:
@@ -175,11 +189,6 @@ def python_name(field: str) -> str:
     return f"{name}_" if _is_taken(name) else name
 
 
-def is_free_form(schema: Document) -> bool:
-    """Whether an object has members of any name."""
-    return not schema.get("properties") and schema.get("additionalProperties") is not False
-
-
 def is_host_path(member: Document) -> bool:
     """Whether our description says that a text is a path: then path objects are accepted."""
     return member.get("type") == "string" and str(member.get("description")).startswith(HOST_PATH)
@@ -194,7 +203,8 @@ def limits(member: Document) -> str:
     return ", ".join(f"{argument}={value!r}" for argument, value in found.items())
 
 
-def _docstring(operation: Document, endpoint: str) -> str:
+def docstring(operation: Document, endpoint: str) -> str:
+    """What a call does, its endpoint and its phase."""
     words = str(operation.get("description", operation["operationId"]))
     phase = f". Phase: {operation['x-phase']}" if "x-phase" in operation else ""
     return f"{words}\n\n{endpoint}{phase}."

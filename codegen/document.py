@@ -253,6 +253,11 @@ def references_in(value: object) -> Iterator[str]:
             yield from references_in(element)
 
 
+def is_free_form(schema: Document) -> bool:
+    """Whether an object has members of any name."""
+    return not schema.get("properties") and schema.get("additionalProperties") is not False
+
+
 def body_of(operation: Document) -> Document | None:
     """The schema of the request body, to read and to change."""
     content = operation.get("requestBody", {}).get("content", {})

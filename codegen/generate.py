@@ -25,6 +25,8 @@ HERE = Path(__file__).parent
 def generate_package(document: Document, target: Path, core: Mapping[str, str] = CORE) -> None:
     """Write the package for a described API into the new folder `target`, not yet formatted.
 
+    `core` are the calls that it must have, by operationId.
+
     Raises `Unusable` if the generator gives any warning: it would omit that part.
     """
     with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:

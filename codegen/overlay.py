@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.document import Document, Node, Unusable, located, read_yaml
+from codegen.releases import is_older
 
 STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]")
 TARGET = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*|\['[^']+'\])*")
@@ -18,11 +20,26 @@ TARGET = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*|\['[^']+'\])*")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One entry of an overlay; `since` is the first version it is about (our `x-since`)."""
+    """One entry of an overlay.
+
+    `since` is the first version that an entry is about which no description shows (our `x-since`).
+    """
 
     target: str
     update: Document | None
-    since: str
+    since: str = "0"
+
+    @property
+    def place(self) -> str:
+        """The name of the target: `PUT /pmem/{id}`, `Pmem`, `Pmem.id`; empty for anything else."""
+        match _steps(self.target):
+            case ["paths", path, method]:
+                return f"{method.upper()} {path}"
+            case ["components", "schemas", name]:
+                return name
+            case ["components", "schemas", name, "properties", field]:
+                return f"{name}.{field}"
+        return ""
 
 
 def read_overlay(path: Path) -> list[Action]:
@@ -34,48 +51,29 @@ def read_overlay(path: Path) -> list[Action]:
         return [_action(node) for node in members["actions"].elements()]
 
 
-def apply_overlay(document: Document, actions: list[Action]) -> list[str]:
-    """Apply the actions to the document in order; the notes name those that match nothing."""
-    version = document["info"]["version"]
-    later = later_than(version, actions)
-    notes = [
-        f"overlay: {action.target} is for {action.since} and later"
-        for action in later
-        if not _below(action, later)
-    ]
+def apply_overlay(
+    document: Document, actions: list[Action], lacked: Mapping[str, str] | None = None
+) -> list[str]:
+    """Apply the actions to the document in order; the notes name those that match nothing.
+
+    `lacked` is what this version is too old for, with the releases that have it.
+    """
+    version, lacked = document["info"]["version"], lacked or {}
+    later = {
+        id(action): lacked.get(action.place, action.since)
+        for action in actions
+        if action.place in lacked or is_older(version, action.since)
+    }
+    targets = tuple(f"{action.target}." for action in actions if id(action) in later)
+    notes = []
     for action in actions:
-        if action not in later and not _apply(document, action) and not _below(action, later):
-            notes.append(f"overlay: {action.target} matches nothing in {version}")
+        since = later.get(id(action))
+        if since is None and _apply(document, action):
+            continue
+        if not action.target.startswith(targets):
+            what = f"is for {since} and later" if since else f"matches nothing in {version}"
+            notes.append(f"overlay: {action.target} {what}")
     return notes
-
-
-def _below(action: Action, others: list[Action]) -> bool:
-    return any(
-        action is not other and action.target.startswith(f"{other.target}.") for other in others
-    )
-
-
-def later_than(version: str, actions: list[Action]) -> list[Action]:
-    """The actions for parts that only later versions have."""
-    return [action for action in actions if is_older(version, action.since)]
-
-
-FIELD = re.compile(r"\$\.components\.schemas\.(\w+)\.properties(?:\.(\w+)|\['([^']+)'\])")
-
-
-def field_of(action: Action) -> tuple[str, str] | None:
-    """The schema and field of an action; None if it is about something else."""
-    found = FIELD.fullmatch(action.target)
-    return (found[1], found[2] or found[3]) if found else None
-
-
-def is_older(version: str, than: str) -> bool:
-    """Whether one version comes before another; a suffix such as `-dev` is ignored."""
-    return _numbers(version) < _numbers(than)
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.partition("-")[0].split(".")]
 
 
 def _action(node: Node) -> Action:
@@ -84,7 +82,7 @@ def _action(node: Node) -> Action:
     if not TARGET.fullmatch(target.text()):
         target.refuse(f"target {target.text()!r} is outside the subset of JSONPath that is known")
     if "remove" in members and members["remove"].flag():
-        return Action(target.text(), None, "0")
+        return Action(target.text(), None)
     if "update" not in members:
         node.refuse("an action needs 'update' or 'remove: true'")
     members["update"].members()
@@ -94,8 +92,12 @@ def _action(node: Node) -> Action:
     return Action(target.text(), update, since)
 
 
+def _steps(target: str) -> list[str]:
+    return [dotted or quoted for dotted, quoted in STEP.findall(target)]
+
+
 def _apply(document: Document, action: Action) -> bool:
-    steps = [dotted or quoted for dotted, quoted in STEP.findall(action.target)]
+    steps = _steps(action.target)
     parent: object = None
     found: object = document
     for step in steps:

@@ -3,34 +3,81 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from codegen.describe import describe, write_table
+from codegen.describe import describe, repaired, write_table
 from codegen.document import Document, Unusable, located, operations_of, schemas_of, write_yaml
+from codegen.fixups import FIX_UPS, FixUp
 from codegen.generate import format_package, generate_package
 from codegen.guest import PACKAGE as GUEST
 from codegen.guest import make_guest
 from codegen.import_spec import import_spec
+from codegen.members import members_of, require_free, suggested
 from codegen.overlay import Action, read_overlay
+from codegen.releases import Releases, learn, places_of, read_releases, write_releases
 from codegen.report import lines_to_write, members_page, report, without_member
-from codegen.requirements import require_unclaimed
+from codegen.requirements import CORE, require_unclaimed
+from codegen.resources import write_resources
 from codegen.schemas import plain
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
 from codegen.unasync import PACKAGES, SYNC, derive
-from codegen.unsupported import add_unsupported, defined, used_by
+from codegen.unsupported import Lacking, add_unsupported, defined, models_used
 
-PACKAGE = "_generated"
-PARTS = (PACKAGE, GUEST, *(f"{name}/{SYNC}" for name in PACKAGES))  # folders of generated_vmm
-MEMBERS = "members.md"
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A described HTTP API, and where its files are.
+
+    To generate a client of one more, describe it in `openapi` and list it in `APIS`.
+    """
+
+    name: str
+    """The beginning of its description's file name in `openapi`: `NAME-VERSION.yaml`."""
+    overlay: str
+    """The file in `openapi` with our words for it."""
+    releases: str
+    """The file in `openapi` that says which releases have what."""
+    package: str
+    """The generated package, as a folder of `generated_vmm`."""
+    members: str
+    """The class of all its members, without `Async`."""
+    page: str
+    """The generated page of its members, in `docs`; its head is in `codegen`."""
+    client: str
+    """The module in `generated_vmm` with the client that inherits the members."""
+    fix_ups: tuple[FixUp, ...] = ()
+    core: Mapping[str, str] = field(default_factory=dict)
+    """The calls that every description has."""
+    derived: tuple[str, ...] = ()
+    """The folders of `generated_vmm` whose sync halves are derived with it."""
+    guest: str = ""
+    """The file in `openapi` that describes the guest's agent, if its package is made with it."""
+
+
+MONITOR = Api(
+    name="firecracker",
+    overlay="overlay.yaml",
+    releases="releases.yaml",
+    package="_generated",
+    members="MonitorApi",
+    page="vmm/members.md",
+    client="facade/_async/client.py",
+    fix_ups=FIX_UPS,
+    core=CORE,
+    derived=PACKAGES,
+    guest="guest.yaml",
+)
+APIS = (MONITOR,)
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The places of the files that codegen reads and writes."""
+    """The places of the files that codegen reads and writes for one API."""
 
     root: Path
+    api: Api = MONITOR
 
     @property
     def written(self) -> Path:
@@ -40,22 +87,28 @@ class Project:
     @property
     def package(self) -> Path:
         """The generated package."""
-        return self.written / PACKAGE
+        return self.written / self.api.package
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The folders of `generated_vmm` that a run replaces."""
+        guest = [GUEST] * bool(self.api.guest)
+        return (self.api.package, *guest, *(f"{name}/{SYNC}" for name in self.api.derived))
 
     @property
     def members(self) -> Path:
         """The generated page of client members."""
-        return self.root / "docs" / "vmm" / MEMBERS
-
-    @property
-    def guest(self) -> Path:
-        """The description of the guest agent."""
-        return self.root / "openapi" / "guest.yaml"
+        return self.root / "docs" / self.api.page
 
     @property
     def overlay(self) -> Path:
         """Our own texts for the description."""
-        return self.root / "openapi" / "overlay.yaml"
+        return self.root / "openapi" / self.api.overlay
+
+    @property
+    def releases(self) -> Path:
+        """Which releases have what."""
+        return self.root / "openapi" / self.api.releases
 
     @property
     def mypy_cache(self) -> Path:
@@ -67,14 +120,13 @@ class Project:
         found = self.descriptions()
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
-            raise Unusable(
-                f"{self.root / 'openapi'}: expected one firecracker-*.yaml, found {names}"
-            )
+            folder, expected = self.root / "openapi", f"{self.api.name}-*.yaml"
+            raise Unusable(f"{folder}: expected one {expected}, found {names}")
         return found[0]
 
     def descriptions(self) -> list[Path]:
         """All committed descriptions: more than one after an import that was interrupted."""
-        return sorted((self.root / "openapi").glob("firecracker-*.yaml"))
+        return sorted((self.root / "openapi").glob(f"{self.api.name}-[0-9]*.yaml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +134,7 @@ class Run:
     """The result of a run, in a folder of its own, with notes for the user."""
 
     folder: Path
+    api: Api
     facts: Document
     document: Document
     notes: list[str]
@@ -95,18 +148,24 @@ class Run:
     @property
     def name(self) -> str:
         """The file name of the description."""
-        return f"firecracker-{self.version}.yaml"
+        return f"{self.api.name}-{self.version}.yaml"
 
     def summary(self) -> str:
         """The size of the result, in one line."""
         operations, schemas = list(operations_of(self.document)), schemas_of(self.document)
-        return f"monitor {self.version}: {len(operations)} operations, {len(schemas)} schemas"
+        return (
+            f"{self.api.name} {self.version}: {len(operations)} operations, {len(schemas)} schemas"
+        )
 
 
 def described(project: Project, spec: Path) -> Document:
     """The repaired description with our texts, in a file."""
-    document, _ = describe(import_spec(spec), read_overlay(project.overlay))
+    document, _ = describe(import_spec(spec), *_texts(project))
     return document
+
+
+def _texts(project: Project) -> tuple[list[Action], Releases, tuple[FixUp, ...]]:
+    return read_overlay(project.overlay), read_releases(project.releases), project.api.fix_ups
 
 
 def make(project: Project, spec: Path, folder: Path) -> Run:
@@ -117,35 +176,61 @@ def make(project: Project, spec: Path, folder: Path) -> Run:
 
 
 def _made(project: Project, spec: Path, folder: Path, facts: Document) -> Run:
-    actions = read_overlay(project.overlay)
-    document, notes = describe(facts, actions)
-    run = Run(folder, facts, document, notes)
-    make_guest(project.guest, folder / GUEST)
-    _make_package(project, run, actions)
-    used = used_by(project.written, "operations")
-    run.notes.extend(_news(project, spec, run, used))
-    write_whole(folder / MEMBERS, members_page(document, used))
+    document, notes = describe(facts, *_texts(project))
+    run = Run(folder, project.api, facts, document, notes)
+    _make_package(project, run)
+    run.notes.extend(_news(project, spec, run))
+    head = Path(__file__).with_name(f"{project.members.stem}_head.md")
+    write_whole(folder / project.members.name, members_page(document, head))
     write_whole(folder / run.name, write_yaml(facts))
+    write_whole(folder / project.releases.name, write_releases(_learned(project, facts)))
     return run
 
 
-def _make_package(project: Project, run: Run, actions: list[Action]) -> None:
-    target = run.folder / PACKAGE
-    generate_package(run.document, target)
+def _make_package(project: Project, run: Run) -> None:
+    target = run.folder / project.api.package
+    generate_package(run.document, target, project.api.core)
     require_unclaimed(defined(target / "models" / "__init__.py"), project.written)
-    run.notes.extend(add_unsupported(target, run.version, project.written, actions))
+    lacking = _lacking(project, run.document)
+    used = models_used(project.written, project.api.package)
+    run.notes.extend(add_unsupported(target, run.version, used, lacking))
+    members = members_of(run.document, lacking)
+    require_free(members, project.written / project.api.client)
+    write_resources(members, run.document, target, project.api.members, lacking.fields)
     write_table(run.document, target)
-    format_package(target, run.folder / GUEST, *derive(project.written, run.folder))
+    made = derive(project.written, run.folder, project.api.derived)
+    if project.api.guest:
+        make_guest(project.root / "openapi" / project.api.guest, run.folder / GUEST)
+        made.append(run.folder / GUEST)
+    format_package(target, *made)
 
 
-def _news(project: Project, spec: Path, run: Run, used: set[str]) -> Iterator[str]:
+def _lacking(project: Project, document: Document) -> Lacking:
+    actions, releases, _ = _texts(project)
+    return Lacking.by(document, releases.lacked_by(document), actions)
+
+
+def _learned(project: Project, facts: Document) -> Releases:
+    """The table of releases with this one."""
+    try:
+        before, _ = repaired(import_spec(project.description()), project.api.fix_ups)
+    except Unusable:  # it is to be replaced
+        before, _ = repaired(facts, project.api.fix_ups)
+    document, _ = repaired(facts, project.api.fix_ups)
+    return learn(read_releases(project.releases), document, places_of(before))
+
+
+def _news(project: Project, spec: Path, run: Run) -> Iterator[str]:
     """Notes on this description for users of the client."""
-    operations = {plain(name): name for name in defined(run.folder / PACKAGE / "operations.py")}
-    for path, method, operation in without_member(run.document, used):
-        function = operations[plain(operation["operationId"])]
-        yield lines_to_write(path, method, operation, function)
+    package = run.folder / project.api.package
+    operations = {plain(name): name for name in defined(package / "operations.py")}
+    client = project.written / project.api.client
+    members = suggested(run.document, _lacking(project, run.document), client)
+    for path, method, operation in without_member(run.document):
+        place, function = f"{method.upper()} {path}", operations[plain(operation["operationId"])]
+        yield lines_to_write(place, operation, function, members[place], project.api.overlay)
     models = Path("models", "__init__.py")
-    gone = defined(project.package / models) - defined(run.folder / PACKAGE / models)
+    gone = defined(project.package / models) - defined(package / models)
     yield from report(_committed(project, spec), run.document, gone)
 
 
@@ -163,15 +248,13 @@ def install(run: Run, project: Project) -> None:
 
     The description comes last, so that an import that is interrupted before has no effect.
     """
-    for part in PARTS:
+    for part in project.parts:
         target = project.written / part
         recover(target)
         shutil.copytree(run.folder / part, fresh_beside(target))
         replace(target)
-    write_whole(project.members, (run.folder / MEMBERS).read_text(encoding="utf-8"))
-    write_whole(
-        project.root / "openapi" / run.name, (run.folder / run.name).read_text(encoding="utf-8")
-    )
+    for made, target in _files(run, project):
+        write_whole(target, made.read_text(encoding="utf-8"))
     for path in project.descriptions():
         if path.name != run.name:
             path.unlink()
@@ -180,14 +263,19 @@ def install(run: Run, project: Project) -> None:
 def stale(run: Run, project: Project) -> list[str]:
     """The differences between the project and the result, one line for each file."""
     found = [
-        line for part in PARTS for line in differences(run.folder / part, project.written / part)
+        line
+        for part in project.parts
+        for line in differences(run.folder / part, project.written / part)
     ]
-    for made, present in (
-        (MEMBERS, project.members),
-        (run.name, project.root / "openapi" / run.name),
-    ):
+    for made, present in _files(run, project):
         if not present.exists():
             found.append(f"missing: {present}")
-        elif (run.folder / made).read_bytes() != present.read_bytes():
+        elif made.read_bytes() != present.read_bytes():
             found.append(f"differs: {present}")
     return found
+
+
+def _files(run: Run, project: Project) -> Iterator[tuple[Path, Path]]:
+    """The files beside the package: the one made, and its place. The description is the last."""
+    for present in (project.members, project.releases, project.root / "openapi" / run.name):
+        yield run.folder / present.name, present

@@ -13,39 +13,24 @@ from codegen.document import (
     answer_of,
     body_of,
     operations_of,
-    parameters_in,
     references_in,
     schemas_of,
 )
-from codegen.schemas import BOUNDS, plain
+from codegen.schemas import BOUNDS
 
 VALUES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
-VERBS = {"get": "get", "put": "set", "patch": "update", "delete": "delete"}
+LINES = """\
+client: {place} ({id}) has no member; `vm.send(operations.{function}(...))` calls it. To give it
+  one, add to openapi/{overlay} (its name, its words, and when the monitor takes the call):
+{entry}"""
 
-SETTER = """\
-      @overload
-      def {verb}(self, body: models.{body} | Fields, /) -> None: ...
-      @overload
-      def {verb}(self, /, **fields: Unpack[models.{body}Fields]) -> None: ...
-      def {verb}(self, body: models.{body} | Fields | None = None, /, **fields: object) -> None:
-          \"""... ({place}).\"""
-          self._send(operations.{function}({ids}as_model(models.{body}, body, fields)))
-"""
-GETTER = """\
-      def {verb}(self) -> {answer}:
-          \"""... ({place}).\"""
-          {give}self._send(operations.{function}({ids}))
-"""
-MEMBER = """\
-client: {place} ({id}) has no member; `vm.send(operations.{function}(...))` calls it. To write one,
-  in the class of its resource in generated_vmm/facade:
-{code}  in openapi/overlay.yaml:
+ENTRY = """\
   - target: $.paths['{path}'].{method}
     update:
-      description: ...
-      x-member: {member}.{verb}
+      x-member: {member}
+      description: {words}
       x-phase: any
-      x-errors: []"""
+"""
 
 
 def report(before: Document | None, after: Document, gone: set[str]) -> Iterator[str]:
@@ -73,31 +58,21 @@ def moved_fields(document: Document) -> set[str]:
     }
 
 
-def without_member(document: Document, used: set[str]) -> list[tuple[str, str, Document]]:
-    """The operations that no member calls; `used` are the generated functions that members call."""
-    called = {plain(name) for name in used}
-    return [
-        (path, method, operation)
-        for path, method, operation in operations_of(document)
-        if plain(operation["operationId"]) not in called or "x-member" not in operation
-    ]
+def without_member(document: Document) -> list[tuple[str, str, Document]]:
+    """The operations that no member calls."""
+    return [found for found in operations_of(document) if "x-member" not in found[2]]
 
 
-def lines_to_write(path: str, method: str, operation: Document, function: str) -> str:
-    """The note on an operation without a member, with the code for one."""
-    body, answer = body_of(operation), answer_of(operation)
-    words = {
-        "id": operation["operationId"], "place": f"{method.upper()} {path}", "path": path,
-        "method": method, "function": function, "verb": VERBS[method], "member": _member(path),
-        "ids": "self._id, " * len(parameters_in("path", operation)),
-        "body": next(references_in(body), ""),
-        "answer": _answer(answer) if answer else "None",
-        "give": "return " if answer else "",
-    }  # fmt: skip
-    if body is None:
-        words["ids"] = words["ids"].removesuffix(", ")
-    code = (SETTER if body is not None else GETTER).format(**words)
-    return MEMBER.format(**words, code=code)
+def lines_to_write(
+    place: str, operation: Document, function: str, member: str, overlay: str
+) -> str:
+    """The note on an operation without a member, with the entry of the overlay for one."""
+    method, _, path = place.partition(" ")
+    words = operation.get("description", f"Send {place}.")
+    entry = ENTRY.format(path=path, method=method.lower(), member=member, words=words)
+    return LINES.format(
+        place=place, id=operation["operationId"], function=function, overlay=overlay, entry=entry
+    ).rstrip()
 
 
 def _answer(schema: Document) -> str:
@@ -105,12 +80,6 @@ def _answer(schema: Document) -> str:
     if "items" in schema:
         return f"list[{_answer(schema['items'])}]"
     return f"models.{name}" if (name := next(references_in(schema), "")) else VALUES[schema["type"]]
-
-
-def _member(path: str) -> str:
-    """The name of a member for a path: `/drives/{drive_id}` is `drives(id)`."""
-    steps = path.strip("/").replace("-", "_").split("/")
-    return ".".join(steps).replace(".{", "(").replace("}", ")") or "instance"
 
 
 # The facts of a description, by place: an operation, a model or a field, as text.
@@ -203,7 +172,6 @@ def _type(schema: Document) -> str:
     return str(schema.get("type", "any"))
 
 
-HEAD = Path(__file__).with_name("members_head.md")
 COLUMNS = """
 | Member | Endpoint | Sends | Returns | Phase | Errors |
 |---|---|---|---|---|---|
@@ -217,18 +185,18 @@ LEFT = """
 """
 
 
-def members_page(document: Document, used: set[str]) -> str:
+def members_page(document: Document, head: Path) -> str:
     """The page of the members for the described API, in the order of the description.
 
-    `used` are the generated functions that members call; operations without one come last.
+    Operations without a member come last.
     """
     sections: dict[str, list[str]] = {}
-    left = without_member(document, used)
+    left = without_member(document)
     for path, method, operation in operations_of(document):
         if (path, method, operation) not in left:
             rows = sections.setdefault(operation["tags"][0], [])
             rows.append(_row(path, method, operation))
-    page = HEAD.read_text("utf-8").format(version=document["info"]["version"])
+    page = head.read_text("utf-8").format(version=document["info"]["version"])
     for tag, rows in sections.items():
         page += f"\n## {tag}\n{COLUMNS}" + "".join(rows)
     if left:

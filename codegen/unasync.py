@@ -7,11 +7,13 @@ twice under the same names. Add a package in `PACKAGES`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from codegen.document import Unusable
 
 PACKAGES = (
+    "binding",
     "facade",
     "guest",
     "process",
@@ -35,22 +37,22 @@ RULES = {
 LEFT = re.compile(r"\bawait\b|async", re.IGNORECASE)
 
 
-def derive(written: Path, target: Path) -> list[Path]:
-    """Write the sync half of every package of `written` into `target`, not yet formatted.
+def derive(written: Path, target: Path, packages: Sequence[str] = PACKAGES) -> list[Path]:
+    """Write the sync half of these packages of `written` into `target`, not yet formatted.
 
     Returns the folders made. Raises `Unusable` for a line that no rule makes sync, and for a rule
     that no line needs.
     """
     unused = set(RULES)
     folders = []
-    for package in PACKAGES:
+    for package in packages:
         folders.append(target / package / SYNC)
         folders[-1].mkdir(parents=True)
         for path in sorted((written / package / ASYNC).glob("*.py")):
             place = path.relative_to(written.parent)
             text = sync_of(path.read_text(encoding="utf-8"), place, unused)
             (folders[-1] / path.name).write_text(text, encoding="utf-8")
-    if unused:
+    if unused and packages:
         raise Unusable(f"{__file__}: no module needs the rules {sorted(unused)}; remove them")
     return folders
 

@@ -5,6 +5,7 @@
 
 `AsyncVmmClient` has the same members, awaited. The names of the models are those of the monitor's
 description, of the version in `API_VERSION`; `XFields` are the keyword arguments of model `X`.
+`Monitor` starts a monitor of its own, see `generated_vmm.process`.
 """
 
 from typing import TYPE_CHECKING
@@ -27,12 +28,15 @@ from generated_vmm.operation import Operation
 if TYPE_CHECKING:
     from generated_vmm._generated.models import *  # noqa: F403  # they change with the monitor
     from generated_vmm.facade import AsyncVmmClient
+    from generated_vmm.process import AsyncMonitor, Monitor
 
     __version__: str
 
 __all__ = [
     "API_VERSION",
+    "AsyncMonitor",
     "AsyncVmmClient",
+    "Monitor",
     "Operation",
     "VmmApiError",
     "VmmClient",
@@ -52,7 +56,11 @@ if not TYPE_CHECKING:
         if name == "__version__":
             from importlib.metadata import version
 
-            found = version("fastapi-oidc-vmm")
+            found = version("generated-vmm")
+        elif name in ("AsyncMonitor", "Monitor"):
+            from generated_vmm import process
+
+            found = getattr(process, name)
         elif name == "AsyncVmmClient":
             from generated_vmm import facade
 

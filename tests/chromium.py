@@ -1,36 +1,88 @@
-"""Chromium for tests: one browser, in which each test has profiles of its own."""
+"""Chromium for tests: one browser for each worker, in which each test has profiles of its own."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
-from tests.programs import require_program
+from tests.programs import require_npm_package, require_program
 
+PROGRAM: Final = os.environ.get("CHROMIUM") or "chromium-headless-shell"
+"""The program, which is also the name of its Debian package; CHROMIUM=chromium for the whole one.
+
+It shows a page in a quarter of the processor time that the whole one needs.
+"""
 FLAGS: Final = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 )
+PATIENCE: Final = 30_000
+"""Milliseconds for what a page is expected to show: a busy computer is no fault of the page."""
 SETTLED: Final = 5_000
 """Milliseconds for which a page that is still loading is waited for at the end of a test."""
 
+# Neither the selector of each element nor the rules that hold, which nobody looks at.
+VIOLATIONS: Final = """axe.run({ resultTypes: ["violations"], selectors: false, preload: false })
+  .then(({ violations }) => violations)"""
+
+
+class Chromium:
+    """The browser of one worker, started when a test needs it and after it has crashed."""
+
+    def __init__(self, playwright: Playwright) -> None:
+        self._playwright = playwright
+        self._loop = asyncio.get_running_loop()
+        self._browser: Browser | None = None
+        asyncio.events._set_running_loop(None)
+
+    @contextmanager
+    def used(self) -> Iterator[Browser]:
+        """The browser. What the block leaves open is closed.
+
+        Playwright's loop runs on this thread from its start to its end. Between two blocks it
+        stands still, and asynchronous tests have loops of their own.
+        """
+        asyncio.events._set_running_loop(self._loop)
+        try:
+            browser = self._connected()
+            yield browser
+            for context in browser.contexts:
+                close_context(context)
+        finally:
+            asyncio.events._set_running_loop(None)
+
+    def close(self) -> None:
+        """Ends the browser; afterwards Playwright can end."""
+        asyncio.events._set_running_loop(self._loop)
+        if self._browser is not None:
+            self._browser.close()
+
+    def _connected(self) -> Browser:
+        if self._browser is None or not self._browser.is_connected():
+            program = require_program(PROGRAM, package=PROGRAM)
+            launch = self._playwright.chromium.launch
+            self._browser = launch(executable_path=program, args=FLAGS.split())
+        return self._browser
+
 
 @contextmanager
-def running_chromium() -> Iterator[Browser]:
-    """A browser. While Playwright runs, no asynchronous test can."""
-    program = require_program("chromium", package="chromium")
+def chromium_of_worker() -> Iterator[Chromium]:
+    """A browser that several files use one after the other."""
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS.split())
-        yield browser
-        browser.close()
+        chromium = Chromium(playwright)
+        yield chromium
+        chromium.close()
 
 
-def close_pages(context: BrowserContext) -> None:
-    """Close what the test opened; the empty profile ends with the browser.
+def close_context(context: BrowserContext) -> None:
+    """Close what a test opened, with its profile.
 
     Closed in the middle of a navigation, pages and profiles were seen never to end.
     """
@@ -39,3 +91,12 @@ def close_pages(context: BrowserContext) -> None:
             page.wait_for_load_state(timeout=SETTLED)
             page.goto("about:blank", timeout=SETTLED)
         page.close()
+    context.close()
+
+
+def violations(page: Page) -> list[str]:
+    """The rules of axe that the page breaks, each with the elements that do."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate((require_npm_package("axe-core") / "axe.min.js").read_text())
+    found = page.evaluate(VIOLATIONS)
+    return [f"{rule['id']}: {[node['html'] for node in rule['nodes']]}" for rule in found]

@@ -1,4 +1,4 @@
-"""Settings of Hypothesis, and a collection of garbage, for every test."""
+"""Settings of Hypothesis, a collection of garbage, and one Chromium, for every test."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.chromium import Chromium
 
 # A deadline for each example would measure the machine and not the code. In CI the examples are the
 # same each time: a new one is found where somebody can look at it.
@@ -23,6 +29,9 @@ settings.load_profile("repository")
 # A shell starts what runs in its background with this signal ignored, and programs inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+LATEST: Final = pytest.StashKey[pytest.Item]()
+"""The test that has been torn down last."""
+
 gc.disable()  # until all tests are collected, which makes objects and no garbage
 
 
@@ -32,8 +41,32 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # collections need not look at the modules
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    item.config.stash[LATEST] = item
+
+
 @pytest.fixture(autouse=True, scope="module")
-def nothing_is_left_open() -> Iterator[None]:
+def nothing_is_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a module leaves open fails in that module, not in a later test."""
     yield
+    latest = request.config.stash.get(LATEST, None)
+    if isinstance(latest, pytest.Function):
+        latest.funcargs.clear()  # which pytest itself forgets after the module's end only
     gc.collect()
+
+
+@pytest.fixture(scope="session")
+def one_chromium() -> Iterator[Chromium]:
+    """Playwright is imported where a test uses it."""
+    from tests.chromium import chromium_of_worker
+
+    with chromium_of_worker() as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def chromium(one_chromium: Chromium) -> Iterator[Browser]:
+    """The browser of this worker; while a file uses it, no asynchronous test can run."""
+    with one_chromium.used() as browser:
+        yield browser

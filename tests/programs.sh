@@ -7,8 +7,11 @@ set -eu
 # Servers may be where the path of ordinary users does not lead: examples/fleet/program.py.
 PATH="$PATH:/usr/sbin:/usr/local/sbin:/sbin"
 
+# tests/chromium.py says what it is for.
+chromium=${CHROMIUM:-chromium-headless-shell}
+
 programs=("$@")
-[ ${#programs[@]} -gt 0 ] || programs=(node redis-server postgresql nginx chromium)
+[ ${#programs[@]} -gt 0 ] || programs=(node redis-server postgresql nginx "$chromium")
 
 missing=()
 
@@ -58,7 +61,8 @@ for program in "${programs[@]}"; do
     redis-server) echo "Missing: redis-server. Needed by tests/oidc/session, the fleet and the refresh tests over several processes. Install the package redis-server (or redis)." ;;
     postgresql) echo "Missing: PostgreSQL (initdb, postgres). Needed by tests/oidc/session and tests/oidc/flows. Install the package postgresql." ;;
     nginx) echo "Missing: nginx. Needed by the fleet, its load and their tests. Install the package nginx." ;;
-    chromium) echo "Missing: chromium. Needed by tests/browser and the screenshots. Install the package chromium." ;;
+    "$chromium") echo "Missing: $chromium. Needed by tests/browser, tests/console/in_chromium and tests/fleet. Install the package $chromium, or name another Chromium: CHROMIUM=chromium." ;;
+    chromium) echo "Missing: chromium. Needed by the screenshots. Install the package chromium." ;;
     esac
 done
 if [ "${CI:-}" = "true" ]; then exit $status; fi

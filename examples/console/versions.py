@@ -30,7 +30,7 @@ def since(model: type[ApiModel], member: str = "") -> Version:
     if member:
         require(model, [member])
     if member in (later := getattr(model, "later_fields", {})):  # the client is for an older one
-        return version_of(later[member])
+        return version_of(later[member].rpartition(", ")[2])
     field = model.model_fields.get(member)
     words = (field.description if field else "") if member else (model.__doc__ or "")
     found = _SINCE.search(words or "")

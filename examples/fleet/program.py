@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from examples.fleet.part import Actions, StartError
 
@@ -38,6 +38,9 @@ class Program:
     with it. `address` is its unix socket, which is removed before the start, because a killed
     process leaves it behind.
     """
+
+    popen: ClassVar[type[subprocess.Popen[bytes]]] = subprocess.Popen
+    """What starts the process."""
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class Program:
             self._address.unlink(missing_ok=True)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - programs of this repository's choice
+            self._process = self.popen(
                 self._command,
                 cwd=self.folder,
                 env=self._environment,

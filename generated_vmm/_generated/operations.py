@@ -176,7 +176,7 @@ def put_cpu_configuration(body: models.CpuConfig) -> Operation[None]:
 
 
 def put_guest_drive_by_id(drive_id: str, body: models.Drive) -> Operation[None]:
-    """Set up a drive, or replace it.
+    """Set up a drive, or replace it. After the start it is hotplugged, which needs --enable-pci.
 
     PUT /drives/{drive_id}. Phase: any, with PCI after start.
     """
@@ -218,7 +218,8 @@ def patch_guest_drive_by_id(drive_id: str, body: models.PartialDrive) -> Operati
 
 
 def put_guest_pmem_by_id(id: str, body: models.Pmem) -> Operation[None]:
-    """Set up a persistent memory device, or replace it.
+    """Set up a persistent memory device, or replace it. After the start it is hotplugged, which
+    needs --enable-pci.
 
     PUT /pmem/{id}. Phase: any, with PCI after start.
     """
@@ -260,7 +261,8 @@ def patch_guest_pmem_by_id(id: str, body: models.PartialPmem) -> Operation[None]
 
 
 def put_logger(body: models.Logger) -> Operation[None]:
-    """Say where the log goes; may be repeated.
+    """Say where the log goes; may be repeated. Omitted fields stay, except `level`, which becomes
+    Info.
 
     PUT /logger. Phase: before start.
     """
@@ -299,7 +301,7 @@ def put_machine_configuration(body: models.MachineConfiguration) -> Operation[No
 
 
 def patch_machine_configuration(body: models.PartialMachineConfiguration) -> Operation[None]:
-    """Change some settings of processors and memory.
+    """Change some settings of processors and memory, at least one.
 
     PATCH /machine-config. Phase: before start.
     """
@@ -324,7 +326,7 @@ def put_metrics(body: models.Metrics) -> Operation[None]:
 
 @cache
 def get_mmds() -> Operation[models.MmdsContentsObject]:
-    """Read the guest's metadata.
+    """Read the guest's metadata; empty if there is none.
 
     GET /mmds. Phase: any.
     """
@@ -338,7 +340,7 @@ def get_mmds() -> Operation[models.MmdsContentsObject]:
 
 
 def put_mmds(body: models.MmdsContentsObject) -> Operation[None]:
-    """Replace the guest's metadata.
+    """Replace the guest's metadata, any JSON object; None in it is null.
 
     PUT /mmds. Phase: any.
     """
@@ -346,7 +348,7 @@ def put_mmds(body: models.MmdsContentsObject) -> Operation[None]:
 
 
 def patch_mmds(body: models.MmdsContentsObject) -> Operation[None]:
-    """Merge a change into the guest's metadata.
+    """Merge into the guest's metadata; None removes a key (RFC 7396).
 
     PATCH /mmds. Phase: any.
     """
@@ -366,7 +368,7 @@ def put_mmds_config(body: models.MmdsConfig) -> Operation[None]:
 
 
 def put_entropy_device(body: models.EntropyDevice) -> Operation[None]:
-    """Give the guest a source of random numbers.
+    """Give the guest a source of random numbers; every field is optional.
 
     PUT /entropy. Phase: before start.
     """
@@ -431,7 +433,8 @@ def patch_memory_hotplug(body: models.MemoryHotplugSizeUpdate) -> Operation[None
 def put_guest_network_interface_by_id(
     iface_id: str, body: models.NetworkInterface
 ) -> Operation[None]:
-    """Set up a network interface, or replace it.
+    """Set up a network interface, or replace it. After the start it is hotplugged, which needs
+    --enable-pci.
 
     PUT /network-interfaces/{iface_id}. Phase: any, with PCI after start.
     """
@@ -475,7 +478,8 @@ def patch_guest_network_interface_by_id(
 
 
 def create_snapshot(body: models.SnapshotCreateParams) -> Operation[None]:
-    """Write a snapshot of the machine to files.
+    """Write a snapshot of the machine to files. It may take 300 s instead of the default timeout;
+    a slow disk needs four seconds for each GiB of memory.
 
     PUT /snapshot/create. Phase: paused.
     """
@@ -489,7 +493,8 @@ def create_snapshot(body: models.SnapshotCreateParams) -> Operation[None]:
 
 
 def load_snapshot(body: models.SnapshotLoadParams) -> Operation[None]:
-    """Restore a machine from a snapshot.
+    """Restore a machine from a snapshot, before any part of the boot is configured. If it fails,
+    the monitor exits.
 
     PUT /snapshot/load. Phase: fresh.
     """
@@ -514,7 +519,7 @@ def get_firecracker_version() -> Operation[models.FirecrackerVersion]:
 
 
 def patch_vm(body: models.Vm) -> Operation[None]:
-    """Pause the machine, or let it run on.
+    """Pause the machine, or let it run on; the same state twice is no error.
 
     PATCH /vm. Phase: after start.
     """
@@ -537,7 +542,7 @@ def get_export_vm_config() -> Operation[models.FullVmConfiguration]:
 
 
 def put_guest_vsock(body: models.Vsock) -> Operation[None]:
-    """Set up the socket device, or replace it.
+    """Set up the socket device, or replace it; the monitor binds its unix socket at once.
 
     PUT /vsock. Phase: before start.
     """

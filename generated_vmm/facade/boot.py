@@ -15,8 +15,12 @@ def boot_steps(
     boot_source: str | os.PathLike[str] | models.BootSource | Fields,
     root_drive: str | os.PathLike[str] | models.Drive | Fields | None,
     machine_config: models.MachineConfiguration | Fields | None,
+    fields: Fields,
 ) -> list[Operation[None]]:
-    """The calls that boot a microVM, in order."""
+    """The calls that boot a microVM, in order.
+
+    Raises TypeError for a machine configuration and single fields of it at once.
+    """
     if isinstance(boot_source, str | os.PathLike):
         boot_source = models.BootSource(kernel_image_path=boot_source)
     steps = [operations.put_guest_boot_source(as_model(models.BootSource, boot_source, {}))]
@@ -24,11 +28,11 @@ def boot_steps(
         drive = as_root_drive(root_drive)
         steps.append(operations.put_guest_drive_by_id(drive.drive_id, drive))
     if machine_config is not None:
-        steps.append(
-            operations.put_machine_configuration(
-                as_model(models.MachineConfiguration, machine_config, {})
-            )
-        )
+        machine = as_model(models.MachineConfiguration, machine_config, fields)
+        steps.append(operations.put_machine_configuration(machine))
+    elif fields:
+        change = as_model(models.PartialMachineConfiguration, None, fields)
+        steps.append(operations.patch_machine_configuration(change))
     return [
         *steps,
         operations.create_sync_action(models.InstanceActionInfo(action_type="InstanceStart")),

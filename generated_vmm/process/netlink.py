@@ -19,7 +19,7 @@ try:
     from pyroute2.nftables.expressions import genex, masq
     from pyroute2.nftables.main import NFTables
 except ModuleNotFoundError as missing:
-    explanation = "networks of guests need: pip install 'fastapi-oidc-vmm[network]'"
+    explanation = "networks of guests need: pip install 'generated-vmm[network]'"
     raise ModuleNotFoundError(explanation, name=missing.name) from None
 
 TUN = "/dev/net/tun"

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import TIMEOUT_MAX
 from typing import Protocol
 
@@ -124,6 +124,12 @@ class CallSettings:
             require_seconds(self.timeout)
         if self.max_body_bytes < 0:
             raise ValueError(f"max_body_bytes is {self.max_body_bytes}; it cannot be negative")
+
+    def limited(self, own_limit: float | None) -> CallSettings:
+        """These settings with a call's own limit, unless the caller has chosen a timeout."""
+        if own_limit is None or self.timeout != DEFAULT_TIMEOUT:
+            return self
+        return replace(self, timeout=own_limit)
 
     def require_small(self, operation: Operation[object]) -> None:
         """Raises VmmRequestTooLarge if the operation's body is too large."""

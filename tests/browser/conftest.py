@@ -6,20 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.browser.element import PATIENCE, RECORD_EVENTS
+from tests.browser.element import RECORD_EVENTS
 from tests.browser.site import Site
-from tests.chromium import close_pages, running_chromium
+from tests.chromium import close_context
 from tests.oidc.real_op.serving import free_socket, serving
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for a file: while Playwright runs, no asynchronous test can."""
-    expect.set_options(timeout=PATIENCE * 1000)
-    with running_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -59,7 +51,7 @@ def context(
     )
     yield context
     found = list(complaints)
-    close_pages(context)
+    close_context(context)
     wanted = re.compile("|".join(tolerated) or "(?!)")
     assert [text for text in found if not wanted.search(text)] == []
 

@@ -16,9 +16,8 @@ from starlette.routing import Route
 from fastapi_oidc import Page
 from fastapi_oidc.web.browser.silent_page import SilentPage
 from fastapi_oidc.web.refusal_page import chooser_page, signed_out_page
-from tests.chromium import close_pages
+from tests.chromium import close_context, violations
 from tests.oidc.real_op.serving import free_socket, serving
-from tests.programs import require_npm_package
 
 REFUSED = Page(
     kind="refused",
@@ -74,10 +73,9 @@ def test_every_page_is_accessible_and_fits_a_phone_in_the_colours_of_the_system(
     for name in RESPONSES:
         page.goto(f"{site}/{name}")
         assert page.evaluate(BACKGROUND) == background, name
-        page.evaluate((require_npm_package("axe-core") / "axe.min.js").read_text())
-        assert page.evaluate("axe.run()")["violations"] == [], name
+        assert violations(page) == [], name
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
-    close_pages(page.context)
+    close_context(page.context)
 
 
 @pytest.mark.parametrize("name", list(RESPONSES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,7 +12,14 @@ import pytest
 from examples.console.versions import version_of
 from generated_vmm import API_VERSION
 from tests.console.browser import Browser
-from tests.console.running import ALICE, BOB, RunningConsole, hosting_console, running_console
+from tests.console.running import (
+    ALICE,
+    BOB,
+    RunningConsole,
+    end_processes_of,
+    hosting_console,
+    running_console,
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,6 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items
         if all(version_of(mark.args[0]) <= made_for for mark in item.iter_markers("since"))
     ]
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder. Monitors that a console keeps in it end with the test, however that ends."""
+    yield tmp_path
+    end_processes_of(tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -126,6 +128,16 @@ def pid_of(name: str, folder: Path | None = None) -> int:
             if is_jailed or any(word.endswith(socket_path) for word in words):
                 return int(path.parent.name)
     raise LookupError(name)
+
+
+def end_processes_of(folder: Path) -> None:
+    """Kills what runs with a file of `folder` on its command line, or in a jail below it."""
+    mark = f"{folder}/".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            said = (process / "cmdline").read_bytes() + (process / "mountinfo").read_bytes()
+            if mark in said and process.name != str(os.getpid()):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def asked(app: FastAPI, path: str, headers: Mapping[str, str]) -> httpx.Response:

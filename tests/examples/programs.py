@@ -9,12 +9,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.forked import Forked
+
 
 @contextmanager
 def started(module: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """`python -m module` with free ports; ended like by Ctrl-C at the latest with the block."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OIDC_")}
-    process = subprocess.Popen(
+    process = Forked[str](
         [sys.executable, "-m", module],
         env={**clean, "PORT": "0", **environment},
         stdout=subprocess.PIPE,

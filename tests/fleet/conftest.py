@@ -9,6 +9,7 @@ import pytest
 
 from examples.fleet.fleet import Fleet, running_fleet
 from tests.fleet.small import PATIENCE, SMALL
+from tests.forked import forked_fleets
 from tests.programs import require_program
 
 
@@ -16,7 +17,7 @@ from tests.programs import require_program
 def one_fleet() -> Iterator[Fleet]:
     require_program("redis-server", package="redis-server")
     require_program("nginx", package="nginx")
-    with running_fleet(SMALL) as fleet:
+    with forked_fleets(), running_fleet(SMALL) as fleet:
         yield fleet
 
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from examples.fleet.fleet import Fleet
-from tests.chromium import running_chromium
+from tests.chromium import close_context
 
 PATIENCE = 60_000
 """Milliseconds: a busy computer is no fault of the page."""
 
 
 @pytest.fixture
-def page(fleet: Fleet) -> Iterator[Page]:
-    with running_chromium() as browser:
-        page = browser.new_page(ignore_https_errors=True)
-        faults: list[str] = []
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.set_default_timeout(PATIENCE)
-        page.goto(f"{fleet.url}/fleet")
-        yield page
-        assert faults == []
+def page(fleet: Fleet, chromium: Browser) -> Iterator[Page]:
+    page = chromium.new_page(ignore_https_errors=True)
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.set_default_timeout(PATIENCE)
+    page.goto(f"{fleet.url}/fleet")
+    yield page
+    close_context(page.context)
+    assert faults == []
 
 
 def told(page: Page, what: str) -> None:

@@ -11,6 +11,7 @@ from email.parser import Parser
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
+CLIENT = REPOSITORY / "generated_vmm"
 
 
 def build(target: str, folder: Path, source: Path = REPOSITORY) -> Path:

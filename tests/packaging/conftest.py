@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.built import build, metadata_of, unpacked
+from tests.packaging.built import CLIENT, build, metadata_of, unpacked
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(build("wheel", tmp_path_factory.mktemp("wheel")))
+
+
+@pytest.fixture(scope="session")
+def client_wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel of the monitor's client alone."""
+    return zipfile.ZipFile(build("wheel", tmp_path_factory.mktemp("client"), CLIENT))
 
 
 @pytest.fixture(scope="session")

@@ -89,6 +89,6 @@ def test_it_is_about_this_project(bill: Mapping[str, Any]) -> None:
 def test_a_release_installs_the_wheel_with_every_extra() -> None:
     command = ["make", "--dry-run", "--no-print-directory", "wheel"]
     recipe = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
-    [chosen] = re.findall(r"dist/\*\.whl\)\[([a-z,]+)\]", recipe.stdout)
+    [chosen] = re.findall(r"dist/fastapi_oidc_vmm-\*\.whl\)\[([a-z,]+)\]", recipe.stdout)
     assert set(chosen.split(",")) == set(EXTRAS)
     assert "tools/release/bill_of_materials.sh build/wheel dist/" in recipe.stdout

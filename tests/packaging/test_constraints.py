@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from tests.packaging.built import REPOSITORY
 
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+CLIENT = tomllib.loads((REPOSITORY / "generated_vmm" / "pyproject.toml").read_text())
 LINE = re.compile(r"([A-Za-z0-9._-]+)==([^\s=*]+)")
 
 
@@ -25,9 +26,13 @@ def pinned() -> dict[str, str]:
 
 
 def declared() -> list[Requirement]:
-    project, groups = PYPROJECT["project"], PYPROJECT["dependency-groups"]
-    lists = [project["dependencies"], *project["optional-dependencies"].values(), *groups.values()]
-    return [Requirement(line) for lines in lists for line in lines if isinstance(line, str)]
+    """What both distributions and the development need, except one another."""
+    projects, groups = (PYPROJECT["project"], CLIENT["project"]), PYPROJECT["dependency-groups"]
+    lists = list(groups.values())
+    for project in projects:
+        lists += [project["dependencies"], *project["optional-dependencies"].values()]
+    found = [Requirement(line) for lines in lists for line in lines if isinstance(line, str)]
+    return [requirement for requirement in found if requirement.name != CLIENT["project"]["name"]]
 
 
 def with_dependencies(requirements: Iterable[Requirement]) -> set[str]:

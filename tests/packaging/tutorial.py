@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from tests.forked import Forked
 from tests.packaging.built import REPOSITORY
 
 TITLED = re.compile(r'^```(?:python|toml) title="(.*?)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
@@ -74,7 +75,7 @@ class Reader:
     @contextmanager
     def _started(self, *arguments: str, says: str) -> Iterator[str]:
         """A program that runs while the block does; gives what it said until then."""
-        with subprocess.Popen(
+        with Forked[bytes](
             [sys.executable, "-u", *arguments],
             cwd=self.folder,
             env=self._environment,

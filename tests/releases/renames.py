@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from codegen.document import Unusable, operations_of
 from codegen.generate import put_together, try_out
-from codegen.pipeline import PARTS, make
+from codegen.pipeline import make
 from codegen.requirements import CORE
 from tests.vmm.codegen.descriptions import PROJECT, committed, write
 
@@ -119,11 +119,11 @@ def tried(name: str, change: Change) -> Result:
         folder = Path(scratch)
         try:
             run = make(PROJECT, write(document, folder), folder / "made")
-            try_out(run.folder, PARTS, PROJECT.written, PROJECT.mypy_cache)
+            try_out(run.folder, PROJECT.parts, PROJECT.written, PROJECT.mypy_cache)
         except Unusable as refused:
             named = AT_A_LINE.match(str(refused))
             return Result(name, {"codegen": STOPS if named else f"says no line: {refused}"})
-        put_together(run.folder, PARTS, PROJECT.written, folder / "generated_vmm")
+        put_together(run.folder, PROJECT.parts, PROJECT.written, folder / "generated_vmm")
         return Result(name, {"codegen": WORKS} | {layer: _run(layer, folder) for layer in LAYERS})
 
 

@@ -14,7 +14,7 @@ LOADED = """
 import sys
 import generated_vmm
 {use}
-parts = "generated_vmm._generated.models.", "generated_vmm.facade._async."
+parts = "generated_vmm._generated.models.", "generated_vmm.facade._async.", "generated_vmm.process"
 print(*sorted(name for name in sys.modules if name.startswith(parts)))
 """
 
@@ -41,6 +41,10 @@ def test_no_model_is_imported_before_it_is_used() -> None:
 
 def test_the_async_client_is_imported_when_it_is_used() -> None:
     assert "facade._async.client" in loaded_by("generated_vmm.AsyncVmmClient('/s')")
+
+
+def test_the_processes_are_imported_when_they_are_used() -> None:
+    assert "process" in loaded_by("generated_vmm.Monitor, generated_vmm.AsyncMonitor")
 
 
 @pytest.mark.parametrize("module", ["httpx", "asyncio"])

@@ -1,4 +1,4 @@
-"""`tools.release.lowest`: the lowest versions that pyproject.toml allows, as constraints."""
+"""`tools.release.lowest`: the lowest versions that both distributions allow, as constraints."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+REPOSITORY = Path(__file__).parents[2]
+PROJECTS = (REPOSITORY / "pyproject.toml", REPOSITORY / "generated_vmm" / "pyproject.toml")
+OURS = "generated-vmm"
 
 
-def lowest(project: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each dependency of the `[project]` table and its extras.
+def lowest(*projects: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each dependency of the `[project]` tables and their extras, but ours.
 
     Raises ValueError for a dependency without a lower bound.
     """
-    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    groups = [
+        group
+        for project in projects
+        for group in (project["dependencies"], *project["optional-dependencies"].values())
+    ]
     for requirement in map(Requirement, sorted({line for group in groups for line in group})):
-        yield f"{requirement.name}=={_lower_bound(requirement)}"
+        if requirement.name != OURS:
+            yield f"{requirement.name}=={_lower_bound(requirement)}"
 
 
 def _lower_bound(requirement: Requirement) -> str:
@@ -30,4 +37,4 @@ def _lower_bound(requirement: Requirement) -> str:
 
 
 if __name__ == "__main__":
-    print(*lowest(tomllib.loads(PROJECT.read_text())["project"]), sep="\n")
+    print(*lowest(*(tomllib.loads(path.read_text())["project"] for path in PROJECTS)), sep="\n")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .metrics import Metrics, MetricsFields
     from .mmds_config import MmdsConfig, MmdsConfigFields
     from .mmds_config_version import MmdsConfigVersion
-    from .mmds_contents_object import MmdsContentsObject
+    from .mmds_contents_object import MmdsContentsObject, MmdsContentsObjectFields
     from .msr_modifier import MsrModifier, MsrModifierFields
     from .network_interface import NetworkInterface, NetworkInterfaceFields
     from .network_override import NetworkOverride, NetworkOverrideFields
@@ -126,6 +126,7 @@ _MODULES = {
     "MmdsConfigFields": "mmds_config",
     "MmdsConfigVersion": "mmds_config_version",
     "MmdsContentsObject": "mmds_contents_object",
+    "MmdsContentsObjectFields": "mmds_contents_object",
     "MsrModifier": "msr_modifier",
     "MsrModifierFields": "msr_modifier",
     "NetworkInterface": "network_interface",
@@ -222,6 +223,7 @@ __all__ = [
     "MmdsConfigFields",
     "MmdsConfigVersion",
     "MmdsContentsObject",
+    "MmdsContentsObjectFields",
     "MsrModifier",
     "MsrModifierFields",
     "NetworkInterface",

@@ -7,14 +7,14 @@ import copy
 import os
 import time
 from dataclasses import replace
-from typing import Self
+from typing import Self, Unpack
 
 from generated_vmm._generated import models, operations
+from generated_vmm._generated._sync.resources import MonitorApi
 from generated_vmm.binding import Fields
+from generated_vmm.binding._sync.resource import Sender
 from generated_vmm.concurrency._sync import sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
-from generated_vmm.facade._sync.api import MonitorApi
-from generated_vmm.facade._sync.sender import Sender
 from generated_vmm.facade.boot import boot_steps
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
@@ -34,9 +34,10 @@ class VmmClient(MonitorApi):
     """Controls the microVM of the monitor that listens on a unix socket.
 
     The first call opens a connection, which later calls use too. `timeout` is for a whole call, in
-    seconds, None for no limit. A body over `max_body_bytes` is refused before it is sent; reading
-    stops when a response exceeds `max_answer_bytes`. `transport` replaces the connection, for tests
-    or a proxy: a transport of httpx or httpx2, or a channel. Calls raise `VmmError`.
+    seconds, None for no limit; with the default, `snapshot.create` may take 300 s. A body over
+    `max_body_bytes` is refused before it is sent; reading stops when a response exceeds
+    `max_answer_bytes`. `transport` replaces the connection, for tests or a proxy: a transport of
+    httpx or httpx2, or a channel. Calls raise `VmmError`.
     Threads may share a client; their calls take turns. A forked child that uses the
     client opens a connection of its own.
     """
@@ -79,6 +80,10 @@ class VmmClient(MonitorApi):
         """Sends an operation, and returns the value in its response."""
         return self._sender.send(operation)
 
+    def action(self, action_type: models.InstanceActionInfoActionType) -> None:
+        """`create_sync_action` for an action by name (PUT /actions)."""
+        self.create_sync_action(action_type=action_type)
+
     def wait_until_ready(self, timeout: float = DEFAULT_TIMEOUT) -> models.InstanceInfo:
         """Requests the instance until the monitor responds, for at most `timeout` seconds.
 
@@ -107,14 +112,16 @@ class VmmClient(MonitorApi):
         boot_source: str | os.PathLike[str] | models.BootSource | Fields,
         root_drive: str | os.PathLike[str] | models.Drive | Fields | None = None,
         machine_config: models.MachineConfiguration | Fields | None = None,
+        **fields: Unpack[models.PartialMachineConfigurationFields],
     ) -> models.InstanceInfo:
         """Sets kernel, root drive and machine size, starts the microVM and reads its state.
 
         A string or path object is the host path of the kernel or root drive. Without `root_drive`
-        the boot source needs an initrd; without `machine_config` the monitor's defaults apply. All
-        values are checked before anything is sent. Set up other devices first, with their members.
+        the boot source needs an initrd. `fields` are those of the machine configuration, instead
+        of the whole; what is not passed has the monitor's default. All values are checked before
+        anything is sent. Set up other devices first, with their members.
         """
-        for step in boot_steps(boot_source, root_drive, machine_config):
+        for step in boot_steps(boot_source, root_drive, machine_config, fields):
             self.send(step)
         return self.send(operations.describe_instance())
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, ViewportSize
 
-from tests.chromium import close_pages, running_chromium
-from tests.console.in_chromium.pages import PATIENCE, Scheme, Visit
+from tests.chromium import close_context
+from tests.console.in_chromium.pages import Scheme, Visit
 from tests.console.running import RunningConsole
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE)
-    with running_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -40,6 +33,6 @@ def visit(chromium: Browser, console: RunningConsole) -> Iterator[Visit]:
     yield sign_in
     found = list(complaints)
     for context in contexts:
-        close_pages(context)
+        close_context(context)
     # Chromium itself notes every answer of 400 and above; those of a refused form are wanted.
     assert [text for text in found if "Failed to load resource" not in text] == []

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from playwright.sync_api import Page, expect
 
-AXE = Path(__file__).parents[2] / "node_modules/axe-core/axe.min.js"
 PATIENCE = 30_000
 """Milliseconds: a busy computer is no fault of the console."""
 
@@ -31,9 +29,3 @@ def unfold_all(page: Page) -> None:
 def set_up(page: Page) -> None:
     press(page, "Save setup")
     expect(page.get_by_role("status")).to_have_text("Setup saved.")
-
-
-def violations(page: Page) -> list[str]:
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run()")["violations"]
-    return [f"{rule['id']}: {[node['target'] for node in rule['nodes']]}" for rule in found]

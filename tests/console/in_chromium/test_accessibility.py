@@ -9,16 +9,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from generated_vmm.testing import SimulatedMonitor
-from tests.chromium import close_pages
-from tests.console.in_chromium.pages import (
-    Scheme,
-    Visit,
-    press,
-    set_up,
-    unfold,
-    unfold_all,
-    violations,
-)
+from tests.chromium import close_context, violations
+from tests.console.in_chromium.pages import Scheme, Visit, press, set_up, unfold, unfold_all
 from tests.console.running import RunningConsole, running_console
 
 TABS = (
@@ -62,7 +54,7 @@ def test_the_list_of_machines_is_accessible(chromium: Browser, tmp_path: Path) -
         assert violations(page) == []
         monitor.stop()
         expect(page.get_by_role("listitem").first).to_contain_text("No answer")
-        close_pages(page.context)
+        close_context(page.context)
 
 
 def test_pages_with_faults_are_accessible(visit: Visit) -> None:

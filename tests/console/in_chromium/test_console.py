@@ -9,14 +9,8 @@ from threading import Thread
 from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.element import eventually
-from tests.console.in_chromium.pages import (
-    PATIENCE,
-    Visit,
-    press,
-    set_up,
-    unfold,
-    violations,
-)
+from tests.chromium import violations
+from tests.console.in_chromium.pages import PATIENCE, Visit, press, set_up, unfold
 from tests.console.running import RunningConsole, hosting_console
 
 TELL_BUTTON = """addEventListener('submit', ({ submitter }) =>

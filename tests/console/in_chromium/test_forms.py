@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.console.in_chromium.pages import Visit, press, unfold, violations
+from tests.chromium import violations
+from tests.console.in_chromium.pages import Visit, press, unfold
 from tests.console.running import RunningConsole, hosting_console
 
 

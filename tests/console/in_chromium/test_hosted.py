@@ -9,8 +9,8 @@ from typing import TypeAlias
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
-from tests.chromium import close_pages
-from tests.console.in_chromium.pages import Scheme, press, unfold, unfold_all, violations
+from tests.chromium import close_context, violations
+from tests.console.in_chromium.pages import Scheme, press, unfold, unfold_all
 from tests.console.running import RunningConsole, hosting_console
 
 PAGES = (
@@ -36,7 +36,7 @@ def visiting(chromium: Browser, host: RunningConsole) -> Iterator[Visit]:
         def sign_in(name: str = "alice", *, width: int = 1280) -> Page:
             size = ViewportSize(width=width, height=900)
             context = chromium.new_context(viewport=size, base_url=host.url)
-            stack.callback(close_pages, context)
+            stack.callback(close_context, context)
             page = context.new_page()
             page.goto("/")
             page.click(f"button[value={name}]")

@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect
 
 from examples.console.hosted import HostedMonitor
-from tests.console.in_chromium.pages import Visit, press, set_up, unfold, violations
+from tests.chromium import violations
+from tests.console.in_chromium.pages import Visit, press, set_up, unfold
 from tests.console.running import RunningConsole, hosting_console, running_console
 
 TABS = 7

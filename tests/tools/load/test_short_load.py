@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from examples.fleet.fleet import Fleet, running_fleet
+from tests.forked import forked_fleets
 from tests.programs import require_program
 from tools.load.faults import FAULTS
 from tools.load.run import Plan, lines, loaded, shape_for
@@ -22,7 +23,7 @@ WITHOUT_A_MONITOR = replace(SHORT, fault_each=2, faults=FAULTS[-1:])
 def fleet() -> Iterator[Fleet]:
     require_program("redis-server", package="redis-server")
     require_program("nginx", package="nginx")
-    with running_fleet(replace(shape_for(SHORT), workers_each=1)) as fleet:
+    with forked_fleets(), running_fleet(replace(shape_for(SHORT), workers_each=1)) as fleet:
         yield fleet
 
 

@@ -20,7 +20,7 @@ import pytest
 from codegen.document import Document
 from codegen.import_spec import import_spec
 from codegen.pipeline import Project, Run, make
-from tests.vmm.codegen.descriptions import PROJECT
+from tests.vmm.codegen.descriptions import PROJECT, write
 from tests.vmm.codegen.shapes import all_shapes, spec_file
 
 
@@ -55,13 +55,13 @@ class Workshop:
     def get(self, shape: str) -> Generated:
         return Generated(self._made(spec_file(shape, self.folder)))
 
+    def of(self, document: Document, name: str) -> Path:
+        """The folder of what was made of a description of one's own."""
+        return self._made(write(document, self.folder, f"{name}-{os.getpid()}")).folder
+
     def names(self) -> list[str]:
         """The packages of all shapes; shapes that say the same have one."""
         return sorted({self.get(shape).name for shape in all_shapes()})
-
-    def packages(self) -> list[Path]:
-        """The folders of those packages."""
-        return [self.folder / name for name in self.names()]
 
     def make(self, _: Project, spec: Path, folder: Path) -> Run:
         """As `codegen.pipeline.make` for this project, by copying what was made before."""
@@ -81,7 +81,7 @@ class Workshop:
                 run = make(PROJECT, spec, folder)
                 kept.write_text(json.dumps([run.document, run.notes]), encoding="utf-8")
         document, notes = json.loads(kept.read_text(encoding="utf-8"))
-        return Run(folder, facts, document, notes)
+        return Run(folder, PROJECT.api, facts, document, notes)
 
 
 @pytest.fixture(scope="session")

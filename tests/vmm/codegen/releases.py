@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from codegen.overlay import STEP, is_older, later_than, read_overlay
+from codegen.releases import has, is_older, read_releases
 from tests.vmm.codegen.descriptions import PROJECT, committed, reference, swagger
 
 
@@ -41,47 +41,75 @@ def release_1_17() -> dict[str, Any]:
     return document
 
 
-def release_1_14() -> dict[str, Any]:
-    """1.14.0: the wrong success status for hinting, and nothing of 1.16."""
-    document = swagger("1.14.0")
-    del document["paths"]["/pmem/{id}"]["patch"]
-    for name in ("PartialPmem", "VsockOverride"):
-        del document["definitions"][name]
-    del document["definitions"]["SnapshotLoadParams"]["properties"]["vsock_override"]
-    del document["definitions"]["NetworkInterface"]["properties"]["mtu"]
-    for step in ("start", "stop"):
-        responses = document["paths"][f"/balloon/hinting/{step}"]["patch"]["responses"]
-        responses["200"] = responses.pop("204")
-    return document
+# All that have been published since the description has its place, oldest first.
+RELEASES = (
+    *("1.7.0", "1.8.0", "1.9.0", "1.9.1", "1.10.0", "1.10.1", "1.11.0", "1.12.0", "1.12.1"),
+    *("1.13.0", "1.13.1", "1.13.2", "1.14.0", "1.14.1", "1.14.2", "1.14.3", "1.14.4"),
+    *("1.15.0", "1.15.1", "1.16.0", "1.16.1"),
+)
+# What a release added; a patch of 1.14 and one of 1.15 added the same field.
+ADDED = {
+    ("1.16.0",): (
+        *("paths /pmem/{id} patch", "definitions PartialPmem", "definitions VsockOverride"),
+        *("SnapshotLoadParams vsock_override", "NetworkInterface mtu", "Pmem rate_limiter"),
+        "SerialDevice rate_limiter",
+    ),
+    ("1.14.4", "-1.15.0", "1.15.1"): ("SnapshotLoadParams clock_realtime",),
+    ("1.14.0",): (
+        *("paths /pmem/{id}", "paths /serial", "paths /hotplug/memory"),
+        *(f"paths /balloon/hinting/{step}" for step in ("start", "status", "stop")),
+        *("definitions Pmem", "definitions SerialDevice", "definitions BalloonStartCmd"),
+        *("definitions BalloonHintingStatus", "definitions MemoryHotplugConfig"),
+        *("definitions MemoryHotplugSizeUpdate", "definitions MemoryHotplugStatus"),
+        *("definitions CpuidLeafModifier", "definitions CpuidRegisterModifier"),
+        *("definitions MsrModifier", "definitions ArmRegisterModifier"),
+        *("definitions VcpuFeatures", "FullVmConfiguration pmem"),
+        *("FullVmConfiguration memory-hotplug", "Balloon free_page_hinting"),
+        *("Balloon free_page_reporting", "BalloonStats oom_kill", "BalloonStats alloc_stall"),
+        *("BalloonStats async_scan", "BalloonStats direct_scan"),
+        *("BalloonStats async_reclaim", "BalloonStats direct_reclaim"),
+    ),
+    ("1.13.0",): ("SnapshotLoadParams track_dirty_pages", "MmdsConfig imds_compat"),
+    ("1.12.0",): ("definitions NetworkOverride", "SnapshotLoadParams network_overrides"),
+    ("1.11.0",): ("CpuConfig kvm_capabilities", "CpuConfig vcpu_features"),
+    ("1.10.0",): ("FullVmConfiguration cpu-config", "FullVmConfiguration entropy"),
+}
 
 
-def release_1_13() -> dict[str, Any]:
-    """1.13.0: a misspelt field, untyped CPU templates and metadata, 29 operations."""
-    document = release_1_14()
-    document["info"]["version"] = "1.13.0"
-    for path in ("/pmem/{id}", "/serial", "/hotplug/memory", "/balloon/hinting/start",
-                 "/balloon/hinting/status", "/balloon/hinting/stop"):  # fmt: skip
-        del document["paths"][path]
+def release(version: str) -> dict[str, Any]:
+    """A release's description with its own faults, as far as the client depends on them."""
+    document = swagger(version)
     schemas = document["definitions"]
-    for name in ("Pmem", "SerialDevice", "BalloonStartCmd", "BalloonHintingStatus",
-                 "MemoryHotplugConfig", "MemoryHotplugSizeUpdate", "MemoryHotplugStatus",
-                 "CpuidLeafModifier", "CpuidRegisterModifier", "MsrModifier",
-                 "ArmRegisterModifier", "VcpuFeatures"):  # fmt: skip
-        del schemas[name]
-    for name in ("pmem", "memory-hotplug"):
-        del schemas["FullVmConfiguration"]["properties"][name]
-    mmds = schemas["MmdsConfig"]["properties"]
-    mmds["imds_comat"] = mmds.pop("imds_compat")
-    del schemas["MmdsContentsObject"]["additionalProperties"]
-    del document["paths"]["/mmds"]["get"]["responses"]["200"]["schema"]["additionalProperties"]
-    schemas["CpuConfig"]["properties"] = {
-        name: {"type": "object"} for name in schemas["CpuConfig"]["properties"]
-    }
+    if is_older(version, "1.16.0") and not is_older(version, "1.14.0"):
+        for step in ("start", "stop"):
+            responses = document["paths"][f"/balloon/hinting/{step}"]["patch"]["responses"]
+            responses["200"] = responses.pop("204")
+    if is_older(version, "1.14.0"):
+        del schemas["MmdsContentsObject"]["additionalProperties"]
+        del document["paths"]["/mmds"]["get"]["responses"]["200"]["schema"]["additionalProperties"]
+        untyped = {name: {"type": "object"} for name in schemas["CpuConfig"]["properties"]}
+        schemas["CpuConfig"]["properties"] = untyped
+    for since, places in ADDED.items():
+        for place in places if not has(since, version) else ():
+            _remove(document, *place.split())
+    if version == "1.13.0":
+        members = schemas["MmdsConfig"]["properties"]
+        members["imds_comat"] = members.pop("imds_compat")
+    if is_older(version, "1.11.0"):
+        schemas["CpuConfig"]["type"] = "string"
     return document
+
+
+def _remove(document: dict[str, Any], *steps: str) -> None:
+    *parents, name = steps
+    found = document if parents[0] in document else document["definitions"]
+    for step in parents:
+        found = found.get(step, {})
+    found.get("properties", found).pop(name, None)
 
 
 def before(version: str) -> dict[str, Any]:
-    """The committed description without all that came after a version, as the overlay knows it.
+    """The committed description without all that came after a version, as the table knows it.
 
     So there is an older release wherever the project is, without the file of one. A description
     that is older itself stays as it is.
@@ -90,29 +118,18 @@ def before(version: str) -> dict[str, Any]:
     if is_older(document["info"]["version"], version):
         return document
     document["info"]["version"] = version
-    for action in later_than(version, read_overlay(PROJECT.overlay)):
-        if action.target.startswith("$.paths") and "operationId" not in (action.update or {}):
-            continue  # words about a call, or a call that no release describes
-        *steps, last = [dotted or quoted for dotted, quoted in STEP.findall(action.target)]
-        found = document
-        for step in steps:
-            found = found.get(step, {})
-        found.pop(last, None)
+    schemas = document["components"]["schemas"]
+    for place, since in read_releases(PROJECT.releases).since.items():
+        name, _, field = place.partition(" " if " " in place else ".")
+        if has(since, version):
+            continue
+        if " " in place:
+            document["paths"].get(field, {}).pop(name.lower(), None)
+        elif field:
+            schemas.get(name, {}).get("properties", {}).pop(field, None)
+        else:
+            schemas.pop(name, None)
     document["paths"] = {path: item for path, item in document["paths"].items() if item}
-    return document
-
-
-def release_1_7() -> dict[str, Any]:
-    """1.7.0: a CPU template that is a string with members, no overrides."""
-    document = release_1_13()
-    document["info"]["version"] = "1.7.0"
-    schemas = document["definitions"]
-    del schemas["NetworkOverride"], schemas["MmdsConfig"]["properties"]["imds_comat"]
-    for name in ("network_overrides", "track_dirty_pages", "clock_realtime"):
-        del schemas["SnapshotLoadParams"]["properties"][name]
-    schemas["CpuConfig"]["type"] = "string"
-    for name in ("cpu-config", "entropy"):
-        del schemas["FullVmConfiguration"]["properties"][name]
     return document
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.vmm.codegen.descriptions import committed, published, swagger, write
-from tests.vmm.codegen.releases import before, release_1_7, release_1_17, unlike_any_release
+from tests.vmm.codegen.releases import before, release, release_1_17, unlike_any_release
 
 # 1.7 has the faults of all later releases too; the last one is in OpenAPI 3.1.
 SHAPES: dict[str, Callable[[], dict[str, Any]]] = {
     "committed": committed,
     "swagger": swagger,
     "older": lambda: before("1.14.4"),
-    "release_1_7": release_1_7,
+    "release_1_7": lambda: release("1.7.0"),
     "release_1_17": release_1_17,
     "unlike_any_release": unlike_any_release,
 }

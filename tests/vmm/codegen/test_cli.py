@@ -12,7 +12,7 @@ from codegen.pipeline import make
 from generated_vmm import API_VERSION
 from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import PROJECT, ROOT, reference, swagger, write
-from tests.vmm.codegen.releases import release_1_7, release_1_17
+from tests.vmm.codegen.releases import release, release_1_17
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_regenerating_changes_nothing(project: Path, capsys: pytest.CaptureFixtu
     before = files(project)
     assert main([], root=project) == 0
     assert files(project) == before
-    assert f"monitor {API_VERSION}: " in capsys.readouterr().out
+    assert f"firecracker {API_VERSION}: " in capsys.readouterr().out
 
 
 def test_a_check_names_every_kind_of_difference(
@@ -77,7 +77,7 @@ def test_another_release_takes_the_place_of_the_one_before(
 ) -> None:
     spec = write(release_1_17(), tmp_path)
     assert main(["--spec", str(spec)], root=project) == 0
-    assert "monitor 1.17.0: 41 operations, 46 schemas" in capsys.readouterr().out
+    assert "firecracker 1.17.0: 41 operations, 46 schemas" in capsys.readouterr().out
     described = [path.name for path in (project / "openapi").glob("firecracker-*")]
     assert described == ["firecracker-1.17.0.yaml"]
     assert main(["--check"], root=project) == 0
@@ -111,9 +111,9 @@ def test_a_description_that_is_broken_can_be_replaced(
 def test_an_older_release_says_what_the_client_loses(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--spec", str(write(release_1_7(), tmp_path))], root=project) == 0
+    assert main(["--spec", str(write(release("1.7.0"), tmp_path))], root=project) == 0
     said = capsys.readouterr().out.splitlines()
-    assert "client: put_guest_pmem_by_id is not in 1.7.0" in said
+    assert "client: pmem(id).set is not in 1.7.0" in said
     assert "overlay: $.components.schemas.Pmem is for 1.14.0 and later" in said
     assert not [line for line in said if "Pmem.properties" in line]
     assert "fix-up hinting_status: nothing in 1.7.0 to apply it to" in said

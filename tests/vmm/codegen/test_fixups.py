@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from codegen.document import Node, answer_of, body_of, schemas_of
 from codegen.fixups import FIX_UPS, FixUp, repair
 from codegen.import_spec import facts_of_description
 from tests.vmm.codegen.descriptions import reference, swagger
-from tests.vmm.codegen.releases import release_1_7, release_1_13, release_1_14
+from tests.vmm.codegen.releases import release
 
 Documents = Callable[[], dict[str, Any]]
 
@@ -23,12 +24,12 @@ def facts(document: dict[str, Any]) -> dict[str, Any]:
 
 # Which shape still has the fault that a fix-up is about.
 FAULTY: dict[FixUp, Documents] = {
-    fixups.imds_compat: release_1_13,
-    fixups.cpu_config: release_1_7,
+    fixups.imds_compat: partial(release, "1.13.0"),
+    fixups.cpu_config: partial(release, "1.7.0"),
     fixups.mmds_answer: swagger,
-    fixups.mmds_free_form: release_1_13,
+    fixups.mmds_free_form: partial(release, "1.13.0"),
     fixups.mmds_too_large: swagger,
-    fixups.hinting_status: release_1_14,
+    fixups.hinting_status: partial(release, "1.15.1"),
     fixups.patterns: swagger,
     fixups.defaults: swagger,
     fixups.required_bodies: swagger,
@@ -57,7 +58,7 @@ def test_a_fix_up_has_nothing_to_do_in_a_description_of_something_else(fix_up: F
 
 
 def test_the_notes_tell_the_three_outcomes_apart() -> None:
-    notes = dict(note.split(": ", 1) for note in repair(facts(release_1_13())))
+    notes = dict(note.split(": ", 1) for note in repair(facts(release("1.13.0"))))
     assert notes["fix-up imds_compat"] == "repaired 1 (MmdsConfig.imds_compat)"
     assert notes["fix-up hinting_status"] == "nothing in 1.13.0 to apply it to"
     notes = dict(note.split(": ", 1) for note in repair(reference()))
@@ -65,15 +66,15 @@ def test_the_notes_tell_the_three_outcomes_apart() -> None:
     assert notes["fix-up defaults"].startswith("repaired 13 (CpuTemplate, ")
 
 
-@pytest.mark.parametrize("document", [release_1_7, release_1_13], ids=["string", "objects"])
-def test_an_untyped_cpu_template_is_any_object(document: Documents) -> None:
-    found = facts(document())
+@pytest.mark.parametrize("version", ["1.7.0", "1.13.0"], ids=["string", "objects"])
+def test_an_untyped_cpu_template_is_any_object(version: str) -> None:
+    found = facts(release(version))
     fixups.cpu_config(found)
     assert schemas_of(found)["CpuConfig"] == {"type": "object", "additionalProperties": True}
 
 
 def test_a_misspelt_field_gets_its_name() -> None:
-    found = facts(release_1_13())
+    found = facts(release("1.13.0"))
     fixups.imds_compat(found)
     members = schemas_of(found)["MmdsConfig"]["properties"]
     assert "imds_comat" not in members
@@ -81,7 +82,7 @@ def test_a_misspelt_field_gets_its_name() -> None:
 
 
 def test_hinting_answers_204_and_nothing() -> None:
-    found = facts(release_1_14())
+    found = facts(release("1.14.0"))
     fixups.hinting_status(found)
     for step in ("start", "stop"):
         operation = found["paths"][f"/balloon/hinting/{step}"]["patch"]

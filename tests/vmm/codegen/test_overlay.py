@@ -10,7 +10,7 @@ import pytest
 
 from codegen.describe import describe
 from codegen.document import Unusable, operations_of, schemas_of
-from codegen.overlay import apply_overlay, is_older, read_overlay
+from codegen.overlay import apply_overlay, read_overlay
 from tests.vmm.codegen.descriptions import PROJECT, reference
 
 VALID: dict[str, Any] = {
@@ -75,20 +75,6 @@ def test_an_entry_for_later_versions_is_listed(tmp_path: Path) -> None:
     document, notes = applied([update], tmp_path)
     assert notes == ["overlay: $.info is for 1.17.0 and later"]
     assert document["info"]["title"] == "Old"
-
-
-@pytest.mark.parametrize(
-    ("version", "than", "older"),
-    [
-        ("1.9.1", "1.16.0", True),
-        ("1.16.0", "1.16.0", False),
-        ("1.17.0-dev", "1.17.0", False),
-        ("2.0.0", "1.16.0", False),
-        ("1.16.1", "0", False),
-    ],
-)
-def test_versions_are_compared_as_numbers(version: str, than: str, older: bool) -> None:
-    assert is_older(version, than) is older
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import pytest
 from codegen.__main__ import main
 from codegen.document import TEACH, Unusable
 from codegen.generate import ADAPT, try_out
-from codegen.pipeline import PARTS
 from tests.releases.renames import LAYERS, WORKS, remove_announced, rename, tried
 from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import PROJECT, committed, write
+from tests.vmm.codegen.releases import release
+from tests.vmm.codegen.shapes import all_shapes
+from tests.vmm.codegen.trials import faults_of
 from tests.vmm.simulator.conftest import IS_OLDER
 
 CACHE = PROJECT.mypy_cache
@@ -32,9 +35,9 @@ HARM = {
     ),
     "a wrong type": ("_generated/operations.py", "\nx: int = 'a'\n", r"py:\d+: Incompatible"),
     "a call that is not awaited": (
-        "facade/_sync/sender.py",
+        "facade/_sync/client.py",
         "\nasync def f() -> None: ...\nasync def g() -> None:\n    f()\n",
-        r"sender\.py:\d+: .*coroutine",
+        r"client\.py:\d+: .*coroutine",
     ),
 }
 
@@ -43,13 +46,13 @@ HARM = {
 def test_a_package_that_does_not_work_is_refused(
     name: str, added: str, fault: str, tmp_path: Path
 ) -> None:
-    for part in PARTS:
+    for part in PROJECT.parts:
         source = PROJECT.written / part
         shutil.copytree(source, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     with (tmp_path / name).open("a", encoding="utf-8") as module:
         module.write(added)
     with pytest.raises(Unusable, match=fault) as caught:
-        try_out(tmp_path, PARTS, PROJECT.written, CACHE)
+        try_out(tmp_path, PROJECT.parts, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(TEACH)
 
@@ -63,7 +66,7 @@ def test_a_name_that_the_written_half_uses_and_no_model_has_is_refused_at_its_li
     made = workshop.make(PROJECT, write(document, tmp_path), tmp_path / "made")
     line = r"generated_vmm/facade/boot\.py:\d+: Unexpected keyword argument \"path_on_host\".*"
     with pytest.raises(Unusable, match=f"{line}{ADAPT}$") as caught:
-        try_out(made.folder, PARTS, PROJECT.written, CACHE)
+        try_out(made.folder, PROJECT.parts, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)
 
 
@@ -82,7 +85,7 @@ def test_a_name_that_the_console_uses_and_no_model_has_is_refused_at_its_line(
     rename(document, schema, field)
     made = workshop.make(PROJECT, write(document, tmp_path), tmp_path / "made")
     with pytest.raises(Unusable, match=f"^examples/console/{line}.*{ADAPT}$") as caught:
-        try_out(made.folder, PARTS, PROJECT.written, CACHE)
+        try_out(made.folder, PROJECT.parts, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)
 
 
@@ -92,9 +95,25 @@ def test_the_removals_that_are_announced_need_no_edit() -> None:
     assert result.said == dict.fromkeys(("codegen", *LAYERS), WORKS)
 
 
-def test_every_shape_gives_a_package_that_works(workshop: Workshop) -> None:
-    for folder in workshop.packages():
-        try_out(folder, PARTS, PROJECT.written, CACHE)
+# With those shapes, every release whose description is unlike that of the one before.
+DIFFERENT = ("1.10.0", "1.12.0", "1.13.0", "1.15.0")
+
+
+def test_every_published_release_and_every_shape_gives_a_package_that_works(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    made = {
+        version.replace(".", "_"): workshop.of(release(version), version) for version in DIFFERENT
+    }
+    made |= {re.sub(r"\W", "_", shape): workshop.get(shape).run.folder for shape in all_shapes()}
+    made["broken"] = shutil.copytree(made["committed"], tmp_path / "broken")
+    with (made["broken"] / "_generated" / "operations.py").open("a") as module:
+        module.write("x: int = 'a'\n")
+    folder = tmp_path / "all"
+    folder.mkdir()
+    faults = faults_of(made, folder)
+    [fault] = faults
+    assert fault.startswith("vmm_broken/_generated/operations.py:")
 
 
 @pytest.mark.parametrize("options", [[], ["--out"]])

@@ -8,17 +8,11 @@ import sys
 from pathlib import Path
 
 from codegen.overlay import Action
-from codegen.unsupported import add_unsupported, defined
+from codegen.unsupported import Lacking, add_unsupported, defined, models_used
 from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import PROJECT
 
-WRITTEN = """
-from generated_vmm._generated import models, operations
-
-operations.put_drive(models.Drive())
-operations.put_pmem(models.Pmem(**models.PmemFields()))
-operations.put_other(models.Other())
-"""
+WRITTEN = "from written._generated import models\nmodels.Other(models.Drive())\n"
 MODELS = """
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
@@ -32,14 +26,21 @@ __all__ = [
 """
 SCHEMAS = "$.components.schemas"
 ACTIONS = [
-    Action(f"{SCHEMAS}.Pmem", {}, "1.14.0"),
-    Action(f"{SCHEMAS}.Pmem.properties.path", {}, "0"),
-    Action(f"{SCHEMAS}.Pmem.properties.kind", {"x-alias": "PmemKind"}, "1.14.0"),
-    Action(f"{SCHEMAS}.Nested", {}, "1.12.0"),
-    Action(f"{SCHEMAS}.Status", {"x-answered": True}, "1.14.0"),
-    Action(f"{SCHEMAS}.Drive", {}, "1.9.0"),
-    Action("$.paths['/p'].put", {"operationId": "putPMEM", "x-member": "pmem.set"}, "1.14.0"),
+    Action(f"{SCHEMAS}.Pmem", {}),
+    Action(f"{SCHEMAS}.Pmem.properties.path", {}),
+    Action(f"{SCHEMAS}.Pmem.properties.kind", {"x-alias": "PmemKind"}),
+    Action(f"{SCHEMAS}.Nested", {}),
+    Action(f"{SCHEMAS}.Status", {"x-answered": True}),
+    Action(f"{SCHEMAS}.Drive", {}),
+    Action("$.paths['/p'].put", {"x-member": "pmem.set"}),
+    Action("$.paths['/p']", {"delete": {"x-member": "pmem.delete"}}, "1.16.0"),
 ]
+LACKED = {"Pmem": "1.14.0", "Nested": "1.12.0", "Status": "1.14.0", "PUT /p": "1.14.4, 1.15.1"}
+DOCUMENT = {
+    "info": {"version": "1.10.1"},
+    "paths": {"/d": {"put": {}}},
+    "components": {"schemas": {"Drive": {}}},
+}
 
 
 def package_and_written(folder: Path) -> tuple[Path, Path]:
@@ -47,40 +48,34 @@ def package_and_written(folder: Path) -> tuple[Path, Path]:
     (package / "models").mkdir(parents=True)
     written.mkdir()
     (package / "models" / "__init__.py").write_text(MODELS, "utf-8")
-    (package / "operations.py").write_text("def put_drive(): ...\n", "utf-8")
     (written / "facade.py").write_text(WRITTEN, "utf-8")
     return package, written
 
 
 def test_only_what_is_missing_is_added(tmp_path: Path) -> None:
     package, written = package_and_written(tmp_path)
-    names = [
-        "put_other", "put_pmem", "Nested", "NestedFields", "Other", "Pmem", "PmemFields",
-        "PmemKind", "Status",
-    ]  # fmt: skip
-    notes = add_unsupported(package, "1.10.1", written, ACTIONS)
-    assert notes == [f"client: {name} is not in 1.10.1" for name in names]
-    assert defined(package / "models" / "__init__.py") >= {"Drive", *names[2:]}
+    lacking, used = Lacking.by(DOCUMENT, LACKED, ACTIONS), models_used(written, "_generated")
+    names = ["Nested", "NestedFields", "Other", "Pmem", "PmemFields", "PmemKind", "Status"]
+    notes = add_unsupported(package, "1.10.1", used, lacking)
+    calls = ["pmem.delete", "pmem.set"]
+    assert notes == [f"client: {name} is not in 1.10.1" for name in (*calls, *names)]
+    assert lacking.calls == {
+        "PUT /p": ("pmem.set", "1.14.4, 1.15.1"),
+        "DELETE /p": ("pmem.delete", "1.16.0"),
+    }
+    assert defined(package / "models" / "__init__.py") >= {"Drive", *names}
     text = (package / "models" / "unsupported.py").read_text("utf-8")
     assert "class Pmem(Unsupported):" in text
     assert "    path: Any\n    kind: Any" in text.partition("class PmemFields(TypedDict")[2]
     assert "class Drive" not in text
-    operations = (package / "operations.py").read_text("utf-8")
-    assert "raise unsupported('pmem.set', '1.14.0', '1.10.1')" in operations
-    assert "raise unsupported('put_other', None, '1.10.1')" in operations
-
-
-def test_nothing_is_added_twice(tmp_path: Path) -> None:
-    package, written = package_and_written(tmp_path)
-    add_unsupported(package, "1.10.1", written, ACTIONS)
-    assert add_unsupported(package, "1.10.1", written, ACTIONS) == []
+    assert add_unsupported(package, "1.10.1", used, lacking) == notes[: len(calls)]
 
 
 def test_a_monitor_as_new_as_the_written_code_lacks_nothing(workshop: Workshop) -> None:
     for shape in ("swagger", "release_1_17"):
         made = workshop.get(shape)
         assert not [note for note in made.run.notes if note.startswith("client:")]
-        assert "Not in monitor" not in (made.folder / "operations.py").read_text("utf-8")
+        assert "unsupported(" not in (made.folder / "_async" / "resources.py").read_text("utf-8")
         assert not (made.folder / "models" / "unsupported.py").exists()
 
 

@@ -64,9 +64,15 @@ def socket_path(tmp_path: Path) -> Path:
     return tmp_path / "vmm.sock"
 
 
+@pytest.fixture
+def run(socket_path: Path) -> Iterator[Run]:
+    """Calls through one client for tasks; the other one is derived from it."""
+    yield from run_asynchronous(socket_path)
+
+
 @pytest.fixture(params=[run_blocking, run_asynchronous])
-def run(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Run]:
-    """Calls through one client, of each kind."""
+def run_each(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Run]:
+    """Calls through one client of each kind: for waits, which `concurrency` has twice."""
     yield from request.param(socket_path)
 
 

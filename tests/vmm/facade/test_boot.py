@@ -48,6 +48,10 @@ BOOTS: dict[str, tuple[Callable[[VmmClient], InstanceInfo], list[object]]] = {
             *START,
         ],
     ),
+    "single fields of the machine configuration": (
+        lambda vm: vm.boot("/k", "/r", vcpu_count=2),
+        [KERNEL, ROOT, ("PATCH /machine-config", {"vcpu_count": 2}), *START],
+    ),
     "an initrd and no drive": (
         lambda vm: vm.boot({"kernel_image_path": "/k", "initrd_path": "/i"}),
         [("PUT /boot-source", {"kernel_image_path": "/k", "initrd_path": "/i"}), *START],
@@ -65,6 +69,7 @@ REFUSED: dict[str, tuple[Callable[[VmmClient], object], str]] = {
         "drive_id 'a-b'",
     ),
     "machine configuration": (lambda vm: vm.boot("/k", "/r", {"vcpu_count": 99}), "vcpu_count"),
+    "a field of it": (lambda vm: vm.boot("/k", "/r", vcpu_count=99), "vcpu_count"),
 }
 
 
@@ -90,6 +95,11 @@ def test_all_values_are_checked_before_the_first_call(
     with pytest.raises(ValueError, match=text):
         run(boot)
     assert server.requests == []
+
+
+def test_the_machine_configuration_is_passed_in_one_way() -> None:
+    with pytest.raises(TypeError, match="pass the body or keyword arguments, not both"):
+        VmmClient("/s").boot("/k", "/r", {"vcpu_count": 2, "mem_size_mib": 128}, smt=True)
 
 
 def test_it_stops_at_the_first_refusal(run: Run, serve: Serve) -> None:

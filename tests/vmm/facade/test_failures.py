@@ -95,7 +95,7 @@ def check_message(error: VmmError, path: Path) -> None:
 
 @pytest.mark.parametrize(("play", "kind", "text"), FAILURES.values(), ids=FAILURES)
 def test_a_failed_call_is_typed_sent_once_and_the_next_works(
-    run: Run, serve: Serve, socket_path: Path, play: Play, kind: type[VmmError], text: str
+    run_each: Run, serve: Serve, socket_path: Path, play: Play, kind: type[VmmError], text: str
 ) -> None:
     def first_badly(wire: Wire) -> None:
         if len(server.connections) == 1:
@@ -105,48 +105,48 @@ def test_a_failed_call_is_typed_sent_once_and_the_next_works(
 
     server = serve(first_badly)
     with pytest.raises(kind, match=text) as caught:
-        run(lambda vm: vm.get_instance_info(), timeout=0.1 if play is silent else 5)
+        run_each(lambda vm: vm.get_instance_info(), timeout=0.1 if play is silent else 5)
     check_message(caught.value, socket_path)
     assert len(server.requests) == 1
-    assert run(lambda vm: vm.get_instance_info()).state == "Running"
+    assert run_each(lambda vm: vm.get_instance_info()).state == "Running"
 
 
 @pytest.mark.parametrize(("body", "text"), UNREADABLE.values(), ids=UNREADABLE)
 def test_an_answer_of_another_shape_is_a_protocol_error(
-    run: Run, serve: Serve, socket_path: Path, body: bytes, text: str
+    run_each: Run, serve: Serve, socket_path: Path, body: bytes, text: str
 ) -> None:
     serve(lambda wire: wire.answer_all(answer(200, body)))
     with pytest.raises(VmmProtocolError, match=text) as caught:
-        run(lambda vm: vm.get_instance_info())
+        run_each(lambda vm: vm.get_instance_info())
     check_message(caught.value, socket_path)
 
 
-def test_a_field_deep_inside_is_named_by_its_path(run: Run, serve: Serve) -> None:
+def test_a_field_deep_inside_is_named_by_its_path(run_each: Run, serve: Serve) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b'{"drives": [{"is_root_device": true}]}')))
     with pytest.raises(VmmProtocolError, match=r": drives\.0\.drive_id: Field required"):
-        run(lambda vm: vm.vm_config.get())
+        run_each(lambda vm: vm.vm_config.get())
 
 
 def test_why_an_operation_of_ones_own_cannot_read_its_answer_is_told(
-    run: Run, serve: Serve
+    run_each: Run, serve: Serve
 ) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b"many")))
     own = Operation("count", "GET", "/count", None, int)
     why = r"the 200 response is not what was asked for: invalid literal for int\(\) .*b'many'"
     with pytest.raises(VmmProtocolError, match=rf"^count \(GET /count\) on .*: {why}; {ACTED}$"):
-        run(lambda vm: vm.send(own))
+        run_each(lambda vm: vm.send(own))
 
 
-def test_what_an_unreadable_answer_held_is_not_repeated(run: Run, serve: Serve) -> None:
+def test_what_an_unreadable_answer_held_is_not_repeated(run_each: Run, serve: Serve) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b'{"app_name": "s3cret"}')))
     with pytest.raises(VmmProtocolError) as caught:
-        run(lambda vm: vm.get_instance_info())
+        run_each(lambda vm: vm.get_instance_info())
     assert "s3cret" not in str(caught.value)
 
 
-def test_an_answer_where_none_belongs_is_no_error(run: Run, serve: Serve) -> None:
+def test_an_answer_where_none_belongs_is_no_error(run_each: Run, serve: Serve) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b"{}")))
-    assert run(lambda vm: vm.pause()) is None
+    assert run_each(lambda vm: vm.pause()) is None
 
 
 @pytest.fixture
@@ -160,28 +160,28 @@ def no_descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_no_file_descriptor_left(run: Run, socket_path: Path, no_descriptors: None) -> None:
+def test_no_file_descriptor_left(run_each: Run, socket_path: Path, no_descriptors: None) -> None:
     with pytest.raises(
         VmmConnectionError, match=r"no connection: .*Too many open files; nothing was sent"
     ) as caught:
-        run(lambda vm: vm.get_instance_info())
+        run_each(lambda vm: vm.get_instance_info())
     assert not caught.value.permanent
 
 
-def test_no_socket(run: Run, socket_path: Path) -> None:
+def test_no_socket(run_each: Run, socket_path: Path) -> None:
     with pytest.raises(VmmConnectionError, match=r"No such file .*; nothing was sent") as caught:
-        run(lambda vm: vm.get_instance_info())
+        run_each(lambda vm: vm.get_instance_info())
     check_message(caught.value, socket_path)
     assert isinstance(caught.value, ConnectionError)
 
 
-def test_no_socket_but_a_file(run: Run, socket_path: Path) -> None:
+def test_no_socket_but_a_file(run_each: Run, socket_path: Path) -> None:
     socket_path.touch()
     with pytest.raises(VmmConnectionError, match="refused; nothing was sent"):
-        run(lambda vm: vm.get_instance_info())
+        run_each(lambda vm: vm.get_instance_info())
 
 
-def test_a_timeout_is_a_timeout_error(run: Run, serve: Serve) -> None:
+def test_a_timeout_is_a_timeout_error(run_each: Run, serve: Serve) -> None:
     serve(silent)
     with pytest.raises(TimeoutError):
-        run(lambda vm: vm.get_instance_info(), timeout=0.05)
+        run_each(lambda vm: vm.get_instance_info(), timeout=0.05)

@@ -22,13 +22,13 @@ with socket.socket(socket.AF_UNIX) as listener:
 """
 
 
-def test_the_call_fails_at_once_and_so_does_the_next(run: Run, socket_path: Path) -> None:
+def test_the_call_fails_at_once_and_so_does_the_next(run_each: Run, socket_path: Path) -> None:
     command = [sys.executable, "-c", DIES_ON_REQUEST, str(socket_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as monitor:
         assert monitor.stdout is not None
         assert monitor.stdout.readline() == b"ready\n"
         with pytest.raises(VmmConnectionError, match=r"connection lost: .*may have carried"):
-            run(lambda vm: vm.action("InstanceStart"))
+            run_each(lambda vm: vm.action("InstanceStart"))
         assert monitor.wait() == -9
         with pytest.raises(VmmConnectionError, match="refused; nothing was sent"):
-            run(lambda vm: vm.action("InstanceStart"))
+            run_each(lambda vm: vm.action("InstanceStart"))

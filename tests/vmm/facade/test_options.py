@@ -9,6 +9,7 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from threading import TIMEOUT_MAX
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -24,6 +25,9 @@ from generated_vmm import (
     VmmRequestTooLarge,
     VmmTimeoutError,
 )
+from generated_vmm._generated import operations
+from generated_vmm.transport import CallSettings, HttpAnswer
+from generated_vmm.transport.calls import late
 from tests.vmm.facade.conftest import Serve, result_of
 from tests.vmm.scripted import NO_CONTENT, Wire, answer
 
@@ -47,6 +51,43 @@ def test_with_options_changes_the_timeout_and_shares_the_connection(
         with pytest.raises(VmmTimeoutError, match=r"within 0.05 s"):
             vm.pause()
     assert (len(server.requests), len(server.connections)) == (3, 1)
+
+
+LIMITS: dict[str, tuple[dict[str, float | None], float | None]] = {
+    "the default": ({}, 300.0),
+    "a chosen one": ({"timeout": 7.0}, 7.0),
+    "none": ({"timeout": None}, None),
+}
+
+
+@pytest.mark.parametrize(("chosen", "seconds"), LIMITS.values(), ids=LIMITS)
+def test_a_snapshot_has_a_limit_of_its_own_unless_one_is_chosen(
+    chosen: dict[str, Any], seconds: float | None
+) -> None:
+    limits = []
+
+    class Channel:
+        async def exchange(self, operation: Operation[object], limit: float | None) -> HttpAnswer:
+            limits.append((operation.id, limit))
+            return SimpleNamespace(status_code=204, headers=[], content=b"")
+
+        async def close(self) -> None: ...
+
+    async def call() -> None:
+        client = AsyncVmmClient("/s", transport=Channel(), **chosen)
+        await client.pause()
+        await client.snapshot.create(snapshot_path="/s", mem_file_path="/m")
+        await client.with_options(timeout=9).snapshot.create(snapshot_path="/s", mem_file_path="/m")
+
+    asyncio.run(call())
+    usual = chosen.get("timeout", 5.0)
+    assert limits == [("patchVm", usual), ("createSnapshot", seconds), ("createSnapshot", 9)]
+
+
+def test_the_message_of_a_late_snapshot_names_its_limit() -> None:
+    settings = CallSettings("/s").limited(300)
+    error = settings.error_of(operations.describe_instance(), late("no answer", sent=True))
+    assert "within 300 s" in str(error)
 
 
 def test_with_options_keeps_the_other_options(socket_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from generated_vmm import API_VERSION, VmmClient, VmmError
 from generated_vmm.testing import SimulatedMonitor
 
-PAGES = Path(__file__).parents[3] / "docs" / "vmm"
+ROOT = Path(__file__).parents[3]
+PAGES = ROOT / "docs" / "vmm"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SOCKETS = ["firecracker.socket", "second.socket", "third.socket", "fourth.socket", "fifth.socket"]
 
@@ -42,6 +43,15 @@ def test_the_blocks_of_a_page_run_in_order(page: str, capsys: pytest.CaptureFixt
     printed = capsys.readouterr().out.splitlines()
     for promised in re.findall(r"print\(.*\)  +# ([^.\n]+)", "\n".join(done)):
         assert any(line.startswith(promised) for line in printed), promised
+
+
+def test_the_blocks_of_the_distributions_own_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [block] = BLOCK.findall((ROOT / "generated_vmm" / "README.md").read_text())
+    assert _runs(block, "README.md", {"__name__": "page"})
+    assert capsys.readouterr().out == "Running\n"
 
 
 def _runs(block: str, page: str, names: dict[str, object]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from generated_vmm import AsyncVmmClient, VmmClient
 from generated_vmm._generated import operations
-from generated_vmm.facade._sync import api, devices, machine, memory, monitor
+from generated_vmm._generated._sync import resources
 
 RENAMED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 IMMEDIATE = {"with_options", "drive", "network_interface", "pmem"}
@@ -55,8 +55,7 @@ def test_every_generated_operation_has_a_member() -> None:
     }
     used = {
         name
-        for module in (api, devices, machine, memory, monitor)
-        for _, resource in inspect.getmembers(module, inspect.isclass)
+        for _, resource in inspect.getmembers(resources, inspect.isclass)
         for _, member in inspect.getmembers(resource, inspect.isfunction)
         for name in member.__code__.co_names
     }

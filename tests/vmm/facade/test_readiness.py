@@ -22,13 +22,13 @@ from tests.vmm.scripted import ScriptedServer, Wire, answer
 INFO = answer(200, b'{"app_name":"a","id":"b","state":"Not started","vmm_version":"1"}')
 
 
-def test_a_monitor_that_listens_is_ready_at_once(run: Run, serve: Serve) -> None:
+def test_a_monitor_that_listens_is_ready_at_once(run_each: Run, serve: Serve) -> None:
     server = serve(lambda wire: wire.answer_all(INFO))
-    assert run(lambda vm: vm.wait_until_ready()).state == "Not started"
+    assert run_each(lambda vm: vm.wait_until_ready()).state == "Not started"
     assert server.sent() == [("GET /", None)]
 
 
-def test_a_monitor_that_starts_later_is_waited_for(run: Run, socket_path: Path) -> None:
+def test_a_monitor_that_starts_later_is_waited_for(run_each: Run, socket_path: Path) -> None:
     socket_path.touch()
     started: list[ScriptedServer] = []
 
@@ -39,28 +39,28 @@ def test_a_monitor_that_starts_later_is_waited_for(run: Run, socket_path: Path) 
 
     starter = threading.Thread(target=start)
     starter.start()
-    assert run(lambda vm: vm.wait_until_ready(5)).state == "Not started"
+    assert run_each(lambda vm: vm.wait_until_ready(5)).state == "Not started"
     starter.join()
     started[0].stop()
 
 
-def test_a_connection_that_closes_is_tried_again(run: Run, serve: Serve) -> None:
+def test_a_connection_that_closes_is_tried_again(run_each: Run, serve: Serve) -> None:
     def play(wire: Wire) -> None:
         if len(server.connections) > 3:
             wire.answer_all(INFO)
 
     server = serve(play)
-    assert run(lambda vm: vm.wait_until_ready(5)).state == "Not started"
+    assert run_each(lambda vm: vm.wait_until_ready(5)).state == "Not started"
 
 
-def test_no_monitor_is_a_timeout(run: Run, socket_path: Path) -> None:
+def test_no_monitor_is_a_timeout(run_each: Run, socket_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError, match=r"not ready within 0.1 s, at last: .*No such file"):
-        run(lambda vm: vm.wait_until_ready(0.1))
+        run_each(lambda vm: vm.wait_until_ready(0.1))
     assert time.monotonic() - started < 5
 
 
-def test_a_monitor_that_never_answers_is_a_timeout(run: Run, serve: Serve) -> None:
+def test_a_monitor_that_never_answers_is_a_timeout(run_each: Run, serve: Serve) -> None:
     def play(wire: Wire) -> None:
         while wire.receive():
             pass
@@ -68,26 +68,26 @@ def test_a_monitor_that_never_answers_is_a_timeout(run: Run, serve: Serve) -> No
     serve(play)
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError):
-        run(lambda vm: vm.wait_until_ready(0.1), timeout=None)
+        run_each(lambda vm: vm.wait_until_ready(0.1), timeout=None)
     assert time.monotonic() - started < 5
 
 
-def test_a_refusal_is_not_waited_out(run: Run, serve: Serve) -> None:
+def test_a_refusal_is_not_waited_out(run_each: Run, serve: Serve) -> None:
     serve(lambda wire: wire.answer_all(answer(400, b'{"fault_message":"no"}')))
     with pytest.raises(VmmApiError):
-        run(lambda vm: vm.wait_until_ready(5))
+        run_each(lambda vm: vm.wait_until_ready(5))
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
-def test_no_time_is_an_error(run: Run, timeout: float) -> None:
+def test_no_time_is_an_error(run_each: Run, timeout: float) -> None:
     with pytest.raises(ValueError, match="seconds, more than 0"):
-        run(lambda vm: vm.wait_until_ready(timeout))
+        run_each(lambda vm: vm.wait_until_ready(timeout))
 
 
 @pytest.mark.parametrize("timeout", ["3", 0, -1, float("nan")])
-def test_what_is_no_time_is_refused(run: Run, timeout: Any) -> None:
+def test_what_is_no_time_is_refused(run_each: Run, timeout: Any) -> None:
     with pytest.raises(ValueError, match="seconds"):
-        run(lambda vm: vm.wait_until_ready(timeout))
+        run_each(lambda vm: vm.wait_until_ready(timeout))
 
 
 IMPOSSIBLE = {

@@ -8,7 +8,6 @@ from typing import ClassVar
 import pytest
 from pydantic import TypeAdapter
 
-from generated_vmm.binding import as_model
 from generated_vmm.errors import VmmError
 from generated_vmm.unsupported import PartlySupported, Unsupported, unsupported
 
@@ -33,10 +32,6 @@ def test_every_use_is_an_error_of_the_client(use: Callable[[], object]) -> None:
     with pytest.raises(VmmError) as caught:
         use()
     assert str(caught.value) == "Torch needs monitor 2.1.0 or newer; this client is made for 1.0.0"
-
-
-def test_what_is_sent_is_left_to_the_operation_which_knows_the_member() -> None:
-    assert isinstance(as_model(Torch, None, {"watts": 1}, "a"), Torch)
 
 
 def test_without_a_known_version_it_is_a_newer_one() -> None:

@@ -502,7 +502,7 @@ def test_without_pyroute2_the_error_names_the_extra(monkeypatch: pytest.MonkeyPa
     for module in ("netlink", "network"):
         monkeypatch.delitem(sys.modules, f"generated_vmm.process.{module}")
     monkeypatch.setitem(sys.modules, "pyroute2", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'fastapi-oidc-vmm\[network\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'generated-vmm\[network\]'"):
         importlib.import_module("generated_vmm.process.network")
 
 

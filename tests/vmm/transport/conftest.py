@@ -65,9 +65,15 @@ def socket_path(tmp_path: Path) -> Path:
     return tmp_path / "vmm.sock"
 
 
+@pytest.fixture
+def call(socket_path: Path) -> Iterator[Call]:
+    """One call after another through one transport for tasks; the other one is derived from it."""
+    yield from asynchronous_call(socket_path)
+
+
 @pytest.fixture(params=[blocking_call, asynchronous_call])
-def call(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Call]:
-    """One call after another through one transport, of each kind."""
+def call_each(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Call]:
+    """The same through a transport of each kind: for waits, which `concurrency` has twice."""
     yield from request.param(socket_path)
 
 

@@ -29,16 +29,18 @@ from tests.vmm.transport.conftest import Call, Serve
 VERSION = Operation("own", "GET", "/version", None, bytes)
 
 
-def test_calls_share_one_connection(call: Call, serve: Serve) -> None:
+def test_calls_share_one_connection(call_each: Call, serve: Serve) -> None:
     server = serve(Wire.answer_all)
     for _ in range(5):
-        call()
+        call_each()
     assert (len(server.requests), len(server.connections)) == (5, 1)
 
 
-def test_the_request_is_written_once_with_its_headers_and_body(call: Call, serve: Serve) -> None:
+def test_the_request_is_written_once_with_its_headers_and_body(
+    call_each: Call, serve: Serve
+) -> None:
     server = serve(Wire.answer_all)
-    call("PUT", b'{"a":1}')
+    call_each("PUT", b'{"a":1}')
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     assert head.split(b"\r\n")[0] == b"PUT / HTTP/1.1"
     assert set(head.split(b"\r\n")[1:]) == {b"Host: localhost", b"Content-Length: 7"}
@@ -46,7 +48,7 @@ def test_the_request_is_written_once_with_its_headers_and_body(call: Call, serve
 
 
 def test_a_connection_closed_between_calls_is_replaced_before_sending(
-    call: Call, serve: Serve
+    call_each: Call, serve: Serve
 ) -> None:
     def answer_one(wire: Wire) -> None:
         if wire.request():
@@ -54,12 +56,12 @@ def test_a_connection_closed_between_calls_is_replaced_before_sending(
 
     server = serve(answer_one)
     for _ in range(3):
-        assert call("PUT", b"{}").content == b"{}"
+        assert call_each("PUT", b"{}").content == b"{}"
         server.settle()
     assert (len(server.requests), len(server.connections)) == (3, 3)
 
 
-def test_bytes_that_came_unasked_never_answer_the_next_call(call: Call, serve: Serve) -> None:
+def test_bytes_that_came_unasked_never_answer_the_next_call(call_each: Call, serve: Serve) -> None:
     wires: list[Wire] = []
 
     def play(wire: Wire) -> None:
@@ -67,9 +69,9 @@ def test_bytes_that_came_unasked_never_answer_the_next_call(call: Call, serve: S
         wire.answer_all()
 
     server = serve(play)
-    call()
+    call_each()
     wires[0].send(b"HTTP/1.1 204 \r\n\r\n")
-    assert call().status_code == 200
+    assert call_each().status_code == 200
     assert len(server.connections) == 2
 
 
@@ -78,29 +80,29 @@ def _die_after_a_request(wire: Wire) -> None:
 
 
 def test_a_monitor_that_dies_during_a_call_is_a_read_error_and_sent_nothing_twice(
-    call: Call, serve: Serve
+    call_each: Call, serve: Serve
 ) -> None:
     server = serve(_die_after_a_request)
     with pytest.raises(httpx.ReadError, match="without a response"):
-        call("PUT", b"{}")
+        call_each("PUT", b"{}")
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("size", [0, 1_000_000])
 def test_an_answer_given_before_the_request_was_read_is_the_answer(
-    call: Call, serve: Serve, size: int
+    call_each: Call, serve: Serve, size: int
 ) -> None:
     """As the monitor treats an eleventh connection."""
     server = serve(lambda wire: wire.send(answer(503, b'{ "error": "Too many" }')))
-    assert call("PUT", bytes(size)).status_code == 503
-    assert call("PUT", bytes(size)).status_code == 503
+    assert call_each("PUT", bytes(size)).status_code == 503
+    assert call_each("PUT", bytes(size)).status_code == 503
     assert len(server.connections) == 2
 
 
-def test_a_full_queue_of_connections_times_out(call: Call, socket_path: Path) -> None:
+def test_a_full_queue_of_connections_times_out(call_each: Call, socket_path: Path) -> None:
     late = pytest.raises(httpx.ConnectTimeout, match=r"^the connection was not accepted$")
     with full_queue(socket_path), late:
-        call(timeout=0.1)
+        call_each(timeout=0.1)
 
 
 def test_opening_says_whether_there_is_a_connection(
@@ -115,38 +117,38 @@ def test_opening_says_whether_there_is_a_connection(
             connection.close()
 
 
-def test_a_monitor_that_comes_back_is_found_again(call: Call, socket_path: Path) -> None:
+def test_a_monitor_that_comes_back_is_found_again(call_each: Call, socket_path: Path) -> None:
     for _ in range(2):
         server = ScriptedServer(socket_path, Wire.answer_all)
-        assert call().content == b"{}"
+        assert call_each().content == b"{}"
         server.stop()
         with pytest.raises(httpx.ConnectError):
-            call()
+            call_each()
         socket_path.unlink()
 
 
-def test_no_socket_at_the_path(call: Call) -> None:
+def test_no_socket_at_the_path(call_each: Call) -> None:
     with pytest.raises(httpx.ConnectError, match="No such file"):
-        call()
+        call_each()
 
 
-def test_a_path_that_is_no_socket(call: Call, socket_path: Path) -> None:
+def test_a_path_that_is_no_socket(call_each: Call, socket_path: Path) -> None:
     socket_path.write_text("")
     with pytest.raises(httpx.ConnectError, match="refused"):
-        call()
+        call_each()
 
 
-def test_a_path_that_is_a_folder(call: Call, socket_path: Path) -> None:
+def test_a_path_that_is_a_folder(call_each: Call, socket_path: Path) -> None:
     socket_path.mkdir()
     with pytest.raises(httpx.ConnectError, match="refused"):
-        call()
+        call_each()
 
 
-def test_a_socket_nobody_listens_on(call: Call, socket_path: Path) -> None:
+def test_a_socket_nobody_listens_on(call_each: Call, socket_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(socket_path))
         with pytest.raises(httpx.ConnectError, match="refused"):
-            call()
+            call_each()
     assert stat.S_ISSOCK(os.stat(socket_path).st_mode)
 
 

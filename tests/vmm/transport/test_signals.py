@@ -55,13 +55,13 @@ def in_time() -> Iterator[None]:
     assert TIMEOUT * 0.9 <= time.monotonic() - began < GIVEN_UP / 2
 
 
-def test_an_answer_that_does_not_come_is_late_all_the_same(call: Call, serve: Serve) -> None:
+def test_an_answer_that_does_not_come_is_late_all_the_same(call_each: Call, serve: Serve) -> None:
     serve(silent)
     with signals(), in_time(), pytest.raises(httpx.ReadTimeout):
-        call(timeout=TIMEOUT)
+        call_each(timeout=TIMEOUT)
 
 
-def test_a_request_that_is_not_read_is_late_all_the_same(call: Call, serve: Serve) -> None:
+def test_a_request_that_is_not_read_is_late_all_the_same(call_each: Call, serve: Serve) -> None:
     finish = threading.Event()
 
     def unread(wire: Wire) -> None:
@@ -70,19 +70,19 @@ def test_a_request_that_is_not_read_is_late_all_the_same(call: Call, serve: Serv
     serve(unread)
     try:
         with signals(), in_time(), pytest.raises(httpx.ReadTimeout):
-            call("PUT", bytes(4_000_000), timeout=TIMEOUT)
+            call_each("PUT", bytes(4_000_000), timeout=TIMEOUT)
     finally:
         finish.set()
 
 
 def test_a_connection_that_nobody_accepts_is_late_all_the_same(
-    call: Call, socket_path: Path
+    call_each: Call, socket_path: Path
 ) -> None:
     with full_queue(socket_path), signals(), in_time(), pytest.raises(httpx.ConnectTimeout):
-        call(timeout=TIMEOUT)
+        call_each(timeout=TIMEOUT)
 
 
-def test_a_call_that_signals_interrupt_gets_its_answer(call: Call, serve: Serve) -> None:
+def test_a_call_that_signals_interrupt_gets_its_answer(call_each: Call, serve: Serve) -> None:
     body = b"x" * 9_000
 
     def drip(wire: Wire) -> None:
@@ -95,8 +95,8 @@ def test_a_call_that_signals_interrupt_gets_its_answer(call: Call, serve: Serve)
 
     server = serve(drip)
     with signals():
-        assert call("PUT", bytes(200_000), timeout=GIVEN_UP).content == body
-        assert call().content == b"{}"
+        assert call_each("PUT", bytes(200_000), timeout=GIVEN_UP).content == body
+        assert call_each().content == b"{}"
     assert (len(server.requests), len(server.connections)) == (2, 1)
 
 

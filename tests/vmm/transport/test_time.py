@@ -48,14 +48,14 @@ def dripping_interim_answers(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("play", [silent, dripping, dripping_interim_answers])
-def test_a_slow_answer_times_out(call: Call, serve: Serve, play: Play) -> None:
+def test_a_slow_answer_times_out(call_each: Call, serve: Serve, play: Play) -> None:
     server = serve(play)
     with ends_in_time(), pytest.raises(httpx.ReadTimeout):
-        call("PUT", b"{}", timeout=TIMEOUT)
+        call_each("PUT", b"{}", timeout=TIMEOUT)
     assert len(server.requests) == 1
 
 
-def test_a_late_answer_never_answers_the_next_call(call: Call, serve: Serve) -> None:
+def test_a_late_answer_never_answers_the_next_call(call_each: Call, serve: Serve) -> None:
     def play(wire: Wire) -> None:
         wire.request()
         if len(server.connections) == 1:
@@ -66,14 +66,14 @@ def test_a_late_answer_never_answers_the_next_call(call: Call, serve: Serve) -> 
 
     server = serve(play)
     with pytest.raises(httpx.ReadTimeout):
-        call(timeout=TIMEOUT)
-    assert call().status_code == 200
+        call_each(timeout=TIMEOUT)
+    assert call_each().status_code == 200
 
 
-def test_a_server_that_does_not_read_times_out(call: Call, serve: Serve) -> None:
+def test_a_server_that_does_not_read_times_out(call_each: Call, serve: Serve) -> None:
     serve(lambda wire: time.sleep(TIMEOUT * 2))
     with ends_in_time(), pytest.raises(httpx.TimeoutException):
-        call("PUT", bytes(1_000_000), timeout=TIMEOUT)
+        call_each("PUT", bytes(1_000_000), timeout=TIMEOUT)
 
 
 def test_who_waits_for_room_is_woken_by_room_alone(
@@ -98,13 +98,13 @@ def test_who_waits_for_room_is_woken_by_room_alone(
     assert len(waits) < 10
 
 
-def test_no_timeout_waits(call: Call, serve: Serve) -> None:
+def test_no_timeout_waits(call_each: Call, serve: Serve) -> None:
     def play(wire: Wire) -> None:
         while wire.request():
             time.sleep(TIMEOUT)
             wire.send(OK)
 
     serve(play)
-    assert call(timeout=None).content == b"{}"
-    assert call(timeout=TIMEOUT * 5).content == b"{}"
-    assert call(timeout=None).content == b"{}"
+    assert call_each(timeout=None).content == b"{}"
+    assert call_each(timeout=TIMEOUT * 5).content == b"{}"
+    assert call_each(timeout=None).content == b"{}"

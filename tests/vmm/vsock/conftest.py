@@ -60,9 +60,15 @@ def uds_path(tmp_path: Path) -> Path:
     return tmp_path / "v.sock"
 
 
+@pytest.fixture
+def connect(uds_path: Path) -> Iterator[Connect]:
+    """Opens connections to ports of the guest, for tasks: talk is "send this, read so much"."""
+    yield from asynchronous(uds_path)
+
+
 @pytest.fixture(params=[blocking, asynchronous])
-def connect(request: pytest.FixtureRequest, uds_path: Path) -> Iterator[Connect]:
-    """Opens connections to ports of the guest, of each kind: talk is "send this, read so much"."""
+def connect_each(request: pytest.FixtureRequest, uds_path: Path) -> Iterator[Connect]:
+    """The same of each kind: for waits, which `concurrency` has twice."""
     yield from request.param(uds_path)
 
 

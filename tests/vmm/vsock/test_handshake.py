@@ -46,13 +46,13 @@ def guest(wire: Wire, accepted: bytes = b"OK 1073741824\n") -> None:
 
 @pytest.mark.parametrize("accepted", [b"OK 1073741824\n", b"OK 123456789\n"])
 def test_the_guest_is_reached_and_its_first_bytes_are_kept(
-    connect: Connect, serve: Serve, accepted: bytes
+    connect_each: Connect, serve: Serve, accepted: bytes
 ) -> None:
     serve(lambda wire: guest(wire, accepted))
-    assert connect(52, 5)(b"ping", 9) == b"helloping"
+    assert connect_each(52, 5)(b"ping", 9) == b"helloping"
 
 
-def test_a_refused_handshake_is_tried_again(connect: Connect, serve: Serve) -> None:
+def test_a_refused_handshake_is_tried_again(connect_each: Connect, serve: Serve) -> None:
     def play(wire: Wire) -> None:
         if len(server.connections) < 4:
             wire.receive()
@@ -60,11 +60,11 @@ def test_a_refused_handshake_is_tried_again(connect: Connect, serve: Serve) -> N
             guest(wire)
 
     server = serve(play)
-    assert connect(52, 5)(b"", 5) == b"hello"
+    assert connect_each(52, 5)(b"", 5) == b"hello"
     assert len(server.connections) == 4
 
 
-def test_a_device_that_appears_later_is_waited_for(connect: Connect, uds_path: Path) -> None:
+def test_a_device_that_appears_later_is_waited_for(connect_each: Connect, uds_path: Path) -> None:
     started: list[ScriptedServer] = []
 
     def start() -> None:
@@ -73,33 +73,33 @@ def test_a_device_that_appears_later_is_waited_for(connect: Connect, uds_path: P
 
     starter = threading.Thread(target=start)
     starter.start()
-    assert connect(52, 5)(b"", 5) == b"hello"
+    assert connect_each(52, 5)(b"", 5) == b"hello"
     starter.join()
     started[0].stop()
 
 
-def test_a_guest_that_never_listens_is_a_timeout(connect: Connect, serve: Serve) -> None:
+def test_a_guest_that_never_listens_is_a_timeout(connect_each: Connect, serve: Serve) -> None:
     serve(closed)
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError, match=r"port 52 on .* within 0.2 s, at last: no"):
-        connect(52, 0.2)
+        connect_each(52, 0.2)
     assert time.monotonic() - started < 5
 
 
-def test_a_device_that_is_not_there_is_a_timeout(connect: Connect) -> None:
+def test_a_device_that_is_not_there_is_a_timeout(connect_each: Connect) -> None:
     with pytest.raises(VmmTimeoutError, match="No such file"):
-        connect(52, 0.1)
+        connect_each(52, 0.1)
 
 
-def test_silence_ends_with_the_time(connect: Connect, serve: Serve) -> None:
+def test_silence_ends_with_the_time(connect_each: Connect, serve: Serve) -> None:
     serve(silent)
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError, match=r"at last: no response to CONNECT$"):
-        connect(52, 0.2)
+        connect_each(52, 0.2)
     assert time.monotonic() - started < 5
 
 
-def test_a_dripping_answer_ends_with_the_time(connect: Connect, serve: Serve) -> None:
+def test_a_dripping_answer_ends_with_the_time(connect_each: Connect, serve: Serve) -> None:
     def play(wire: Wire) -> None:
         for byte in b"OK " + b"1" * 200:
             time.sleep(0.05)
@@ -108,7 +108,7 @@ def test_a_dripping_answer_ends_with_the_time(connect: Connect, serve: Serve) ->
     serve(play)
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError):
-        connect(52, 0.2)
+        connect_each(52, 0.2)
     assert time.monotonic() - started < 5
 
 
@@ -132,9 +132,9 @@ def test_of_an_answer_without_an_end_so_much_is_told_as_a_line_may_have(
         connect(52, 5)
 
 
-def test_a_device_whose_queue_is_full_is_a_timeout(connect: Connect, uds_path: Path) -> None:
+def test_a_device_whose_queue_is_full_is_a_timeout(connect_each: Connect, uds_path: Path) -> None:
     with full_queue(uds_path), pytest.raises(VmmTimeoutError, match=r"within 0\.2 s, at last: "):
-        connect(52, 0.2)
+        connect_each(52, 0.2)
 
 
 @pytest.mark.parametrize("port", [0, 2**32 - 1])

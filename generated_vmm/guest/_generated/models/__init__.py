@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .agent_info import AgentInfo
     from .clock import Clock, ClockFields
-    from .environment import Environment
+    from .environment import Environment, EnvironmentFields
     from .fault import Fault
     from .file_stat import FileStat
     from .file_stat_kind import FileStatKind
@@ -32,6 +32,7 @@ _MODULES = {
     "Clock": "clock",
     "ClockFields": "clock",
     "Environment": "environment",
+    "EnvironmentFields": "environment",
     "Fault": "fault",
     "FileStat": "file_stat",
     "FileStatKind": "file_stat_kind",
@@ -60,6 +61,7 @@ __all__ = [
     "Clock",
     "ClockFields",
     "Environment",
+    "EnvironmentFields",
     "Fault",
     "FileStat",
     "FileStatKind",

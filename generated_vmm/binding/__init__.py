@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 from generated_vmm.model import Body
-from generated_vmm.unsupported import Unsupported
 
 Fields: TypeAlias = Mapping[str, object]
 Model = TypeVar("Model", bound=Body)
@@ -23,20 +22,16 @@ def require_id(name: str, value: object) -> str:
 
 
 def as_model(
-    model: type[Model], body: Model | Fields | None, fields: Fields, id_in_path: str = ""
+    model: type[Model], body: Model | Fields | None, fields: Fields, **ids_in_path: str
 ) -> Model:
-    """The model to send; the id of the path is filled in where the model has it too.
+    """The model to send; the ids of the path are filled in where the model has them too.
 
     Raises `pydantic.ValidationError` for values that the model refuses, ValueError for an id that
     contradicts the path, TypeError for a body and keyword arguments at once.
     """
     if body is not None and fields:
         raise TypeError(f"{model.__name__}: pass the body or keyword arguments, not both")
-    is_unsupported = issubclass(model, Unsupported)
-    if is_unsupported:
-        # The operation that would send it says which member it is.
-        return cast(Model, model.model_construct())
-    ids = dict.fromkeys(model.ids_in_path, id_in_path) if id_in_path else {}
+    ids = {name: ids_in_path[name] for name in model.ids_in_path if name in ids_in_path}
     if isinstance(body, model):
         made = body
     else:

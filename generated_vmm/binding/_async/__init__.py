@@ -1,0 +1,1 @@
+"""Sending what was made of arguments."""

@@ -1,0 +1,29 @@
+"""What tests of the console start ends with them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.console.machines import create
+from tests.console.running import end_processes_of, hosting_console, pid_of, signed_in
+
+
+def is_running(pid: int) -> bool:
+    """Not one that has ended and that its parent has not waited for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_machines_that_a_test_left_running_are_ended(tmp_path: Path) -> None:
+    with hosting_console(tmp_path) as console, signed_in(console) as alice:
+        alice.open_until("demo Running", "/")
+        create(alice, "left")
+    pids = [pid_of(name, tmp_path) for name in ("demo", "left")]
+    assert all(is_running(pid) for pid in pids)
+    end_processes_of(tmp_path)
+    while any(is_running(pid) for pid in pids):
+        time.sleep(0.01)

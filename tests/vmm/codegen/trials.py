@@ -1,0 +1,65 @@
+"""Many generated packages tried at once: one process imports them, and one run of mypy checks them.
+
+Each has a name of its own, with the written half and the console beside it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from codegen.generate import CONFIG, put_together
+from tests.vmm.codegen.descriptions import PROJECT
+
+CONSOLE = PROJECT.root / "examples" / "console"
+# Warnings are errors, and the modules of a console are those that make its forms.
+IMPORT = """
+import importlib, pkgutil, sys
+sys.path.insert(0, ".")
+for name in sys.argv[1:]:
+    package = importlib.import_module(f"vmm_{name}")
+    for module in pkgutil.walk_packages(package.__path__, f"vmm_{name}."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+    importlib.import_module(f"console_{name}.changes")
+"""
+
+
+def faults_of(made: Mapping[str, Path], folder: Path) -> list[str]:
+    """What is wrong with generated packages, by name: the last line of an import, mypy's errors."""
+    for name, package in made.items():
+        put_together(package, PROJECT.parts, PROJECT.written, folder / f"vmm_{name}")
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(CONSOLE, folder / f"console_{name}", ignore=ignored)
+        for part in ("vmm", "console"):
+            for path in (folder / f"{part}_{name}").rglob("*.py"):
+                path.write_text(_renamed(path.read_text("utf-8"), name), "utf-8")
+    (folder / "fastapi_oidc").symlink_to(PROJECT.root / "fastapi_oidc")
+    packages = [f"--package={part}_{name}" for name in made for part in ("vmm", "console")]
+    cache = ("--config-file", str(CONFIG), "--cache-dir", str(PROJECT.mypy_cache))
+    return [
+        *python(folder, "-I", "-W", "error", "-c", IMPORT, *made)[-1:],
+        *python(folder, "-m", "mypy", "--no-error-summary", *cache, *packages),
+    ]
+
+
+def _renamed(source: str, name: str) -> str:
+    source = re.sub(r"\bgenerated_vmm\b", f"vmm_{name}", source)
+    return re.sub(r"\bexamples\.console\b", f"console_{name}", source)
+
+
+def python(folder: Path, *arguments: str) -> list[str]:
+    """The lines that Python printed with these arguments, its errors last."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={"MYPYPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return (done.stdout + done.stderr).splitlines()
