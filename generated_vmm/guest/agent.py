@@ -384,6 +384,9 @@ class Program:
         freeze = f"{self.group}/cgroup.freeze"  # nothing can fork then; SIGKILL ends frozen ones
         with contextlib.suppress(OSError), open(freeze, "w") as file:
             file.write("1")
+        with self.condition:
+            if self.returncode is None:  # it may be a shell yet, which has not joined the group
+                os.kill(self.child.pid, signal.SIGKILL)
         deadline = time.monotonic() + 5
         while (found := self._members()) and time.monotonic() < deadline:
             for pid in found:

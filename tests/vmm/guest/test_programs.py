@@ -226,6 +226,13 @@ def test_no_process_survives_a_kill_in_whatever_session(guest: Guest) -> None:
     assert gone(pids)
 
 
+def test_a_kill_may_come_before_the_program_has_begun(guest: Guest) -> None:
+    for _ in range(20):
+        program = guest.start(["sleep", "60"])
+        program.kill()
+        assert program.wait(10) == -signal.SIGKILL
+
+
 @pytest.mark.skipif(not IN_GROUPS, reason="cgroup 2 is missing, or not writable")
 def test_no_process_survives_that_hides_its_environment(guest: Guest) -> None:
     program = guest.start(["sh", "-c", WITHOUT_MARK])
