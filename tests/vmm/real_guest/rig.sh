@@ -35,7 +35,7 @@ download() {
 
 build_vsock() {  # the same CONNECT / OK on a unix socket as Firecracker's
     [ -x tools/bin/vhost-device-vsock ] && return
-    need cargo "vhost-device-vsock comes from crates.io"
+    need cargo "it builds vhost-device-vsock"
     CARGO_HOME=${CARGO_HOME:-$W/cargo} cargo install -q --locked --root tools vhost-device-vsock
 }
 
