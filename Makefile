@@ -20,7 +20,7 @@ EVERYTHING := $(DEVELOPMENT) --group bench
 PYTHON_TESTS := --numprocesses $(PROCESSES) --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
 	--ignore tests/console/in_chromium --ignore tests/fleet/test_chromium.py
 FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging tools typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
-	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
+	vmm/codegen vmm/guest vmm/models vmm/process vmm/real vmm/real_guest,--ignore tests/$(folder)) \
 	$(foreach file,documentation process processes sockets storm derivation import forked conftest running,--ignore-glob 'tests/*_$(file).py')
 
 help: ## list the targets
