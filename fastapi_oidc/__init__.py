@@ -19,20 +19,20 @@ from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.relying_party import IdentityContext, PersistContext
 from fastapi_oidc.grants import Grant
+from fastapi_oidc.installation import REMEDY as _REMEDY
+from fastapi_oidc.installation import is_mixed as _is_mixed
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider import HTTPOptions
-from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.cookie_backend import CookieTooLarge
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc.session.memory_store import MemoryStore
 from fastapi_oidc.session.model import EndReason, OIDCSession, PublicSession, Tokens
-from fastapi_oidc.session.records import MemoryRefreshLock, RefreshRecords
-from fastapi_oidc.session.revocations import RevocationRecord, RevocationStore
-from fastapi_oidc.session.stores import RefreshLock, SessionStore
+from fastapi_oidc.session.own_store import RefreshLock, SealedSession, SessionStore
+from fastapi_oidc.session.session_cookie import CookieTooLarge
+from fastapi_oidc.session.store import Store
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.challenge import AccessTokenError
 from fastapi_oidc.web.dependencies import oidc_locals, require_auth, require_csrf
@@ -47,6 +47,9 @@ if _TYPE_CHECKING:
     from fastapi_oidc.oidc_tenants import OIDCTenants
     from fastapi_oidc.resource_server import AccessToken, Caller
     from fastapi_oidc.web.api import API
+
+if _is_mixed():
+    raise ImportError(_REMEDY)
 
 # Most applications use none of these, and they take a twentieth of the time of this import.
 _LATER = {
@@ -87,9 +90,7 @@ __all__ = [
     "IssuedToken",
     "LoginOptions",
     "LogoutOptions",
-    "MemoryRefreshLock",
-    "MemoryRevocationStore",
-    "MemorySessionStore",
+    "MemoryStore",
     "OIDCError",
     "OIDCLocals",
     "OIDCMiddleware",
@@ -105,16 +106,14 @@ __all__ = [
     "PublicSession",
     "PublicSessionContext",
     "RefreshLock",
-    "RefreshRecords",
     "RequestDataContext",
-    "RevocationRecord",
-    "RevocationStore",
-    "SessionCodec",
+    "SealedSession",
     "SessionError",
     "SessionManagementConfig",
     "SessionStore",
     "SignedIn",
     "StandardIdentity",
+    "Store",
     "Tokens",
     "oidc_locals",
     "require_auth",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypedDict, cast, get_type_hints
+from typing import Generic, TypeAlias, TypedDict, cast, get_type_hints
 
 import httpx
 
@@ -14,7 +14,7 @@ from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import Announcer, EventListener
 from fastapi_oidc.flows.callback import CodeExchanges
-from fastapi_oidc.flows.local_sessions import LocalSessions
+from fastapi_oidc.flows.outcomes import Postponements
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import (
     Application,
@@ -23,29 +23,32 @@ from fastapi_oidc.flows.relying_party import (
     RelyingParty,
     ResolveIdentity,
 )
+from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.provider import HTTPOptions, Provider, Registration
-from fastapi_oidc.session.backend import SessionBackend
+from fastapi_oidc.session.cells import Cells
 from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.cookie_backend import CookieBackend, SessionCookie
 from fastapi_oidc.session.cookies import CookieNames, SameSite
+from fastapi_oidc.session.copies import CookieForm
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.logout_cookie import LogoutCookie
-from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc.session.memory_store import MemoryStore
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.session.outbox import Outbox
-from fastapi_oidc.session.records import MemoryRefreshLock, RefreshRecords, SealedRecords
+from fastapi_oidc.session.own_store import RefreshLock, SessionStore
 from fastapi_oidc.session.reference import ReferenceCookie
-from fastapi_oidc.session.revocations import RevocationStore
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.store_backend import StoreBackend
-from fastapi_oidc.session.stores import RefreshLock, SessionStore, require_option
-from fastapi_oidc.session.transaction_cookies import TransactionCookies
+from fastapi_oidc.session.session_cookie import SessionCookie
+from fastapi_oidc.session.store import Store
+from fastapi_oidc.session.store_options import store_of
+from fastapi_oidc.session.transaction_cookies import REFERENCE_BYTES, TransactionCookies
 from fastapi_oidc.settings import OIDCSettings, revealed
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
 from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestData, Runtime
+
+GivenStore: TypeAlias = Store | SessionStore | str
+"""A store, an application's own, "memory", or the URL of a Redis, PostgreSQL or SQLite database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +59,9 @@ class Parts(Generic[Identity]):
     resolve_identity: ResolveIdentity[Identity] | None
     identity_type: type[Identity] | None
     before_session_persist: BeforeSessionPersist[Identity] | None
-    session_store: SessionStore[Identity] | Literal["memory"] | None
-    back_channel_logout_store: RevocationStore | Literal["memory"] | None
-    refresh_lock: RefreshLock | RefreshRecords | None
+    session_store: GivenStore | None
+    back_channel_logout_store: GivenStore | None
+    refresh_lock: RefreshLock | None
     downstream_apis: Sequence[DownstreamAPI]
     render_page: RenderPage | None
     on_event: EventListener | None
@@ -73,9 +76,9 @@ class Options(TypedDict, Generic[Identity, RequestData], total=False):
     identity_type: type[Identity] | None
     before_session_persist: BeforeSessionPersist[Identity] | None
     create_public_session: CreatePublicSession[Identity, RequestData] | None
-    session_store: SessionStore[Identity] | Literal["memory"] | None
-    back_channel_logout_store: RevocationStore | Literal["memory"] | None
-    refresh_lock: RefreshLock | RefreshRecords | None
+    session_store: GivenStore | None
+    back_channel_logout_store: GivenStore | None
+    refresh_lock: RefreshLock | None
     downstream_apis: Sequence[DownstreamAPI]
     render_page: RenderPage | None
     on_event: EventListener | None
@@ -90,14 +93,12 @@ def assembled(
     create_public_session: CreatePublicSession[Identity, RequestData] | None,
 ) -> Runtime[Identity, RequestData]:
     """The instance as the web layer sees it; raises ConfigurationError."""
-    require_option("session_store", parts.session_store, SessionStore, memory=True)
-    revocations = parts.back_channel_logout_store
-    require_option("back_channel_logout_store", revocations, RevocationStore, memory=True)
-    require_option("refresh_lock", parts.refresh_lock, RefreshLock, RefreshRecords)
     settings, keys = parts.settings, parts.settings.key_ring()
     party = _party(parts, keys)
-    coordinator = RefreshCoordinator(party)
-    patience = 2 * settings.provider_timeout + party.policy.callback_timeout
+    coordinator: RefreshCoordinator[Identity] = RefreshCoordinator(
+        Postponements(parts.clock, party.announcer)
+    )
+    patience = 2 * settings.provider_timeout + party.settings.callback_timeout
     return Runtime(
         name=settings.name,
         party=party,
@@ -118,30 +119,68 @@ def assembled(
 def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
     """The relying party that the flows use."""
     settings, names = parts.settings, parts.settings.cookie_names()
-    codec, store = SessionCodec(_identity_type(parts)), _session_store(parts)
-    backend = _backend(parts, store, codec, keys, names)
-    _require_last_use(settings, backend)
     announcer = _announcer(parts)
-    records, own = _records(parts, store), MemoryRefreshLock(clock=parts.clock)
-    lock = parts.refresh_lock if isinstance(parts.refresh_lock, RefreshLock) else None
     return RelyingParty(
-        policy=settings.policy(),
+        settings=settings,
         provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
-        backend=backend,
-        records=SealedRecords(records or own, keys.sealer("record")),
-        names=names,
-        transactions=_transactions(settings, keys, names),
+        sessions=_sessions(parts, keys, announcer),
+        transactions=_transactions(parts, keys, names),
         logouts=LogoutCookie(keys.sealer("logout"), names),
         clock=parts.clock,
         application=_application(parts),
-        codec=codec,
         announcer=announcer,
-        sessions=LocalSessions(parts.clock),
-        outbox=Outbox(parts.clock, announcer),
         downstream_apis=_apis(parts),
-        has_shared_records=records is not None,
-        refresh_lock=lock,
     )
+
+
+def _sessions(parts: Parts[Identity], keys: KeyRing, announcer: Announcer) -> Sessions[Identity]:
+    clock, names = parts.clock, parts.settings.cookie_names()
+    codec, store = SessionCodec(_identity_type(parts)), _store(parts)
+    form: CookieForm[Identity]
+    if parts.session_store is not None:
+        form = ReferenceCookie(keys.sealer("reference"), names, clock=clock)
+    else:
+        limit, sealer = parts.settings.max_cookie_size, keys.sealer("session")
+        form = SessionCookie(codec, sealer, names, max_cookie_size=limit, clock=clock)
+    return Sessions(
+        Cells(
+            store or MemoryStore(clock=clock, evicts=True),
+            keys.sealer("row"),
+            clock,
+            parts.settings.name,
+        ),
+        form,
+        names,
+        codec,
+        clock=clock,
+        announcer=announcer,
+        in_store=parts.session_store is not None,
+        records_endings=store is not None,
+    )
+
+
+def _store(parts: Parts[Identity]) -> Store | None:
+    """The one store of the instance; None where nothing is configured."""
+    lock = parts.refresh_lock
+    given = {
+        "session_store": parts.session_store,
+        "back_channel_logout_store": parts.back_channel_logout_store,
+    }
+    chosen = {option: value for option, value in given.items() if value is not None}
+    if len(chosen) > 1:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            "session_store also has what ends sessions: give no back_channel_logout_store",
+        )
+    if not chosen and lock is not None:
+        raise ConfigurationError(
+            Code.CONFIGURATION_STORE_MISSING,
+            "refresh_lock locks a SessionStore of your own: give that as session_store, or as "
+            "back_channel_logout_store for sessions in cookies",
+        )
+    for option, value in chosen.items():
+        return store_of(value, parts.clock, lock=lock, option=option)
+    return None
 
 
 def _apis(parts: Parts[Identity]) -> tuple[DownstreamAPI, ...]:
@@ -151,20 +190,13 @@ def _apis(parts: Parts[Identity]) -> tuple[DownstreamAPI, ...]:
     return tuple(parts.downstream_apis)
 
 
-def _transactions(settings: OIDCSettings, keys: KeyRing, names: CookieNames) -> TransactionCookies:
+def _transactions(parts: Parts[Identity], keys: KeyRing, names: CookieNames) -> TransactionCookies:
+    settings = parts.settings
+    of_session = settings.max_cookie_size if parts.session_store is None else REFERENCE_BYTES
     # Browsers refuse SameSite=None without Secure. So over http only a same-site provider can post.
     is_posted = settings.response_mode == "form_post" and names.secure
     same_site: SameSite = "none" if is_posted else "lax"
-    return TransactionCookies(keys.sealer("login"), names, same_site=same_site)
-
-
-def _require_last_use(settings: OIDCSettings, backend: SessionBackend[Identity]) -> None:
-    if settings.idle_timeout is not None and not backend.records_last_use:
-        raise ConfigurationError(
-            Code.CONFIGURATION_STORE_MISSING,
-            "idle_timeout needs a session_store with touch() and records_last_use = True "
-            "(docs/sessions.md), or sessions in cookies",
-        )
+    return TransactionCookies(keys.sealer("login"), names, same_site=same_site, reserved=of_session)
 
 
 def provider_of(
@@ -211,42 +243,6 @@ def _require_transport(transport: object) -> None:
         )
 
 
-def _session_store(parts: Parts[Identity]) -> SessionStore[Identity] | None:
-    if parts.session_store == "memory":
-        return MemorySessionStore(clock=parts.clock)
-    return parts.session_store
-
-
-def _backend(
-    parts: Parts[Identity],
-    store: SessionStore[Identity] | None,
-    codec: SessionCodec[Identity],
-    keys: KeyRing,
-    names: CookieNames,
-) -> SessionBackend[Identity]:
-    clock, revocations = parts.clock, _revocations(parts)
-    if store is None:
-        limit, sealer = parts.settings.max_cookie_size, keys.sealer("session")
-        cookie = SessionCookie(codec, sealer, names, max_cookie_size=limit, clock=clock)
-        return CookieBackend(cookie, names, clock=clock, revocations=revocations)
-    store.bind(codec, keys.sealer("row"))
-    reference = ReferenceCookie(keys.sealer("reference"), names, clock=clock)
-    return StoreBackend(store, reference, names, codec, clock=clock, revocations=revocations)
-
-
-def _records(parts: Parts[Identity], store: SessionStore[Identity] | None) -> RefreshRecords | None:
-    """The refresh records that processes may share: the `refresh_lock`, or those of the store."""
-    if isinstance(parts.refresh_lock, RefreshRecords):
-        return parts.refresh_lock
-    return None if store is None else store.records
-
-
-def _revocations(parts: Parts[Identity]) -> RevocationStore | None:
-    if parts.back_channel_logout_store == "memory":
-        return MemoryRevocationStore(clock=parts.clock)
-    return parts.back_channel_logout_store
-
-
 def _announcer(parts: Parts[Identity]) -> Announcer:
     if inspect.iscoroutinefunction(parts.on_event):
         raise ConfigurationError(
@@ -260,7 +256,7 @@ def _application(parts: Parts[Identity]) -> Application[Identity]:
     return Application(resolve, parts.before_session_persist)
 
 
-def standard_identity(context: IdentityContext) -> StandardIdentity:
+async def standard_identity(context: IdentityContext) -> StandardIdentity:
     """The profile claims of the ID token; claims of UserInfo take precedence."""
     claims = context.id_token_claims
     return StandardIdentity.from_claims(str(claims["sub"]), claims, context.user_info or {})

@@ -11,7 +11,7 @@ DEFAULT_DRIFT: Final = 30
 """Seconds of tolerated drift between this clock and another one."""
 
 LONGEST_DURATION: Final = 10 * 366 * 24 * 3600
-"""Seconds: a longer `expires_in` or `max_age` is refused."""
+"""Seconds: a longer `expires_in` counts as this long, and a longer `max_age` is refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+DOCUMENTATION: Final = (
+    "https://github.com/fastapi-oidc-vmm/fastapi-oidc-vmm/blob/main/docs/errors.md"
+)
 
 
 class Code(StrEnum):
@@ -26,6 +30,7 @@ class Code(StrEnum):
     PROVIDER_TIMEOUT = "provider.timeout"
     PROVIDER_REDIRECTED = "provider.redirected"
     PROVIDER_STATUS = "provider.status"
+    PROVIDER_REFUSAL_UNREADABLE = "provider.refusal_unreadable"
     PROVIDER_ANSWER_TOO_LARGE = "provider.answer_too_large"
     PROVIDER_ANSWER_MALFORMED = "provider.answer_malformed"
     PROVIDER_ISSUER_MISMATCH = "provider.issuer_mismatch"
@@ -113,6 +118,7 @@ class Code(StrEnum):
     ACCESS_TOKEN_CERTIFICATE = "access_token.certificate"
     ACCESS_TOKEN_SCOPE = "access_token.scope"
     ACCESS_TOKEN_ROLE = "access_token.role"
+    ACCESS_TOKEN_STEP_UP_REQUIRED = "access_token.step_up_required"
 
     DPOP_MALFORMED = "dpop.malformed"
     DPOP_SIGNATURE = "dpop.signature"
@@ -135,10 +141,14 @@ class Code(StrEnum):
     SESSION_MALFORMED = "session.malformed"
     SESSION_COOKIE_TOO_LARGE = "session.cookie_too_large"
     SESSION_STORE_UNAVAILABLE = "session.store_unavailable"
-    SESSION_REVOCATION_UNAVAILABLE = "session.revocation_unavailable"
     SESSION_LOCK_UNAVAILABLE = "session.lock_unavailable"
     SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
     SESSION_RESPONSE_STARTED = "session.response_started"
+
+    @property
+    def link(self) -> str:
+        """The URL of the code's entry in the documentation."""
+        return f"{DOCUMENTATION}#{self.value}"
 
 
 class PublicAnswer(NamedTuple):
@@ -154,6 +164,9 @@ _MISCONFIGURED = PublicAnswer(
 )
 _PROVIDER_BROKEN = PublicAnswer(
     HTTPStatus.BAD_GATEWAY, "The sign-in service sent a response that this site cannot use."
+)
+_PROVIDER_DOWN = PublicAnswer(
+    HTTPStatus.SERVICE_UNAVAILABLE, "The sign-in service is not available. Try again shortly."
 )
 _REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
 _NOT_STEPPED_UP = PublicAnswer(
@@ -190,9 +203,8 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
     Code.PROVIDER_UNREACHABLE: PublicAnswer(
         HTTPStatus.BAD_GATEWAY, "The sign-in service cannot be reached. Try again shortly."
     ),
-    Code.PROVIDER_UNAVAILABLE: PublicAnswer(
-        HTTPStatus.SERVICE_UNAVAILABLE, "The sign-in service is not available. Try again shortly."
-    ),
+    Code.PROVIDER_UNAVAILABLE: _PROVIDER_DOWN,
+    Code.PROVIDER_REFUSAL_UNREADABLE: _PROVIDER_DOWN,
     Code.PROVIDER_TIMEOUT: PublicAnswer(
         HTTPStatus.GATEWAY_TIMEOUT, "The sign-in service took too long. Try again shortly."
     ),
@@ -233,6 +245,9 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.FORBIDDEN, "The access token lacks a required scope."
     ),
     Code.ACCESS_TOKEN_ROLE: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
+    Code.ACCESS_TOKEN_STEP_UP_REQUIRED: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "The user must authenticate again for this request."
+    ),
     Code.SESSION_FORBIDDEN: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
     Code.SESSION_CROSS_SITE: PublicAnswer(
         HTTPStatus.FORBIDDEN, "This request came from another site."
@@ -246,7 +261,6 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         "Your session is too large for this site to store. Tell the site's operator.",
     ),
     Code.SESSION_STORE_UNAVAILABLE: _STORE_DOWN,
-    Code.SESSION_REVOCATION_UNAVAILABLE: _STORE_DOWN,
     Code.SESSION_LOCK_UNAVAILABLE: _STORE_DOWN,
     Code.SESSION_REFRESH_POSTPONED: PublicAnswer(
         HTTPStatus.SERVICE_UNAVAILABLE,

@@ -6,7 +6,10 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Generic, TypeVar, cast
+
+from anyio import to_thread
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
@@ -115,9 +118,39 @@ class ShutdownGate:
             self._open = [True]
 
 
-async def settled(value: Result | Awaitable[Result]) -> Result:
-    """The result of a callback that may be sync or async."""
-    if inspect.isawaitable(value):
-        result: Result = await value
-        return result
+async def called(
+    callback: Callable[..., Result | Awaitable[Result]],
+    *arguments: object,
+    may_be_abandoned: bool = True,
+) -> Result:
+    """The result of a callback of the application, which may be sync or async.
+
+    A sync one runs in a thread, as FastAPI runs `def`, so it stops no other request. If the caller
+    is cancelled, the thread goes on, and nobody waits for it; unless it `may_be_abandoned`, the
+    caller does.
+    """
+    if _is_async(callback):
+        return await cast("Awaitable[Result]", callback(*arguments))
+    work = partial(to_thread.run_sync, partial(callback, *arguments), abandon_on_cancel=True)
+    value = await (work() if may_be_abandoned else _completed(work()))
+    if inspect.isawaitable(value):  # such as a lambda around an async function
+        return await cast("Awaitable[Result]", value)
     return value
+
+
+async def _completed(work: Coroutine[object, object, Result]) -> Result:
+    """The result of `work`. A caller that is cancelled waits for its end."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def _is_async(callback: object) -> bool:
+    while isinstance(callback, partial):
+        callback = callback.func
+    if inspect.iscoroutinefunction(callback):
+        return True
+    return inspect.iscoroutinefunction(getattr(callback, "__call__", None))  # noqa: B004

@@ -34,7 +34,7 @@ class OIDCError(Exception):
 
     def __init__(self, code: Code, explanation: str = "", **details: object) -> None:
         super().__init__(f"{code}: {explanation}" if explanation else str(code))
-        self.code = code
+        self.code = Code(code)
         self.explanation = explanation
         self.details = details
         self.is_announced = False

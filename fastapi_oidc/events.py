@@ -112,6 +112,7 @@ def _line(event: Event) -> str:
         ("sid", event.sid),
         ("code", event.code),
         ("because", event.explanation),
+        ("see", event.code and event.code.link),
     ]
     return " ".join(
         [str(event.name), *(f"{key}={str(value)!r}" for key, value in members if value)]

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
 import httpx
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
+from starlette.requests import HTTPConnection
 from typing_extensions import TypeVar
 
-from fastapi_oidc.assembly import Options, Parts, assembled
+from fastapi_oidc.assembly import GivenStore, Options, Parts, assembled
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import EventListener
-from fastapi_oidc.flows.callback import LoginRefused, SignedIn
-from fastapi_oidc.flows.login import LoginOptions
-from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.relying_party import (
     BeforeSessionPersist,
     IdentityContext,
@@ -27,11 +23,8 @@ from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.step_up import of_class, recent
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.records import RefreshRecords
-from fastapi_oidc.session.revocations import RevocationStore
-from fastapi_oidc.session.stores import RefreshLock, SessionStore
+from fastapi_oidc.session.own_store import RefreshLock
 from fastapi_oidc.settings import OIDCSettings
-from fastapi_oidc.web.actions import Actions
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.dependencies import (
     Guard,
@@ -42,7 +35,6 @@ from fastapi_oidc.web.dependencies import (
     RequireCSRF,
 )
 from fastapi_oidc.web.endpoints import Endpoints
-from fastapi_oidc.web.handlers import Handlers
 from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.pages import RenderPage
 from fastapi_oidc.web.request_contexts import context_of
@@ -63,7 +55,7 @@ RequestData = TypeVar("RequestData", default=None)
 class OIDC(
     Sessions[Identity, RequestData],
     Outgoing[Identity, RequestData],
-    Handlers[Identity, RequestData],
+    Endpoints[Identity, RequestData],
 ):
     """Sign-in with one OpenID Provider, for one FastAPI app.
 
@@ -134,9 +126,9 @@ class OIDC(
         before_session_persist: BeforeSessionPersist[Identity] | None = None,
         load_request_data: LoadRequestData[Identity, RequestData] | None = None,
         create_public_session: CreatePublicSession[Identity, RequestData] | None = None,
-        session_store: SessionStore[Identity] | Literal["memory"] | None = None,
-        back_channel_logout_store: RevocationStore | Literal["memory"] | None = None,
-        refresh_lock: RefreshLock | RefreshRecords | None = None,
+        session_store: GivenStore | None = None,
+        back_channel_logout_store: GivenStore | None = None,
+        refresh_lock: RefreshLock | None = None,
         downstream_apis: Sequence[DownstreamAPI] = (),
         render_page: RenderPage | None = None,
         on_event: EventListener | None = None,
@@ -161,18 +153,12 @@ class OIDC(
             clock=clock or Clock(drift=settings.clock_drift),
         )
         self.runtime = assembled(parts, load_request_data, create_public_session)
-        self._actions = Actions(self.runtime)
-        self._endpoints = Endpoints(self._actions)
-        self.router = conventional_router(
-            self._endpoints,
-            settings.response_mode,
-            front_channel_logout=settings.front_channel_logout,
-        )
+        self.router = conventional_router(self, settings)
 
     @cached_property
     def require_auth(self) -> RequireAuth[Identity]:
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
-        return RequireAuth(self.settings.name, self.runtime.party.names.session)
+        return RequireAuth(self.settings.name, self.runtime.party.sessions.names.session)
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:
@@ -242,25 +228,6 @@ class OIDC(
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""
         paths = context_of(connection, self.settings.name).paths
         return f"{paths.required(Role.SCRIPT)}?v={SCRIPT.version}"
-
-    async def login(self, request: Request, options: LoginOptions | None = None) -> Response:
-        """Begin a login: the response redirects the browser to the provider."""
-        return await self._actions.begin_login(request, options or LoginOptions())
-
-    async def handle_callback(self, request: Request) -> SignedIn[Identity]:
-        """Complete the login. Raises OIDCError when the provider's response is refused."""
-        outcome = await self._actions.complete_login(request)
-        if isinstance(outcome, LoginRefused):
-            raise outcome.error
-        return outcome
-
-    async def logout(self, request: Request, options: LogoutOptions | None = None) -> Response:
-        """End the session: the response redirects the browser to the provider or a local page."""
-        return await self._actions.begin_logout(request, options or LogoutOptions())
-
-    async def handle_back_channel_logout(self, request: Request) -> Response:
-        """Revoke the sessions that the logout token names: status 200, or 400 if it is refused."""
-        return await self._actions.accept_back_channel_logout(request)
 
     async def aclose(self) -> None:
         """Wait for requests under way, and close the connections to the provider and the stores.

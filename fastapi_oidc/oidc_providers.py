@@ -104,12 +104,7 @@ class OIDCProviders(Generic[Identity, RequestData]):
         return router
 
     def _rows(self, oidc: OIDC[Identity, RequestData]) -> dict[Role, Row]:
-        rows = routes_of(
-            oidc._endpoints,
-            oidc.settings.response_mode,
-            front_channel_logout=oidc.settings.front_channel_logout,
-            on_success=self._ending_others(oidc),
-        )
+        rows = routes_of(oidc, oidc.settings, on_success=self._ending_others(oidc))
         return {row.role: row for row in rows}
 
     def _ending_others(self, chosen: OIDC[Identity, RequestData]) -> OnSuccess[Identity]:
@@ -144,7 +139,7 @@ class OIDCProviders(Generic[Identity, RequestData]):
     def _with_cookie(self, request: Request) -> Iterator[str]:
         for name in self._by_name:
             context = context_of(request, name)
-            if context.runtime.party.names.session in context.cookies:
+            if context.runtime.party.sessions.names.session in context.cookies:
                 yield name
 
     async def _choose(self, request: Request) -> Response:

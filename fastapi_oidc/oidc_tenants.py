@@ -15,12 +15,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 from typing_extensions import TypeVar
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.pool import Pool
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.memory_store import MemoryStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.dependencies import Guard
 from fastapi_oidc.web.headers import NO_STORE
@@ -112,7 +113,7 @@ class OIDCTenants(Generic[Identity, RequestData]):
         self, connection: HTTPConnection
     ) -> AsyncIterator[OIDC[Identity, RequestData] | None]:
         """The instance of the request's tenant. It stays open within the block."""
-        found = await settled(self._resolve(connection))
+        found = await called(self._resolve, connection)
         if isinstance(found, OIDCSettings):
             async with self._pool.lent(found.name, found) as oidc:
                 yield oidc
@@ -133,13 +134,20 @@ class OIDCTenants(Generic[Identity, RequestData]):
 
 
 def _creating() -> Callable[[OIDCSettings], OIDC[Any, Any]]:
-    """Makes instances that share one SSL context: loading the authorities is the slowest step."""
-    authorities = cache(httpx.create_ssl_context)
+    """Makes instances that share one SSL context: loading the authorities is the slowest step.
+
+    They also share what is known of their sessions, which outlives them.
+    """
+    authorities, store = cache(httpx.create_ssl_context), MemoryStore()
 
     def create(settings: OIDCSettings) -> OIDC[Any, Any]:
         options = settings.http_options()
         is_usual = options == HTTPOptions()
-        return OIDC(settings, http=HTTPOptions(ssl_context=authorities()) if is_usual else options)
+        return OIDC(
+            settings,
+            http=HTTPOptions(ssl_context=authorities()) if is_usual else options,
+            back_channel_logout_store=store,
+        )
 
     return create
 
@@ -149,11 +157,7 @@ def _serving(role: Role) -> Callable[[Request], Awaitable[Response]]:
 
     async def serve(request: Request) -> Response:
         oidc: OIDC[Any, Any] = tenant_of(request)
-        rows = routes_of(
-            oidc._endpoints,
-            oidc.settings.response_mode,
-            front_channel_logout=oidc.settings.front_channel_logout,
-        )
+        rows = routes_of(oidc, oidc.settings)
         for row in rows:
             if row.role is role:
                 return await only(row.endpoint, row.methods, oidc.settings.name)(request)

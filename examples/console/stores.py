@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from examples.console.identity import User
 from examples.console.settings import SettingsError
-from fastapi_oidc import ConfigurationError, SessionStore
+from fastapi_oidc import ConfigurationError, Store
 
 REDIS_SECONDS: Final = 5.0
 
-Sessions: TypeAlias = SessionStore[User] | Literal["memory"]
+Sessions: TypeAlias = Store | Literal["memory"]
 
 
 def sessions_at(redis_url: str | None, *, timeout: float = REDIS_SECONDS) -> Sessions:
-    """Sessions, revocations and refresh records on the Redis at `redis_url`, or in this process.
+    """Sessions on the Redis at `redis_url`, or in this process.
 
     A Redis command may take `timeout` seconds. Raises SettingsError.
     """
@@ -22,8 +21,8 @@ def sessions_at(redis_url: str | None, *, timeout: float = REDIS_SECONDS) -> Ses
         return "memory"
     try:
         # A console of one process needs no Redis, and no client for it.
-        from fastapi_oidc.session.redis import RedisSessionStore
+        from fastapi_oidc.session.redis import RedisStore
 
-        return RedisSessionStore.from_url(redis_url, User, timeout=timeout)
+        return RedisStore(redis_url, timeout=timeout)
     except (ConfigurationError, ModuleNotFoundError) as error:
         raise SettingsError(f"CONSOLE_REDIS: {error}") from error

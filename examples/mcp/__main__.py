@@ -16,8 +16,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from examples.local import listening, settings
-from examples.mcp.agent import CLIENT_ID, SignIn, call_tool
-from examples.mcp.application import create_app
+from examples.mcp.agent import CLIENT_ID, SignIn, connected
+from examples.mcp.application import SCOPES, create_app
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
 
 
@@ -35,7 +35,7 @@ def provider(origin: str, secret: str) -> DevProvider:
                 access_token_format="jwt",  # noqa: S106 - a format
             ),
         ],
-        resources=[DevResource(f"{origin}/mcp", ["notes:read"])],
+        resources=[DevResource(f"{origin}/mcp", list(SCOPES))],
     )
 
 
@@ -64,30 +64,33 @@ def in_a_browser(listener: socket.socket) -> SignIn:
             loop.call_soon_threadsafe(arrived.set_result, result)
             return PlainTextResponse("The agent is signed in. You can close this page.")
 
-        with served(Starlette(routes=[Route("/callback", callback)]), listener):
+        # A server closes its socket: the copy of it.
+        with served(Starlette(routes=[Route("/callback", callback)]), listener.dup()):
             print(f"The agent asks you to sign in: {url}", flush=True)
             return await arrived
 
     return sign_in
 
 
+async def act(url: str, callback: socket.socket) -> None:
+    """Call one tool, and then another one that needs more: the agent asks for that scope too."""
+    redirect_uri = f"http://127.0.0.1:{callback.getsockname()[1]}/callback"
+    async with connected(url, redirect_uri=redirect_uri, sign_in=in_a_browser(callback)) as agent:
+        read = await agent.call_tool("my_notes", {})
+        print(f"The tool returned: {read.structured_content}", flush=True)
+        added = await agent.call_tool("add_note", {"text": "bake bread"})
+        print(f"The tool returned: {added.structured_content}", flush=True)
+
+
 def main() -> None:
-    """Serve until the agent has called the tool."""
+    """Serve until the agent has called both tools."""
     (listener, origin), secret = listening(), secrets.token_urlsafe(32)
     callback = socket.create_server(("127.0.0.1", 0))
     with (
         provider(origin, secret).serve() as issuer,
         served(create_app(settings(issuer, origin, client_secret=secret)), listener),
     ):
-        result = asyncio.run(
-            call_tool(
-                f"{origin}/mcp",
-                "my_notes",
-                redirect_uri=f"http://127.0.0.1:{callback.getsockname()[1]}/callback",
-                sign_in=in_a_browser(callback),
-            )
-        )
-        print(f"The tool returned: {result}", flush=True)
+        asyncio.run(act(f"{origin}/mcp", callback))
 
 
 if __name__ == "__main__":

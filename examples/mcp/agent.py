@@ -1,6 +1,7 @@
 """An agent: the official MCP client, which finds the provider and signs its user in."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import httpx2
 from mcp.client import Client
@@ -48,8 +49,9 @@ class Registered(TokenStorage):
         self._client = client_info
 
 
-async def call_tool(url: str, tool: str, *, redirect_uri: str, sign_in: SignIn) -> object:
-    """The result of `tool` of the MCP server at `url`, for the user who signs in."""
+@asynccontextmanager
+async def connected(url: str, *, redirect_uri: str, sign_in: SignIn) -> AsyncIterator[Client]:
+    """A client of the MCP server at `url`, for the user who signs in when it is necessary."""
     results: list[AuthorizationCodeResult] = []
 
     async def redirect(login_url: str) -> None:
@@ -69,4 +71,4 @@ async def call_tool(url: str, tool: str, *, redirect_uri: str, sign_in: SignIn) 
         httpx2.AsyncClient(auth=auth) as http,
         Client(streamable_http_client(url, http_client=http)) as client,
     ):
-        return (await client.call_tool(tool, {})).structured_content
+        yield client

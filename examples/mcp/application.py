@@ -1,25 +1,21 @@
-"""The application: pages for people, and a tool for agents that act for them."""
+"""The application: pages for people, and tools for agents that act for them."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 from mcp.server.mcpserver import Context, MCPServer
 from starlette.requests import Request
-from starlette.routing import Route
 
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSettings
 
 NOTES = {"alice": ["buy milk"], "bob": ["call Alice"]}
+SCOPES = {"notes:read": "Read your notes", "notes:write": "Change your notes"}
 
 
-def create_app(settings: OIDCSettings) -> FastAPI:
+def create_app(settings: OIDCSettings, *, stateless: bool = True, **options: Any) -> FastAPI:
     """The application at `settings.base_url`, with its MCP server at /mcp."""
-    oidc = OIDC(settings)
-    api = oidc.api(
-        audience=f"{settings.origin}/mcp",
-        scopes={"notes:read": "Read your notes"},
-    )
+    oidc = OIDC(settings, **options)
+    api = oidc.api(audience=f"{settings.origin}/mcp", scopes=SCOPES)
     server = MCPServer("notes")
 
     @server.tool()
@@ -30,16 +26,18 @@ def create_app(settings: OIDCSettings) -> FastAPI:
         token = await api.access_token(request)
         return NOTES.get(token.sub, [])
 
-    tools = server.streamable_http_app(streamable_http_path="/mcp", stateless_http=True)
+    @server.tool()
+    async def add_note(text: str, context: Context[None, Request]) -> list[str]:
+        """Add a note. The agent needs the scope notes:write for this tool."""
+        request = context.request_context.request
+        assert request is not None
+        token = await api.access_token(request)
+        NOTES.setdefault(token.sub, []).append(text)
+        return NOTES[token.sub]
 
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with server.session_manager.run():
-            yield
-
-    app = FastAPI(lifespan=lifespan)
+    tools = server.streamable_http_app(streamable_http_path="/mcp", stateless_http=stateless)
+    app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.include_router(oidc.router, prefix="/auth")
-    app.include_router(api.router)
-    app.router.routes.append(Route("/mcp", api.protected(tools, "notes:read")))
+    api.mount(app, "/mcp", tools, "notes:read", tools={"add_note": "notes:write"})
     return app

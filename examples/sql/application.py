@@ -19,14 +19,14 @@ from fastapi_oidc import (
     require_auth,
     require_csrf,
 )
-from fastapi_oidc.session.sql import SQLSessionStore
+from fastapi_oidc.session.sql import SQLStore
 
 Session = OIDCSession[StandardIdentity]
 
 
 def create_app(settings: OIDCSettings, database: str) -> FastAPI:
     """The application with its sessions in `database`, a URL for SQLAlchemy."""
-    store = SQLSessionStore(database, StandardIdentity)
+    store = SQLStore(database)
     oidc = OIDC(settings, session_store=store)
 
     @asynccontextmanager

@@ -90,7 +90,7 @@ def _dpop(document: Mapping[str, JSON]) -> Finding:
     """Whether the provider accepts the proofs of this library (RFC 9449 5.1)."""
     offered = _names(document, "dpop_signing_alg_values_supported")
     if offered is None:
-        return warning("DPoP", "not mentioned; a proof is sent all the same")
+        return fault("DPoP", "not supported: the metadata has no dpop_signing_alg_values_supported")
     if PROOF_ALGORITHM in offered:
         return ok("DPoP", f"{PROOF_ALGORITHM} is accepted")
     return fault("DPoP", f"proofs are signed with {PROOF_ALGORITHM}, accepted are {shown(offered)}")

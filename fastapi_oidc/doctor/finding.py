@@ -35,7 +35,7 @@ def note(topic: str, text: str) -> Finding:
 
 
 def warning(topic: str, text: str) -> Finding:
-    """Logins work, but something else may not."""
+    """Something may not work, or the provider does not say clearly whether it does."""
     return Finding(Verdict.WARNING, topic, text)
 
 

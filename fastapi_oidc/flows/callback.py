@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, TypeAlias
+from typing import Any, Final, Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
-from fastapi_oidc.flows.local_sessions import Postponed
-from fastapi_oidc.flows.refresh import RefreshCoordinator, Refreshed
+from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
+from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
-from fastapi_oidc.flows.resume import current, has_ended
-from fastapi_oidc.flows.revocation import end_current, end_previous
+from fastapi_oidc.flows.resume import current
+from fastapi_oidc.flows.revocation import discard_tokens, may_share_grant
+from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Prepared
 from fastapi_oidc.flows.token_sessions import (
     TokenBundle,
     apply_callbacks,
+    applying,
     new_session,
     with_new_login,
     with_new_tokens,
@@ -30,13 +33,12 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode, response_stat
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.return_path import same_origin_path
-from fastapi_oidc.protocol.tenants import tenant_of
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.session.cells import Seen, Turn
+from fastapi_oidc.session.cookies import PENDING_SECONDS
+from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
-from fastapi_oidc.session.record_hold import RecordHold
-from fastapi_oidc.session.records import Phase, RefreshRecord
-from fastapi_oidc.session.reference import SessionReference
+from fastapi_oidc.session.rows import Row
 from fastapi_oidc.ttl_cache import TTLCache
 
 LOGIN_SECONDS: Final = 60
@@ -44,6 +46,9 @@ LOGIN_SECONDS: Final = 60
 
 REMEMBERED_LOGINS: Final = 10_000
 """Maximum number of stored results of callbacks."""
+
+_NOBODY: Final[Any] = None
+"""The identity of a session that is never stored."""
 
 _OFFLINE: Final = (
     "the provider issued no refresh token. It offers offline_access, which scope does not have. "
@@ -57,8 +62,8 @@ class SignedIn(Generic[Identity]):
     """The browser is signed in; `return_to` is a path of this application.
 
     `replayed`: the callback of an earlier login was repeated (a reload, the back button). `silent`:
-    a check in a hidden iframe confirmed the existing session. `stored` is the stored session, None
-    if the request already had it.
+    a check in a hidden iframe confirmed the existing session. `live` is the session with its row,
+    None if the request already had it.
     """
 
     session: OIDCSession[Identity]
@@ -66,7 +71,7 @@ class SignedIn(Generic[Identity]):
     silent: bool = False
     replayed: bool = False
     changes: Changes = field(default=(), repr=False)
-    stored: StoredSession[Identity] | None = field(default=None, repr=False)
+    live: Live[Identity] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,34 +195,39 @@ async def complete_login(
         state = response_state(callback.parameters)
         used_up = party.transactions.ended(state, callback.cookies)
         transaction = party.transactions.find(state, callback.cookies, now=party.clock.now())
-        if transaction is None or transaction.issuer != party.policy.issuer:
+        if transaction is None or transaction.issuer != party.settings.issuer:
             return await _without_transaction(party, callback, used_up)
         silent = transaction.silent
         login = _Login(await _code(party, callback, transaction), callback.cookies, transaction)
         outcome = await exchanges.once(
-            _record_name(transaction), lambda: _redeemed(party, coordinator, login)
+            _name(transaction), lambda: _redeemed(party, coordinator, login)
         )
         if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
             return outcome
         if isinstance(outcome, SignedIn):
-            await _require_active(party, outcome)
-            outcome = replace(outcome, session=party.codec.copied(outcome.session))
+            outcome = await _again(party, outcome)
         return replace(outcome, changes=used_up)
     except OIDCError as error:
         party.announcer(refusal(EventName.LOGIN_REFUSED, error, party.clock.now()))
         return LoginRefused(error, silent, () if isinstance(error, ProviderError) else used_up)
 
 
-async def _require_active(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> None:
-    """Refuse a repeated callback whose session has ended."""
-    if not outcome.replayed or outcome.stored is None:
-        return
-    lookup = await party.backend.reread(outcome.stored)
-    is_over = lookup is None or lookup.ended is not None
-    if is_over or await has_ended(party, outcome.stored):
-        raise ProtocolViolation(
-            Code.AUTHORIZATION_TRANSACTION_MISSING, "the session of this login has ended"
-        )
+async def _again(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> SignedIn[Identity]:
+    """The outcome of a repeated callback; refused if its session has ended."""
+    if not outcome.replayed or outcome.live is None:
+        return outcome
+    copy = outcome.live.copy
+    if copy.session is not None:
+        copy = copy._replace(session=copy.session.model_copy(deep=True))
+    found = await party.sessions.judge(copy)
+    if not isinstance(found, Live):
+        raise _ended()
+    return replace(outcome, session=found.session, live=found)
+
+
+def _ended() -> ProtocolViolation:
+    explanation = "the session of this login has ended"
+    return ProtocolViolation(Code.AUTHORIZATION_TRANSACTION_MISSING, explanation)
 
 
 async def _code(
@@ -227,14 +237,14 @@ async def _code(
     return AuthorizationCode.parse(
         callback.parameters,
         state=transaction.state,
-        issuer=party.policy.issuer,
+        issuer=party.settings.issuer,
         issuer_promised=metadata.promises_authorization_response_issuer,
         scope=_scope(party, transaction),
     )
 
 
 def _scope(party: RelyingParty[Identity], transaction: LoginTransaction) -> tuple[str, ...]:
-    return party.policy.scope if transaction.scope is None else transaction.scope
+    return tuple(party.settings.scope) if transaction.scope is None else transaction.scope
 
 
 async def _redeemed(
@@ -244,7 +254,7 @@ async def _redeemed(
     try:
         if silent:
             return await _confirm(party, coordinator, login)
-        return await _sign_in(party, login)
+        return await _sign_in(party, coordinator, login)
     except _CodeNotSent as unsent:
         party.announcer(refusal(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
         return LoginRefused(unsent.error, silent, may_be_retried=True)
@@ -261,141 +271,185 @@ async def _without_transaction(
     party: RelyingParty[Identity], callback: Callback, changes: Changes
 ) -> SignedIn[Identity]:
     """A callback without its transaction: harmless with a session, refused without one."""
-    stored = await current(party, callback.cookies)
-    if stored is None:
+    live = await current(party, callback.cookies)
+    if live is None:
         raise ProtocolViolation(
             Code.AUTHORIZATION_TRANSACTION_MISSING,
             "this browser has no login for the state: expired, used, or begun elsewhere",
         )
-    path = party.policy.default_return_path
-    return SignedIn(stored.session, path, replayed=True, changes=changes)
+    path = party.settings.default_return_path
+    return SignedIn(live.session, path, replayed=True, changes=changes)
 
 
-async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Identity]:
-    """The session of this login, made only once across all processes."""
-    default = party.policy.default_return_path
+async def _sign_in(
+    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
+) -> SignedIn[Identity]:
+    """The session of this login, made only once across all processes.
+
+    While the store is unavailable, the code is not sent: another process may have sent it.
+    """
+    default = party.settings.default_return_path
     return_to = same_origin_path(login.transaction.return_to, default=default)
-    if not party.has_shared_records:
-        stored = await _new_session(party, login)
-        return SignedIn(stored.session, return_to, stored=stored)
-    name = _record_name(login.transaction)
-    expires_at = party.clock.now() + LOGIN_SECONDS
-    hold = party.hold(name, 0, expires_at, margin=LOGIN_SECONDS)
-    other = await _of_another_process(party, hold)
-    if other is not None:
-        return SignedIn(other.session, return_to, replayed=True, stored=other)
+    key = f"login:{_name(login.transaction)}"
+    mine = Row(expires_at=party.clock.now() + PENDING_SECONDS)
+    turn = Turn(party.sessions.cells, key, mine, Seen(), margin=LOGIN_SECONDS)
+    while not turn.owns(row := await turn.take()):
+        if row.ended:
+            raise ProtocolViolation(
+                Code.AUTHORIZATION_TRANSACTION_MISSING, "another process refused this login"
+            )
+        if row.content:
+            live = await _read(party, row)
+            return SignedIn(live.session, return_to, replayed=True, live=live)
+        await turn.pause()
     try:
-        stored = await _new_session(party, login)
+        async with turn.renewing():
+            live = await _new_session(party, coordinator, login)
     except _CodeNotSent:
-        await hold.release()
+        await turn.release()
         raise
     except Exception:
-        await hold.end()
+        await turn.end("expired")
         raise
-    await hold.done(_written(party, stored))
-    return SignedIn(stored.session, return_to, stored=stored)
+    await turn.finish(Row(content=_written(live), expires_at=mine.expires_at))
+    return SignedIn(live.session, return_to, live=live)
 
 
-async def _of_another_process(
-    party: RelyingParty[Identity], hold: RecordHold
-) -> StoredSession[Identity] | None:
-    """The session that another process made from the same callback; None to make it here.
+def _written(live: Live[Identity]) -> bytes:
+    """What leads to the session of a login, for a repeated callback in another process."""
+    copy = live.copy
+    head = [copy.id, copy.epoch, copy.expires_at, copy.secret.hex()]
+    return json.dumps(head).encode() + b"\n" + live.cookie.encode()
 
-    Unavailable records do not prevent a login. Raises ProtocolViolation when the other process has
-    used up the code without a session (RFC 6749 4.1.2: only once).
-    """
+
+async def _read(party: RelyingParty[Identity], row: Row) -> Live[Identity]:
+    """The session of a repeated callback; raises ProtocolViolation if it has ended."""
+    head, _, cookie = row.content.partition(b"\n")
+    id, epoch, expires_at, secret = json.loads(head)
+    copy = party.sessions.copy_in({party.sessions.names.session: cookie.decode()})
+    copy = copy or Copy(id, (), epoch, expires_at, secret=bytes.fromhex(secret))
+    found = await party.sessions.judge(copy)
+    if not isinstance(found, Live):
+        raise _ended()
+    return found
+
+
+async def _new_session(
+    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
+) -> Live[Identity]:
+    """A new session, and the browser's former one ends; after a step-up, its next generation."""
+    bundle, id_token, stamps = await _exchange_code(party, login)
     try:
-        while True:
-            record = await hold.take()
-            if hold.owns(record):
-                return None
-            if record.session:
-                return _read(party, record)
-            if record.phase is Phase.ENDED:
-                raise ProtocolViolation(
-                    Code.AUTHORIZATION_TRANSACTION_MISSING, "another process refused this login"
-                )
-            await hold.pause()
-    except SessionError:
-        return None
-
-
-def _written(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> bytes:
-    """The reference's secret, if there is one, and the session as JSON without line breaks."""
-    encoded = party.codec.encode(stored.session)
-    secret = stored.reference.secret if stored.reference else None
-    return (secret or b"").hex().encode() + b"\n" + encoded
-
-
-def _read(party: RelyingParty[Identity], record: RefreshRecord) -> StoredSession[Identity]:
-    secret, _, encoded = record.session.partition(b"\n")
-    reference = SessionReference.of(bytes.fromhex(secret.decode())) if secret else None
-    return StoredSession(party.codec.decode(encoded), reference)
-
-
-async def _csrf_id(party: RelyingParty[Identity], login: _Login, id_token: IdToken) -> str | None:
-    """The id from which the CSRF tokens of open pages were made, if the same user steps up.
-
-    So the open pages can still send their forms. An unavailable store does not prevent a login.
-    """
-    if not login.transaction.steps_up:
-        return None
-    stored = None
-    with suppress(SessionError):
-        stored = await current(party, login.cookies)
-    if stored is None or not _is_of_same_user(stored.session, id_token):
-        return None
-    return stored.session.csrf_id or stored.session.id
-
-
-def _is_of_same_user(session: OIDCSession[Identity], id_token: IdToken) -> bool:
-    """Whether issuer, tenant and `sub` are the same: `sub` alone is not unique (Core 5.7)."""
-    before = session.issuer, tenant_of(session.claims), session.sub
-    return before == (id_token.iss, tenant_of(id_token.claims), id_token.sub)
-
-
-async def _new_session(party: RelyingParty[Identity], login: _Login) -> StoredSession[Identity]:
-    """A new session in a new place; the browser's former session ends."""
-    bundle, id_token = await _exchange_code(party, login)
-    resolving = party.application.identity_of(
-        id_token.claims, bundle.user_info, bundle.response.access_token
-    )
-    session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
-    # Read before the session is stored, so that a revocation in between ends the session.
-    stamps = await party.backend.stamps(session)
-    csrf_id = await _csrf_id(party, login, id_token)
-    session = session.model_copy(update={"prior_revocations": stamps, "csrf_id": csrf_id})
-    session = await party.within_time_limit(party.application.approved(session, "login"))
-    stored = party.backend.place(session)
-    party.backend.cookies(stored, party.clock.now())  # raises CookieTooLarge
-    await _advise_on_tokens(party, bundle.response)
-    await party.backend.save(stored)
-    await _end_previous(party, login)
+        before = await _before(party, login)
+        if isinstance(before, Live) and login.transaction.steps_up and _is_of(before, id_token):
+            return await _stepped_up(party, coordinator, before, bundle, id_token)
+        resolving = party.application.identity_of(
+            id_token.claims, bundle.user_info, bundle.response.access_token
+        )
+        session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
+        session = session.model_copy(update={"prior_revocations": stamps})
+        with applying(session):
+            approving = party.application.approved(session, "login")
+            session = await party.within_time_limit(approving)
+        prepared = party.sessions.prepare(session)
+        await _advise_on_tokens(party, bundle.response)
+        live = await party.sessions.begin(prepared)
+    except Exception:
+        await _discard(party, login, bundle, id_token)
+        raise
+    await _end_previous(party, login, before, session)
     party.announce(
         EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
     )
-    return stored
+    return live
+
+
+async def _before(party: RelyingParty[Identity], login: _Login) -> Found[Identity]:
+    """The browser's session when the login began, or the one that it has now.
+
+    They differ if the callback is a cross-site form post, which has no session cookie.
+    """
+    previous = login.transaction.previous
+    copy = party.sessions.copy_in(login.cookies)
+    if copy is None and previous is not None:
+        secret = bytes.fromhex(previous.secret)
+        copy = Copy(previous.id, (), ANY_EPOCH, previous.expires_at, secret=secret)
+    return None if copy is None else await party.sessions.judge(copy)
+
+
+def _is_of(live: Live[Identity], id_token: IdToken) -> bool:
+    """Whether the session is of the same user: `sub` alone is not unique (Core 5.7)."""
+    return (live.session.issuer, live.session.sub) == (id_token.iss, id_token.sub)
+
+
+async def _stepped_up(
+    party: RelyingParty[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    before: Live[Identity],
+    bundle: TokenBundle,
+    id_token: IdToken,
+) -> Live[Identity]:
+    """The session's next generation after its user has signed in again.
+
+    Earlier copies of its cookie are refused from now on: somebody else may have one.
+    """
+
+    async def make(live: Live[Identity]) -> Prepared[Identity]:
+        session = with_new_login(with_new_tokens(party, live.session, bundle), id_token)
+        # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
+        tokens = session.tokens.model_copy(update={"refresh_token": bundle.response.refresh_token})
+        changes = {"authenticated_at": id_token.iat, "tokens": tokens}
+        session = session.model_copy(update=changes)
+        return await apply_callbacks(party, live, session, bundle)
+
+    return live_after(await coordinator.replace(party, before, make, new_epoch=True))
+
+
+def live_after(outcome: Outcome[Identity]) -> Live[Identity]:
+    """The session after a login that continues it; raises SessionError without one."""
+    if isinstance(outcome, Refreshed):
+        return outcome.live
+    if isinstance(outcome, Postponed):
+        explanation = "the session cannot be refreshed right now"
+        raise SessionError(Code.SESSION_REFRESH_POSTPONED, explanation)
+    raise SessionError(Code.SESSION_SIGNED_OUT, "the session ended while it was being confirmed")
+
+
+async def _discard(
+    party: RelyingParty[Identity], login: _Login, bundle: TokenBundle, id_token: IdToken
+) -> None:
+    """Revoke the tokens of a refused login, unless the browser's session may share them."""
+    refused = new_session(party, bundle, id_token, _NOBODY)
+    before: Found[Identity] = None
+    with suppress(SessionError):
+        before = await _before(party, login)
+    if not isinstance(before, Live) or not may_share_grant(refused, before.session):
+        await discard_tokens(party, refused)
 
 
 async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse) -> None:
     """Advise the scope offline_access if a login got no refresh token (Core 11)."""
-    if tokens.refresh_token is not None or "offline_access" in party.policy.scope:
+    if tokens.refresh_token is not None or "offline_access" in party.settings.scope:
         return
     with suppress(OIDCError):
         if (await party.provider.metadata()).offers_offline_access:
             party.announcer.advise("scope", _OFFLINE)
 
 
-async def _end_previous(party: RelyingParty[Identity], login: _Login) -> None:
-    """End the browser's current session, and the session that it had when the login began.
-
-    They differ if the callback was a cross-site form post, which has no session cookie.
-    """
-    ended = await end_current(party, login.cookies)
-    previous = login.transaction.previous
-    if previous is None or (ended is not None and ended.session.id == previous.id):
-        return
-    await end_previous(party, previous, "signed_out")
+async def _end_previous(
+    party: RelyingParty[Identity],
+    login: _Login,
+    before: Found[Identity],
+    session: OIDCSession[Identity],
+) -> None:
+    """End the session that the browser had, and the one that it had when the login began."""
+    ends = {before.session.id: before.session.last_end} if isinstance(before, Live) else {}
+    if previous := login.transaction.previous:
+        ends[previous.id] = previous.expires_at
+    for id, expires_at in ends.items():
+        await party.sessions.end(id, "signed_out", expires_at=expires_at)
+    if isinstance(before, Live) and not may_share_grant(before.session, session):
+        await discard_tokens(party, before.session)
 
 
 async def _confirm(
@@ -406,35 +460,32 @@ async def _confirm(
     Raises SessionError when the session has ended in the meantime, ProtocolViolation
     (authorization.other_user) for another user.
     """
-    bundle, id_token = await _exchange_code(party, login)
-    stored = await current(party, login.cookies)
-    if stored is None:
+    bundle, id_token, _ = await _exchange_code(party, login)
+    live = await current(party, login.cookies)
+    if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")
-    if stored.session.sub != id_token.sub:
+    if not _is_of(live, id_token):
         raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
 
-    async def confirmed(now: StoredSession[Identity]) -> StoredSession[Identity]:
+    async def make(now: Live[Identity]) -> Prepared[Identity]:
         session = with_new_tokens(party, now.session, bundle)
         # Later ID tokens are compared with the ID token that came with the refresh token.
         if bundle.response.refresh_token is not None:
             session = with_new_login(session, id_token)
         return await apply_callbacks(party, now, session, bundle)
 
-    outcome = await coordinator.replace(stored, confirmed)
-    if isinstance(outcome, Refreshed):
-        return SignedIn(outcome.stored.session, "/", silent=True, stored=outcome.stored)
-    if isinstance(outcome, Postponed):
-        explanation = "the session cannot be refreshed right now"
-        raise SessionError(Code.SESSION_REFRESH_POSTPONED, explanation)
-    raise SessionError(Code.SESSION_SIGNED_OUT, "the session ended while it was being confirmed")
+    live = live_after(await coordinator.replace(party, live, make))
+    return SignedIn(live.session, "/", silent=True, live=live)
 
 
 async def _exchange_code(
     party: RelyingParty[Identity], login: _Login
-) -> tuple[TokenBundle, IdToken]:
+) -> tuple[TokenBundle, IdToken, tuple[str, ...]]:
     """Exchange the code and validate the result. The code is used up unless _CodeNotSent is raised.
 
-    The provider's keys are fetched afterwards: its response may name a new key.
+    The provider's keys are fetched afterwards: its response may name a new key. The third part of
+    the result are the stamps of earlier revocations of the user. They are read before everything
+    that a revocation may be about, such as the user's roles.
     """
     transaction, key = login.transaction, await _proof_key(party, login)
     try:
@@ -449,11 +500,14 @@ async def _exchange_code(
         tokens = replace(tokens, scope=_scope(party, transaction))
     received_at = party.clock.now()
     id_token = await _accepted(party, tokens, transaction)
+    bundle = TokenBundle(tokens, id_token, None, None, received_at, key)
+    stamps = await party.sessions.stamps(new_session(party, bundle, id_token, _NOBODY))
     user_info = None
-    if party.policy.fetch_userinfo:
+    if party.settings.fetch_userinfo:
         user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub, key=key)
     session_state = login.code.session_state or tokens.session_state
-    return TokenBundle(tokens, id_token, user_info, session_state, received_at, key), id_token
+    bundle = replace(bundle, user_info=user_info, session_state=session_state)
+    return bundle, id_token, stamps
 
 
 async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | None:
@@ -461,10 +515,10 @@ async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | 
 
     The session's refresh token may stay the same, and it is bound to that key (RFC 9449 5).
     """
-    if not party.policy.dpop:
+    if not party.settings.dpop:
         return None
-    stored = await current(party, login.cookies) if login.transaction.silent else None
-    return DPoPKey.new() if stored is None else stored.session.tokens.proof_key()
+    live = await current(party, login.cookies) if login.transaction.silent else None
+    return DPoPKey.new() if live is None else live.session.tokens.proof_key()
 
 
 async def _accepted(
@@ -472,22 +526,22 @@ async def _accepted(
 ) -> IdToken:
     verified = await party.provider.verify(tokens.required_id_token())
     expected = Expected(
-        issuer=party.policy.issuer,
-        client_id=party.policy.client_id,
-        trusted_audiences=party.policy.trusted_audiences,
+        issuer=party.settings.issuer,
+        client_id=party.settings.client_id,
+        trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
         nonce=transaction.nonce,
         access_token=tokens.access_token,
         algorithm=verified.algorithm,
         max_age=transaction.max_age,
         acr_values=transaction.acr_values,
-        tenants=party.policy.tenants,
+        tenants=party.settings.tenants(),
     )
     return accept_id_token(verified.claims, expected, party.clock.instant())
 
 
-def _record_name(transaction: LoginTransaction) -> str:
-    """The name of one login's record, which reveals nothing about the login."""
-    return f"login.{hashlib.sha256(transaction.state.encode()).hexdigest()[:32]}"
+def _name(transaction: LoginTransaction) -> str:
+    """A name of one login that reveals nothing about it."""
+    return f"{hashlib.sha256(transaction.state.encode()).hexdigest()[:32]}"
 
 
 def _without_frames(outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:

@@ -68,7 +68,7 @@ async def begin_login(
     require_unprotected(options.extra_params)
     session = await _session_to_confirm(party, cookies) if options.silent else None
     metadata = await party.provider.metadata()
-    previous = None if options.silent else await _previous(party, cookies)
+    previous = None if options.silent else _previous(party, cookies)
     transaction = _transaction(party, options, redirect_uri, previous)
     request = _request(party, options, transaction, session)
     location = await _location(party, metadata, request)
@@ -80,22 +80,18 @@ async def _session_to_confirm(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity]:
     """The session whose end user the provider is to confirm."""
-    stored = await current(party, cookies)
-    if stored is None:
+    live = await current(party, cookies)
+    if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "a silent login confirms an existing session")
-    return stored.session
+    return live.session
 
 
-async def _previous(
-    party: RelyingParty[Identity], cookies: Mapping[str, str]
-) -> PreviousSession | None:
+def _previous(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> PreviousSession | None:
     """The session that the login replaces; a form post callback has no session cookie."""
-    try:
-        lookup = await party.backend.lookup(cookies)
-    except SessionError:
-        hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
-        return None if hint is None else hint.previous
-    return None if lookup is None else party.backend.previous(lookup.stored)
+    copy = party.sessions.copy_in(cookies)
+    if copy is None:
+        return None
+    return PreviousSession(id=copy.id, expires_at=copy.expires_at, secret=copy.secret.hex())
 
 
 def _transaction(
@@ -104,12 +100,12 @@ def _transaction(
     redirect_uri: str,
     previous: PreviousSession | None,
 ) -> LoginTransaction:
-    default = party.policy.default_return_path
+    default = party.settings.default_return_path
     return LoginTransaction(
         state=secrets.token_urlsafe(32),
         nonce=secrets.token_urlsafe(32),
         code_verifier=secrets.token_urlsafe(48),
-        issuer=party.policy.issuer,
+        issuer=party.settings.issuer,
         redirect_uri=redirect_uri,
         return_to=same_origin_path(options.return_to, default=default),
         created_at=party.clock.now(),
@@ -136,7 +132,7 @@ def _max_age(party: RelyingParty[Identity], options: LoginOptions) -> int | None
     """The `max_age` of the login; None for a silent login, which only confirms the user."""
     if options.silent:
         return None
-    return party.policy.max_age if options.max_age is None else options.max_age
+    return party.settings.max_age if options.max_age is None else options.max_age
 
 
 def _request(
@@ -146,20 +142,20 @@ def _request(
     session: OIDCSession[Identity] | None,
 ) -> AuthorizationRequest:
     return AuthorizationRequest(
-        client_id=party.policy.client_id,
+        client_id=party.settings.client_id,
         redirect_uri=transaction.redirect_uri,
-        scope=party.policy.scope if transaction.scope is None else transaction.scope,
+        scope=tuple(party.settings.scope) if transaction.scope is None else transaction.scope,
         state=transaction.state,
         nonce=transaction.nonce,
         code_challenge=code_challenge(transaction.code_verifier),
         # A cross-site POST into the hidden iframe would arrive without the session cookie.
-        response_mode="query" if options.silent else party.policy.response_mode,
+        response_mode="query" if options.silent else party.settings.response_mode,
         prompt="none" if options.silent else options.prompt,
         login_hint=options.login_hint,
         id_token_hint=session.tokens.id_token if session else None,
         max_age=transaction.max_age,
         acr_values=transaction.acr_values,
-        extra_params={**party.policy.extra_params, **options.extra_params},
+        extra_params={**party.settings.extra_params, **options.extra_params},
     )
 
 
@@ -168,7 +164,7 @@ async def _location(
 ) -> str:
     """The authorization URL; the request is pushed first if necessary (RFC 9126)."""
     endpoint = metadata.authorization_endpoint
-    if not (party.policy.use_par or metadata.requires_pushed_authorization_requests):
+    if not (party.settings.use_par or metadata.requires_pushed_authorization_requests):
         return request.url(endpoint)
     request_uri = await party.provider.push_authorization_request(request.parameters())
     return pushed_request_url(endpoint, request.client_id, request_uri)

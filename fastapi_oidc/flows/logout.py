@@ -20,7 +20,7 @@ from fastapi_oidc.flows.revocation import (
     revoke_tokens,
 )
 from fastapi_oidc.protocol.end_session import EndSessionRequest
-from fastapi_oidc.protocol.front_channel import front_channel_sid
+from fastapi_oidc.protocol.front_channel import front_channel_session
 from fastapi_oidc.protocol.logout_token import (
     ExpectedLogout,
     LogoutToken,
@@ -30,7 +30,7 @@ from fastapi_oidc.protocol.logout_token import (
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.logout_cookie import PendingLogout
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.revocations import RevocationRecord, expiry_of_record
+from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, sid_key, user_key
 
 _log = logging.getLogger("fastapi_oidc.logout")
 
@@ -57,9 +57,9 @@ async def begin_logout(
     redirects back only to a `post_logout_redirect_uri`.
     """
     session = await _ended(party, cookies)
-    return_to = same_origin_path(options.return_to, default=party.policy.default_return_path)
+    return_to = same_origin_path(options.return_to, default=party.settings.default_return_path)
     here = Redirection(return_to)
-    if session is None and not party.policy.logout_without_session:
+    if session is None and not party.settings.logout_without_session:
         return here
     try:
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
@@ -89,9 +89,9 @@ def complete_logout(
     states = parameters.get("state", ())
     if pending is None or len(states) != 1 or not _equal(states[0], pending.state):
         party.announce(EventName.LOGOUT_RETURN_REFUSED)
-        return Redirection(party.policy.default_return_path, (party.logouts.ended(),))
+        return Redirection(party.settings.default_return_path, (party.logouts.ended(),))
     party.announce(EventName.LOGOUT_RETURNED)
-    default = party.policy.default_return_path
+    default = party.settings.default_return_path
     return_to = same_origin_path(pending.return_to, default=default)
     return Redirection(return_to, (party.logouts.ended(),))
 
@@ -100,10 +100,9 @@ async def _ended(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
     """End the browser's session and return it. The sign-out succeeds even if the store is down."""
-    stored = await end_current(party, cookies)
-    if stored is None:
+    session = await end_current(party, cookies)
+    if session is None:
         return None
-    session = stored.session
     party.announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
     # Tokens of another provider, from before the settings changed, must not be sent to this one.
     return session if party.is_ours(session) else None
@@ -112,7 +111,7 @@ async def _ended(
 async def _revoke_locally(
     party: RelyingParty[Identity], session: OIDCSession[Identity] | None
 ) -> None:
-    if session is not None and party.policy.revoke_on_local_logout:
+    if session is not None and party.settings.revoke_on_local_logout:
         await revoke_tokens(party, session)
 
 
@@ -133,7 +132,7 @@ async def _at_provider(
         state=secrets.token_urlsafe(32), return_to=return_to, created_at=party.clock.now()
     )
     request = EndSessionRequest(
-        client_id=party.policy.client_id,
+        client_id=party.settings.client_id,
         id_token_hint=session.tokens.id_token or None if session else None,
         post_logout_redirect_uri=post_logout_redirect_uri,
         state=pending.state if post_logout_redirect_uri else None,
@@ -159,9 +158,9 @@ async def accept_back_channel_logout(
 
     Raises OIDCError (a 400 response) for an invalid token and while the store fails.
     """
-    require_revocations(party)
+    require_endings(party)
     token = await _accepted_token(party, form)
-    await party.backend.revoke(_record(party, token))
+    await _revoke(party, token)
     party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
 
 
@@ -173,19 +172,19 @@ async def accept_front_channel_logout(
     The sender of the request is not authenticated (Front-Channel Logout 1.0 5). Raises OIDCError
     for a request without `iss` and `sid`, for another issuer, and while the store fails.
     """
-    policy = party.policy
-    sid = front_channel_sid(parameters, policy.issuer, tenants=policy.tenants)
-    await revoke(party, sid=sid, reason="ended_by_provider")
+    settings = party.settings
+    issuer, sid = front_channel_session(parameters, settings.issuer, tenants=settings.tenants())
+    await revoke(party, sid=sid, issuer=issuer, reason="ended_by_provider")
     party.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
 
 
-def require_revocations(party: RelyingParty[Identity]) -> None:
-    """Raises ConfigurationError (configuration.store_missing) without revocation records."""
-    if not party.backend.records_revocations:
+def require_endings(party: RelyingParty[Identity]) -> None:
+    """Raises ConfigurationError (configuration.store_missing) without a store."""
+    if not party.sessions.records_endings:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
-            'a logout from the provider needs back_channel_logout_store="memory", or a '
-            "session_store with revocation records",
+            "a logout from the provider needs a session_store, or for sessions in cookies a "
+            'back_channel_logout_store: "memory", or a store that all processes share',
         )
 
 
@@ -193,28 +192,31 @@ async def _accepted_token(
     party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
 ) -> LogoutToken:
     verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
-    policy = party.policy
+    settings = party.settings
     expected = ExpectedLogout(
-        policy.issuer,
-        policy.client_id,
-        policy.trusted_audiences,
-        policy.tenants,
-        accepts_without_exp=policy.logout_token_without_exp,
+        settings.issuer,
+        settings.client_id,
+        frozenset(settings.trusted_id_token_audiences),
+        settings.tenants(),
+        accepts_without_exp=settings.logout_token_without_exp,
     )
     return accept_logout_token(
         verified.header_typ, verified.claims, expected, party.clock.instant()
     )
 
 
-def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationRecord:
-    """The record of a logout token; it outlives every session that it can end."""
-    now = party.clock.now()
-    return RevocationRecord(
-        issuer=token.iss,
-        client_id=party.policy.client_id,
-        sid=token.sid,
-        sub=token.sub,
-        jti=token.jti,
-        issued_at=token.iat,
-        expires_at=expiry_of_record(now, party.policy.session_lifetime),
-    )
+async def _revoke(party: RelyingParty[Identity], token: LogoutToken) -> None:
+    """Revoke what the token names (Back-Channel Logout 1.0, 2.4).
+
+    A token with `sid` and `sub` also ends the sessions of that `sub` that have no `sid`.
+    """
+    client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
+    revocation = Revocation(token.iat, reason="ended_by_provider")
+    of_sub = ANY
+    if token.sid is not None:
+        key = sid_key(token.iss, client_id, token.sid)
+        await party.sessions.revoke(key, token.sub or ANY, revocation, lifetime=lifetime)
+        of_sub = NO_SID
+    if token.sub is not None:
+        key = user_key(token.iss, client_id, token.sub)
+        await party.sessions.revoke(key, of_sub, revocation, lifetime=lifetime)

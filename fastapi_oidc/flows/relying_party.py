@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import Announcer, Event, EventName
-from fastapi_oidc.flows.local_sessions import LocalSessions
+from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.tenants import Tenants
-from fastapi_oidc.provider import LONGEST_EXCHANGE, Provider
-from fastapi_oidc.session.backend import SessionBackend, StoredSession
-from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.provider import Provider
+from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.logout_cookie import LogoutCookie
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.outbox import Outbox
-from fastapi_oidc.session.record_hold import RecordHold
-from fastapi_oidc.session.records import RefreshRecord, SealedRecords
-from fastapi_oidc.session.revocations import CLOCK_MARGIN
-from fastapi_oidc.session.stores import RefreshLock
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
-
-APPLY_SECONDS: Final = 20.0
-"""Seconds after which another process makes a session from a token response, because the process
-that received it may have died.
-"""
+from fastapi_oidc.settings import OIDCSettings
 
 Changes: TypeAlias = tuple[CookieChange, ...]
 Result = TypeVar("Result")
@@ -44,6 +32,7 @@ _FIXED = (
     "client_id",
     "sub",
     "sid",
+    "former_sids",
     "nonce",
     "audiences",
     "azp",
@@ -51,10 +40,10 @@ _FIXED = (
     "acr",
     "authenticated_at",
     "prior_revocations",
-    "csrf_id",
     "created_at",
     "refreshed_at",
     "generation",
+    "absolute_end",
 )
 
 
@@ -108,7 +97,7 @@ class Application(Generic[Identity]):
         context = IdentityContext(
             copy.deepcopy(dict(claims)), copy.deepcopy(user_info), access_token
         )
-        return await settled(self.resolve_identity(context))
+        return await called(self.resolve_identity, context)
 
     async def approved(
         self, session: OIDCSession[Identity], reason: Reason
@@ -119,11 +108,13 @@ class Application(Generic[Identity]):
         """
         if self.before_session_persist is None:
             return session
-        replacement = await settled(self.before_session_persist(PersistContext(session, reason)))
+        replacement = await called(self.before_session_persist, PersistContext(session, reason))
         if replacement is None:
             return session
         _require_same_login(replacement, session)
-        return replacement
+        if reason == "login" or replacement.expires_at == session.expires_at:
+            return replacement
+        return replacement.model_copy(update={"absolute_end": session.last_end})
 
 
 def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
@@ -144,56 +135,21 @@ def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """The settings that the flows use. Times are in seconds."""
-
-    issuer: str
-    client_id: str
-    scope: tuple[str, ...]
-    extra_params: Mapping[str, str]
-    trusted_audiences: frozenset[str]
-    tenants: Tenants | None
-    response_mode: Literal["query", "form_post"]
-    use_par: bool
-    dpop: bool
-    max_age: int | None
-    fetch_userinfo: bool
-    logout_token_without_exp: bool
-    default_return_path: str
-    session_lifetime: int
-    refresh_margin: int
-    idle_timeout: int | None
-    default_access_token_lifetime: int
-    logout_without_session: bool
-    provider_timeout: float
-    callback_timeout: float
-    revoke_on_local_logout: bool
-
-
-@dataclass(frozen=True, slots=True)
 class RelyingParty(Generic[Identity]):
     """One client registered at one OpenID Provider, put together by `OIDC`.
 
-    `downstream_apis` are the APIs for which sessions get tokens. `has_shared_records`: other
-    processes share the refresh records. `refresh_lock` is the application's lock without records.
+    `downstream_apis` are the APIs for which sessions get tokens.
     """
 
-    policy: Policy
+    settings: OIDCSettings
     provider: Provider
-    backend: SessionBackend[Identity]
-    records: SealedRecords
-    names: CookieNames
+    sessions: Sessions[Identity]
     transactions: TransactionCookies
     logouts: LogoutCookie
     clock: Clock
     application: Application[Identity]
-    codec: SessionCodec[Identity]
     announcer: Announcer
-    sessions: LocalSessions[Identity]
-    outbox: Outbox
     downstream_apis: tuple[DownstreamAPI, ...] = ()
-    has_shared_records: bool = False
-    refresh_lock: RefreshLock | None = None
 
     def announce(
         self,
@@ -208,41 +164,29 @@ class RelyingParty(Generic[Identity]):
 
     def is_ours(self, session: OIDCSession[Identity]) -> bool:
         """Whether the session is of this provider and client, as the settings may have changed."""
-        return session.issuer == self.policy.issuer and session.client_id == self.policy.client_id
+        settings = self.settings
+        if session.client_id != settings.client_id or session.issuer == settings.issuer:
+            return session.client_id == settings.client_id
+        tenants = settings.tenants()
+        return tenants is not None and tenants.has_issuer(session.issuer)
 
-    def session_in(
-        self, record: RefreshRecord, stored: StoredSession[Identity]
-    ) -> StoredSession[Identity] | None:
-        """The newer state of `stored` in `record`, for sessions in cookies; else None."""
-        if record.generation <= stored.session.generation or not record.session:
-            return None
-        return StoredSession(self.codec.decode(record.session))
+    def issuers(self, issuer: str | None = None) -> Sequence[str]:
+        """The `iss` values of this provider's ID tokens, or the one that the caller means.
 
-    def hold(
-        self,
-        id: str,
-        generation: int,
-        expires_at: int,
-        *,
-        margin: int = CLOCK_MARGIN,
-        seconds: float | None = None,
-    ) -> RecordHold:
-        """A hold on the record `id`, for as long as a token response can take.
-
-        A token is sent within `provider_timeout` of taking the record, or not at all. Requests that
-        may be repeated hold the record for `seconds` only.
+        Raises ConfigurationError (configuration.invalid) if only the caller can know it.
         """
-        return RecordHold(
-            self.records,
-            self.outbox,
-            self.clock,
-            id=id,
-            generation=generation,
-            seconds=seconds or LONGEST_EXCHANGE + self.policy.provider_timeout,
-            answered_seconds=APPLY_SECONDS,
-            expires_at=expires_at,
-            margin=margin,
-        )
+        tenants = self.settings.tenants()
+        if issuer is not None or tenants is None:
+            return (issuer or self.settings.issuer,)
+        if tenants.allowed is None:
+            explanation = "with allowed_tenants='*', a user is named by sub and issuer: pass both"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        return [tenants.issuer_of(tenant) for tenant in sorted(tenants.allowed)]
+
+    def has_expired(self, session: OIDCSession[Identity]) -> bool:
+        """Whether the access token has expired."""
+        expires_at = session.tokens.expires_at
+        return expires_at is not None and self.clock.now() >= expires_at
 
     async def within_time_limit(self, callback: Awaitable[Result]) -> Result:
         """The result of a callback; raises TimeoutError after `callback_timeout` seconds.
@@ -250,7 +194,7 @@ class RelyingParty(Generic[Identity]):
         A callback that fails because a task that it awaits was cancelled counts as failed.
         """
         try:
-            async with asyncio.timeout(self.policy.callback_timeout):
+            async with asyncio.timeout(self.settings.callback_timeout):
                 return await callback
         except asyncio.CancelledError:
             task = asyncio.current_task()

@@ -4,57 +4,58 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
-from fastapi_oidc.flows.relying_party import Policy, RelyingParty
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.sessions import Over
+from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
-from fastapi_oidc.session.backend import StoredSession
-from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
-from fastapi_oidc.session.records import Advance, Phase, RefreshRecord
-from fastapi_oidc.session.revocations import CLOCK_MARGIN, RevocationRecord, expiry_of_record
+from fastapi_oidc.session.cells import MARGIN
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.revocations import ANY, by_application, sid_key, user_key
+from fastapi_oidc.settings import OIDCSettings
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
 """Seconds that a sign-out waits for the provider to revoke a token, after the session's end."""
 
 
 async def end(
-    party: RelyingParty[Identity], stored: StoredSession[Identity], reason: EndReason
+    party: RelyingParty[Identity], session: OIDCSession[Identity], reason: EndReason
 ) -> None:
-    """End the session: immediately in this process, and elsewhere once the end is recorded."""
-    await end_previous(party, party.backend.previous(stored), reason)
-
-
-async def end_previous(
-    party: RelyingParty[Identity], previous: PreviousSession, reason: EndReason
-) -> None:
-    """Like `end`, for a session of which only the names and the end are known."""
-    party.sessions.end(previous.id, reason, expires_at=previous.expires_at)
-    await party.outbox.write(
-        previous.id,
-        lambda: _write_end(party, previous, reason),
-        session_id=previous.id,
-        expires_at=previous.expires_at,
-        ends=True,
-    )
+    """End the session: immediately in this process, and elsewhere once the end is stored."""
+    await party.sessions.end(session.id, reason, expires_at=session.last_end)
 
 
 async def end_current(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
-) -> StoredSession[Identity] | None:
-    """End the session of these cookies and return its newest state, None if it is unknown."""
-    try:
-        lookup = await party.backend.lookup(cookies)
-    except SessionError as error:
-        return _end_by_hint(party, cookies, error)
-    if lookup is None:
+) -> OIDCSession[Identity] | None:
+    """End the session of these cookies and return its newest state; None if its user did before.
+
+    A copy from before a step-up ends nothing.
+
+    A session that has ended otherwise is returned too: the provider may not know of that end. The
+    cookie is enough to end the session while the store is down.
+    """
+    copy = party.sessions.copy_in(cookies)
+    if copy is None:
         return None
-    newest = await _newest_tokens(party, lookup.stored)
-    await end(party, newest, "signed_out")
-    return newest
+    session = copy.session
+    try:
+        found = await party.sessions.judge(copy)
+        if found is None or (isinstance(found, Over) and found.is_refused):
+            return None
+        is_signed_out = isinstance(found, Over) and found.reason == "signed_out"
+        session = None if is_signed_out else found.session
+    except SessionError:
+        pass  # `end` announces that the store is down
+    # Also if it is over: perhaps only in this process yet.
+    await party.sessions.end(copy.id, "signed_out", expires_at=copy.expires_at)
+    return session
 
 
 async def revoke(
@@ -63,59 +64,71 @@ async def revoke(
     sub: str | None = None,
     sid: str | None = None,
     session_id: str | None = None,
+    issuer: str | None = None,
     reason: EndReason = "revoked",
 ) -> None:
     """End all sessions of this user, of this `sid` or with this id, in all processes.
 
-    Later logins are not affected. Raises ValueError unless exactly one argument is set,
-    ConfigurationError (configuration.store_missing) without a store of revocation records,
-    SessionError when a store is down.
+    `issuer` is that of the ID token, for a provider with several. Later logins are not affected.
+    Raises ValueError unless exactly one of the three is set, ConfigurationError
+    (configuration.store_missing) without a store, SessionError when it is down.
     """
     if [sub, sid, session_id].count(None) != 2:
         raise ValueError("pass exactly one of sub, sid and session_id")
-    now = party.clock.now()
-    record = RevocationRecord(
-        issuer=party.policy.issuer,
-        client_id=party.policy.client_id,
-        sub=sub,
-        sid=sid,
-        session_id=session_id,
-        issued_at=now,
-        expires_at=expiry_of_record(now, party.policy.session_lifetime),
-        made_by="application",
-        reason=reason,
-    )
-    await party.backend.revoke(record)
+    client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
     if session_id is not None:
-        party.sessions.end(session_id, reason, expires_at=record.expires_at)
+        ends = party.clock.now() + lifetime + MARGIN
+        await party.sessions.end_by_id(session_id, reason, expires_at=ends)
+        return
+    for each in party.issuers(issuer):
+        key = sid_key(each, client_id, sid) if sid else user_key(each, client_id, sub or "")
+        await party.sessions.revoke(key, ANY, by_application(reason), lifetime=lifetime)
 
 
-async def sessions_of(party: RelyingParty[Identity], sub: str) -> Sequence[OIDCSession[Identity]]:
+async def sessions_of(
+    party: RelyingParty[Identity], sub: str, issuer: str | None = None
+) -> Sequence[OIDCSession[Identity]]:
     """The sessions of a user that have not ended, the newest login first.
 
-    Raises ConfigurationError (configuration.store_missing) when the store cannot list them,
-    SessionError when it is down.
+    Raises ConfigurationError (configuration.store_missing) without a session store, SessionError
+    when it is down.
     """
-    policy, now = party.policy, party.clock.now()
-    sessions = await party.backend.sessions_of(policy.issuer, policy.client_id, sub)
-    active = [session for session in sessions if now < end_of(session, policy)]
+    settings, now = party.settings, party.clock.now()
+    active = [
+        session
+        for each in party.issuers(issuer)
+        for session in await party.sessions.sessions_of(each, settings.client_id, sub)
+        if now < end_of(session, settings)
+    ]
     return sorted(active, key=lambda session: -session.created_at)
 
 
-def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
+def end_of(session: OIDCSession[Identity], settings: OIDCSettings) -> int:
     """The second at which the session ends if there are no further requests.
 
     A shortened `session_lifetime` applies to existing sessions too.
     """
-    end = min(session.expires_at, session.created_at + policy.session_lifetime)
-    if policy.idle_timeout is None:
+    end = min(session.expires_at, session.created_at + settings.session_lifetime)
+    if settings.idle_timeout is None:
         return end
-    return min(end, idle_end_of(session, policy.idle_timeout))
+    return min(end, idle_end_of(session, settings.idle_timeout))
 
 
 def idle_end_of(session: OIDCSession[Identity], idle_timeout: int) -> int:
     """The second at which the idle timeout ends the session."""
     return (session.last_seen_at or session.created_at) + idle_timeout
+
+
+def end_reason(code: Code) -> EndReason:
+    """The reason of a session's end by an error with `code`.
+
+    A callback of the application ends a session with a SessionError.
+    """
+    if code in (Code.SESSION_EXPIRED, Code.SESSION_COOKIE_TOO_LARGE):
+        return "expired"
+    if code is Code.SESSION_SIGNED_OUT:
+        return "signed_out"
+    return "revoked" if code.startswith("session.") else "ended_by_provider"
 
 
 async def revoke_refresh_token(
@@ -146,26 +159,42 @@ async def revoke_tokens(party: RelyingParty[Identity], session: OIDCSession[Iden
     return revoked
 
 
-async def _revoke_api_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
-    ids = [record_id(session.id, api) for api in party.downstream_apis]
-    ended = [_end_api_token(party, id, session.expires_at) for id in ids]
-    tokens = [token for token in await asyncio.gather(*ended) if token is not None]
-    await asyncio.gather(*(revoke_access_token(party, session, token) for token in tokens))
+async def discard_answer(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenAnswer | None
+) -> None:
+    """Best effort: revoke the refresh token in a response that ended the session."""
+    with suppress(OIDCError):
+        refresh_token = None if answer is None else answer.response().refresh_token
+        if refresh_token is not None:
+            tokens = session.tokens.model_copy(update={"refresh_token": refresh_token})
+            await discard_tokens(party, session.model_copy(update={"tokens": tokens}))
 
 
-async def _end_api_token(
-    party: RelyingParty[Identity], id: str, expires_at: int
-) -> IssuedToken | None:
-    """End the record and return its token, None without one.
+async def discard_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
+    """Best effort: revoke the refresh token of a session that will not be used."""
+    with suppress(OIDCError, TimeoutError):
+        async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
+            await revoke_refresh_token(party, session)
 
-    A token request under way finds the end and revokes its token.
+
+def may_share_grant(one: OIDCSession[Identity], other: OIDCSession[Identity]) -> bool:
+    """Whether revoking the tokens of `one` may end those of `other`.
+
+    Providers that revoke a refresh token may end all tokens of the same user's session (RFC 7009
+    2.1), which only its `sid` names.
     """
-    lifetime = max(0, expires_at - party.clock.now()) + CLOCK_MARGIN
-    try:
-        await party.records.advance(id, Advance(phase=Phase.ENDED), lifetime=lifetime)
-        return token_in(await party.records.look(id))
-    except SessionError:
-        return None
+    if (one.issuer, one.client_id, one.sub) != (other.issuer, other.client_id, other.sub):
+        return False
+    return one.sid is None or other.sid is None or one.sid == other.sid
+
+
+async def _revoke_api_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
+    """Revoke the tokens that are stored. A request under way finds the end and revokes its own."""
+    with suppress(SessionError):
+        keys = [token_key(session.id, api) for api in party.downstream_apis]
+        found = await asyncio.gather(*map(party.sessions.cells.see, keys))
+        tokens = [IssuedToken.decode(seen.row.content) for seen, _ in found if seen.row.content]
+        await asyncio.gather(*(revoke_access_token(party, session, token) for token in tokens))
 
 
 async def revoke_access_token(
@@ -189,58 +218,6 @@ def announce_failure(
     party.announcer(replace(event, session_id=None if session is None else session.id))
 
 
-async def _write_end(
-    party: RelyingParty[Identity], previous: PreviousSession, reason: EndReason
-) -> None:
-    """Record the end; the refresh record first, so that no refresh under way stores anything."""
-    lifetime = max(0, previous.expires_at - party.clock.now()) + CLOCK_MARGIN
-    change = Advance(phase=Phase.ENDED, data=reason.encode())
-    try:
-        await party.records.advance(previous.id, change, lifetime=lifetime)
-    finally:
-        await party.backend.end(previous, reason)
-
-
-async def _newest_tokens(
-    party: RelyingParty[Identity], stored: StoredSession[Identity]
-) -> StoredSession[Identity]:
-    """The newest state of the session, with the tokens to revoke."""
-    newest = party.sessions.newest(stored)
-    if stored.reference is not None:
-        return newest
-    try:
-        record = await party.records.look(stored.session.id)
-        return party.session_in(record, newest) or newest
-    except SessionError:
-        return newest
-
-
-def _end_by_hint(
-    party: RelyingParty[Identity], cookies: Mapping[str, str], error: SessionError
-) -> StoredSession[Identity] | None:
-    """End the session of the cookies' hint, because its store is down."""
-    hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
-    if hint is None:
-        party.announcer(refusal(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
-        return None
-    newest = None if hint.stored is None else party.sessions.newest(hint.stored)
-    previous = hint.previous
-    party.sessions.end(previous.id, "signed_out", expires_at=previous.expires_at)
-    party.outbox.postpone(
-        previous.id,
-        lambda: _write_end(party, previous, "signed_out"),
-        error,
-        session_id=previous.id,
-        expires_at=previous.expires_at,
-    )
-    return newest
-
-
-def record_id(session_id: str, api: DownstreamAPI) -> str:
-    """The name of the record of a session's tokens for another API."""
-    return f"{session_id}/{api.key(api.grant)}"
-
-
-def token_in(record: RefreshRecord) -> IssuedToken | None:
-    """The token in such a record, even if it has expired; None before the first one."""
-    return IssuedToken.decode(record.session) if record.session else None
+def token_key(session_id: str, api: DownstreamAPI) -> str:
+    """The key of the row with a session's token for another API."""
+    return f"token:{session_id}/{api.key(api.grant)}"

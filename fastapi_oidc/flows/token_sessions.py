@@ -8,14 +8,24 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from fastapi_oidc.clock import Instant
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
+from fastapi_oidc.errors import (
+    Code,
+    ConfigurationError,
+    OIDCError,
+    ProtocolViolation,
+    SessionError,
+)
 from fastapi_oidc.events import EventName, refusal
-from fastapi_oidc.flows.local_sessions import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.sessions import Live, Prepared
+from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,
@@ -25,12 +35,35 @@ from fastapi_oidc.protocol.id_token import (
     accept_refreshed_id_token,
 )
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.tenants import tenant_of
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.provider import Undecided, VerifiedToken
 from fastapi_oidc.session.model import Identity, OIDCSession, Tokens
+from fastapi_oidc.session.session_cookie import CookieTooLarge
+
+UNVERIFIED_SECONDS: Final = 3600
+"""Seconds for which a response is stored whose ID token no key of the provider verifies."""
+
+MOST_FORMER_SIDS: Final = 8
+"""Maximum number of former `sid` values of a session."""
 
 _log = logging.getLogger("fastapi_oidc.session")
+_applying: ContextVar[OIDCSession[Any] | None] = ContextVar("fastapi_oidc_applying", default=None)
+
+
+@contextmanager
+def applying(session: OIDCSession[Any]) -> Iterator[None]:
+    """Within the block, callbacks of the application get a session that is not stored yet."""
+    token = _applying.set(session)
+    try:
+        yield
+    finally:
+        _applying.reset(token)
+
+
+def being_applied(session_id: str) -> OIDCSession[Any] | None:
+    """The session with this id, if the running task is a callback that decides about it."""
+    session = _applying.get()
+    return session if session is not None and session.id == session_id else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +71,8 @@ class TokenBundle:
     """The validated tokens and claims of an end user. A refresh may have no ID token.
 
     `received_at` is the arrival of the tokens, in seconds since the epoch. `key` is the key to
-    which they are bound, None for the session's key.
+    which they are bound, None for the session's key. Unless `is_own`, the access token is for
+    another API, and the session keeps its own.
     """
 
     response: TokenResponse = field(repr=False)
@@ -47,6 +81,7 @@ class TokenBundle:
     session_state: str | None
     received_at: int
     key: DPoPKey | None = None
+    is_own: bool = True
 
 
 def new_session(
@@ -57,7 +92,7 @@ def new_session(
     return OIDCSession(
         id=secrets.token_urlsafe(16),
         issuer=id_token.iss,
-        client_id=party.policy.client_id,
+        client_id=party.settings.client_id,
         sub=id_token.sub,
         identity=identity,
         claims=dict(id_token.claims),
@@ -72,7 +107,7 @@ def new_session(
         created_at=now,
         # A time of the provider's clock, because it is compared with the provider's revocations.
         authenticated_at=id_token.iat,
-        expires_at=now + party.policy.session_lifetime,
+        expires_at=now + party.settings.session_lifetime,
     )
 
 
@@ -84,12 +119,20 @@ def with_new_tokens(
         "tokens": _tokens(party, bundle, session.tokens),
         "session_state": bundle.session_state or session.session_state,
         "generation": session.generation + 1,
-        "refreshed_at": party.clock.now(),
     }
+    if bundle.is_own:
+        changes["refreshed_at"] = party.clock.now()
     if bundle.id_token is not None:
-        changes["claims"] = dict(bundle.id_token.claims)
-        changes["sid"] = bundle.id_token.sid or session.sid
+        changes |= {"claims": dict(bundle.id_token.claims), **_sids(session, bundle.id_token.sid)}
     return session.model_copy(update=changes)
+
+
+def _sids(session: OIDCSession[Identity], sid: str | None) -> Mapping[str, object]:
+    """The new `sid`; a logout token for a former one still ends the session."""
+    if sid is None or sid == session.sid:
+        return {}
+    former = tuple(each for each in (session.sid, *session.former_sids) if each not in (None, sid))
+    return {"sid": sid, "former_sids": former[:MOST_FORMER_SIDS]}
 
 
 def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSession[Identity]:
@@ -156,11 +199,14 @@ def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens
     """The new tokens; members that the response omits stay the same (RFC 6749 5.1 and 6)."""
     response = bundle.response
     refresh_token = response.refresh_token or (previous.refresh_token if previous else None)
+    if previous is not None and not bundle.is_own:
+        id_token = response.id_token or previous.id_token
+        return previous.model_copy(update={"refresh_token": refresh_token, "id_token": id_token})
     # Some providers send 0 for a token that does not expire.
     lifetime = response.expires_in or None
     if lifetime is None and refresh_token is not None:
         # RFC 6749 5.1 only recommends expires_in; without an end no session would be refreshed.
-        lifetime = party.policy.default_access_token_lifetime
+        lifetime = party.settings.default_access_token_lifetime
     dpop_key = bundle.key.to_text() if bundle.key else previous.dpop_key if previous else None
     if response.token_type == "Bearer":  # noqa: S105 (a type)
         dpop_key = None  # a silent login after `dpop` was turned off
@@ -180,102 +226,75 @@ def _scope(
 ) -> tuple[str, ...]:
     if response.scope is not None:
         return response.scope
-    return previous.scope if previous else party.policy.scope
+    return previous.scope if previous else tuple(party.settings.scope)
 
 
-async def apply_refresh(
-    party: RelyingParty[Identity], stored: StoredSession[Identity], answer: TokenAnswer
-) -> StoredSession[Identity]:
-    """The next session after `stored`, with the tokens of `answer`. It is not stored yet.
+async def fold(
+    party: RelyingParty[Identity], live: Live[Identity], answer: TokenAnswer
+) -> Prepared[Identity]:
+    """The next session after `live`, with the tokens of `answer`. It is not stored yet.
 
     Raises ProtocolViolation for an ID token or UserInfo of another user, SessionError when the
     application ends the session or it is too large for a cookie, ProviderError when the provider
-    was unavailable.
+    was unavailable or its response cannot be read.
     """
-    id_token = _accepted(party, stored.session, answer)
-    user_info = await _user_info(party, stored.session, answer.response)
-    session_state = answer.response.session_state
-    bundle = TokenBundle(answer.response, id_token, user_info, session_state, answer.received_at)
-    session = with_new_tokens(party, stored.session, bundle)
-    return await apply_callbacks(party, stored, session, bundle)
-
-
-def with_new_refresh_token(
-    party: RelyingParty[Identity], stored: StoredSession[Identity], answer: TokenAnswer
-) -> StoredSession[Identity]:
-    """The session with a new refresh token, after the old one got a token for another API.
-
-    The session keeps its access token. Raises CookieTooLarge when it does not fit into a cookie.
-    """
-    tokens, refresh_token = stored.session.tokens, answer.response.refresh_token
-    if refresh_token is not None:
-        tokens = tokens.model_copy(update={"refresh_token": refresh_token})
-    changes = {"tokens": tokens, "generation": stored.session.generation + 1}
-    made = StoredSession(stored.session.model_copy(update=changes), stored.reference)
-    if error := _fault(party, made):
-        raise error
-    return made
+    session, response = live.session, answer.response()
+    response.require_binding(is_bound=session.tokens.dpop_key is not None)
+    id_token = await _accepted(party, session, answer, response)
+    is_own = not answer.api
+    user_info = await _user_info(party, session, response) if is_own else None
+    state, received_at = response.session_state, answer.received_at
+    bundle = TokenBundle(response, id_token, user_info, state, received_at, is_own=is_own)
+    made = with_new_tokens(party, session, bundle)
+    return await apply_callbacks(party, live, made, bundle)
 
 
 async def apply_callbacks(
     party: RelyingParty[Identity],
-    stored: StoredSession[Identity],
+    live: Live[Identity],
     session: OIDCSession[Identity],
     bundle: TokenBundle,
-) -> StoredSession[Identity]:
-    """The refreshed `session` of `stored`, after the application's callbacks.
+) -> Prepared[Identity]:
+    """The refreshed `session` of `live`, after the application's callbacks.
 
     If it does not fit into a cookie, or its identity has another type than configured, the result
-    has the new tokens with the identity, claims and ID token of `stored`. Raises CookieTooLarge
-    when that does not fit either.
+    has the new tokens with the identity, claims and ID token of `live`. Raises CookieTooLarge when
+    that does not fit either.
     """
-    resolved = await _with_identity(party, session, bundle)
-    whole = StoredSession(await _approved(party, resolved, stored.session), stored.reference)
-    error = _fault(party, whole)
-    if error is None:
-        return whole
-    party.announcer(refusal(EventName.SESSION_IDENTITY_NOT_UPDATED, error, party.clock.now()))
-    before = stored.session
-    tokens = session.tokens.model_copy(update={"id_token": before.tokens.id_token})
-    small = resolved.model_copy(
-        update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
-    )
-    smaller = StoredSession(await _approved(party, small, before), stored.reference)
-    if error := _fault(party, smaller):
-        raise error
-    return smaller
+    before = live.session
+    with applying(session):
+        resolved = await _with_identity(party, session, bundle)
+        whole = await _approved(party, resolved, before)
+        try:
+            return party.sessions.prepare(whole)
+        except (ConfigurationError, CookieTooLarge) as error:
+            now = party.clock.now()
+            party.announcer(refusal(EventName.SESSION_IDENTITY_NOT_UPDATED, error, now))
+        tokens = session.tokens.model_copy(update={"id_token": before.tokens.id_token})
+        small = resolved.model_copy(
+            update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
+        )
+        return party.sessions.prepare(await _approved(party, small, before))
 
 
-def _fault(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> OIDCError | None:
-    """Why the session cannot be stored: the type of its identity, or its size."""
-    try:
-        if stored.reference is not None:
-            party.codec.encode(stored.session)
-        party.backend.cookies(stored, party.clock.now())
-    except ConfigurationError as error:
-        return error
-    except SessionError as error:
-        if error.code is not Code.SESSION_COOKIE_TOO_LARGE:
-            raise
-        return error
-    return None
-
-
-def _accepted(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenAnswer
+async def _accepted(
+    party: RelyingParty[Identity],
+    session: OIDCSession[Identity],
+    answer: TokenAnswer,
+    response: TokenResponse,
 ) -> IdToken | None:
     """The new, validated ID token; a refresh may have none (Core 12.2)."""
-    verified = answer.verified
-    if verified is None:
+    if response.id_token is None:
         return None
+    verified = await _verified(party, response.id_token, answer.received_at)
     expected = Expected(
-        issuer=party.policy.issuer,
-        client_id=party.policy.client_id,
+        issuer=party.settings.issuer,
+        client_id=party.settings.client_id,
         algorithm=verified.algorithm,
         nonce=NO_NONCE,
-        access_token=answer.response.access_token,
-        trusted_audiences=party.policy.trusted_audiences,
-        tenants=party.policy.tenants,
+        access_token=response.access_token,
+        trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
+        tenants=party.settings.tenants(),
     )
     original = EarlierIdToken(
         iss=session.issuer,
@@ -284,25 +303,37 @@ def _accepted(
         azp=session.azp,
         auth_time=session.auth_time,
         nonce=session.nonce,
-        tenant=tenant_of(session.claims) if party.policy.tenants else None,
     )
     at = party.clock.instant()
     received = Instant(min(answer.received_at, at.now), at.drift)
     return accept_refreshed_id_token(verified.claims, original, expected, at, received=received)
 
 
+async def _verified(
+    party: RelyingParty[Identity], id_token: str, received_at: int
+) -> VerifiedToken:
+    try:
+        return await party.provider.verify(id_token)
+    except Undecided as error:
+        age = party.clock.now() - received_at
+        if error.is_by_new_keys and age >= UNVERIFIED_SECONDS:
+            explanation = "none of the provider's keys verifies the ID token"
+            raise ProtocolViolation(Code.JWS_SIGNATURE, explanation) from error
+        raise
+
+
 async def _user_info(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenResponse
+    party: RelyingParty[Identity], session: OIDCSession[Identity], response: TokenResponse
 ) -> Mapping[str, JSON] | None:
     """The UserInfo claims, requested with the new access token; None if unavailable.
 
     Only UserInfo of another user ends the session (OpenID Connect Core 5.3.2).
     """
-    if not party.policy.fetch_userinfo:
+    if not party.settings.fetch_userinfo:
         return None
     try:
         key = session.tokens.proof_key()
-        return await party.provider.userinfo(answer.access_token, sub=session.sub, key=key)
+        return await party.provider.userinfo(response.access_token, sub=session.sub, key=key)
     except OIDCError as error:
         if error.code is Code.USERINFO_SUBJECT:
             raise

@@ -2,6 +2,6 @@
 
 from fastapi_oidc.grants.auth import TokenAuth, auth_of
 from fastapi_oidc.grants.grants import Grant, Grants
-from fastapi_oidc.grants.holders import Detached, Holder, InStore
+from fastapi_oidc.grants.holders import Detached, Holder
 
-__all__ = ["Detached", "Grant", "Grants", "Holder", "InStore", "TokenAuth", "auth_of"]
+__all__ = ["Detached", "Grant", "Grants", "Holder", "TokenAuth", "auth_of"]

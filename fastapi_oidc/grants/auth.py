@@ -65,13 +65,16 @@ class TokenAuth(httpx.Auth):
                     result = yield step
 
     def _steps(self, request: httpx.Request) -> Generator[Step, Any, None]:
-        """Get tokens and send the request, three times at most."""
+        """Get tokens and send the request, three times at most, and once more at each redirect."""
         is_repeatable = _has_body(request)
         token: IssuedToken | None = yield Needed(self._min_validity)
         if token is None:
             return
         nonce = self._proofs.nonce(_origin(request.url))
         response = yield self._with(request, token)
+        while is_repeatable and _lacks_proof(request, response, token):
+            request = response.request
+            response = yield self._with(request, token)
         asks_for_nonce = self._learned(request, response) not in ("", nonce)
         if is_repeatable and asks_for_nonce and _is_refused(request, response, _NONCE):
             response = yield self._with(request, token)
@@ -93,8 +96,7 @@ class TokenAuth(httpx.Auth):
         return None if token.value == needed.refused else token
 
     def _with(self, request: httpx.Request, token: IssuedToken) -> httpx.Request:
-        url, server = str(request.url), _origin(request.url)
-        request.headers.update(self._proofs.headers(token, request.method, url, server))
+        self._proofs.attach(request, token, _origin(request.url))
         return request
 
     def _learned(self, request: httpx.Request, response: httpx.Response) -> str:
@@ -134,6 +136,16 @@ def _is_refused(request: httpx.Request, response: httpx.Response, error: str) ->
         return False
     is_from_there = _origin(response.request.url) == _origin(request.url)
     return is_from_there and refuses(response.headers.get_list("WWW-Authenticate"), error)
+
+
+def _lacks_proof(request: httpx.Request, response: httpx.Response, token: IssuedToken) -> bool:
+    """Whether a redirect within the origin led to a refusal: a proof is for one URL (RFC 9449 4.3).
+
+    The client limits the number of redirects.
+    """
+    sent = response.request
+    is_refused = response.status_code == HTTPStatus.UNAUTHORIZED and "DPoP" not in sent.headers
+    return token.dpop_key is not None and is_refused and _origin(sent.url) == _origin(request.url)
 
 
 def _origin(url: httpx.URL) -> str:

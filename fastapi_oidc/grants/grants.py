@@ -1,26 +1,26 @@
-"""The access tokens of one OIDC instance, each valid for as long as its caller needs it."""
+"""The access tokens of one relying party: of its sessions, and of the application itself."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
-from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.resume import require_refresh_token
-from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, record_id, revoke_access_token
-from fastapi_oidc.grants.app_tokens import AppTokens
+from fastapi_oidc.flows.resume import ENDED_CODES, require_refresh_token, unavailable_until
+from fastapi_oidc.flows.revocation import revoke_access_token, token_key
+from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.flows.token_sessions import being_applied
 from fastapi_oidc.grants.holders import Holder
-from fastapi_oidc.grants.own_token import own_token, refresh_if_needed, session_after
+from fastapi_oidc.grants.once import Once
 from fastapi_oidc.grants.proofs import Proofs
-from fastapi_oidc.grants.records import TokenRecords
 from fastapi_oidc.protocol.downstream import (
     DownstreamAPI,
     Target,
+    client_credentials_grant,
     on_behalf_of_grant,
     require_access_token,
     selected,
@@ -28,8 +28,8 @@ from fastapi_oidc.protocol.downstream import (
 )
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.backend import StoredSession
-from fastapi_oidc.session.model import Identity
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.ttl_cache import TTLCache
 
 Tokens: TypeAlias = Callable[[Needed], Coroutine[Any, Any, IssuedToken]]
 """Returns a token that meets the need."""
@@ -37,8 +37,11 @@ Tokens: TypeAlias = Callable[[Needed], Coroutine[Any, Any, IssuedToken]]
 SUBJECT_SECONDS: Final = 30
 """Minimum remaining lifetime, in seconds, of the session's access token at an exchange."""
 
-_ATTEMPTS: Final = 3
-"""A concurrent caller's request may return a token that does not meet this caller's need."""
+ROW_SECONDS: Final = 24 * 3600
+"""Seconds for which the application's own tokens are stored after their last change."""
+
+MOST_TARGETS: Final = 1000
+"""Maximum number of the application's own tokens that one process caches."""
 
 
 class Grant:
@@ -61,15 +64,17 @@ class Grant:
 
 
 class Grants(Generic[Identity]):
-    """Gets the tokens of sessions: their own, and those for other APIs."""
+    """Gets tokens: a session's own, a session's for another API, and the application's."""
 
     def __init__(
         self, party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity]
     ) -> None:
         self._party, self._coordinator = party, coordinator
-        self._records = TokenRecords(party)
+        self._once = Once(party.sessions.cells, party.clock)
+        self._of_application: TTLCache[str, IssuedToken] = TTLCache(
+            party.clock, max_entries=MOST_TARGETS
+        )
         self.proofs = Proofs(party.clock)
-        self.of_application = AppTokens(party, self._records)
 
     def api(self, target: Target) -> DownstreamAPI | None:
         """The configured API for `target`; None for the session's own token.
@@ -79,110 +84,166 @@ class Grants(Generic[Identity]):
         return None if target.is_empty else selected(self._party.downstream_apis, target)
 
     async def token(
-        self, holder: Holder[Identity], api: DownstreamAPI | None, needed: Needed
+        self, session_id: str, holder: Holder[Identity], api: DownstreamAPI | None, needed: Needed
     ) -> IssuedToken:
         """A token of the session for `api`, or the session's own."""
+        if (session := being_applied(session_id)) is not None:
+            return await self._of_callback(session, api)
         if api is None:
             return own_token((await self._fresh(holder, needed)).session)
-        return await self._of_api(holder, api, needed, _ATTEMPTS)
+        live = await holder.current()
+        obtain = partial(self._obtain, holder, api)
+        key, ends = token_key(live.id, api), live.session.last_end
+        return await self._once.token(key, needed, obtain, expires_at=ends)
 
-    async def _of_api(
-        self, holder: Holder[Identity], api: DownstreamAPI, needed: Needed, attempts: int
-    ) -> IssuedToken:
-        id = record_id((await holder.current()).session.id, api)
-        known, generation = await self._records.look(id)
-        if self._records.is_good(known, id, needed):
-            return known
-        try:
-            token = await self._next(holder, api, id, generation)
-        except OIDCError as error:
-            self._records.failed(id, error)
-            if self._records.is_good(known, id, needed):
-                return known
-            # The request of the first caller may have ended; this caller's may not.
-            if error.code is not Code.SESSION_RESPONSE_STARTED or attempts == 1:
-                raise
-            return await self._of_api(holder, api, needed, attempts - 1)
-        if attempts == 1 or self._records.is_good(token, id, needed):
+    async def of_application(self, target: Target, needed: Needed) -> IssuedToken:
+        """A token of the application for `target` (RFC 6749 4.4); raises ProviderError.
+
+        While the store is unavailable, each process gets its own tokens.
+        """
+        settings, now = self._party.settings, self._party.clock.now()
+        key = f"app/{target.key(settings.issuer, settings.client_id)}"
+        token = self._of_application.get(key)
+        if self._once.is_good(token, key, needed):
             return token
-        return await self._of_api(holder, api, needed, attempts - 1)
+        obtain = partial(self._obtain_for_application, target)
+        try:
+            token = await self._once.token(key, needed, obtain, expires_at=now + ROW_SECONDS)
+        except SessionError:
+            token = await self._once.alone(key, obtain)
+        if token.expires_at is not None:
+            self._of_application.set(key, token, expires_at=token.expires_at)
+        return token
 
     async def aclose(self) -> None:
         """Wait for the token requests that were sent."""
-        await self._records.aclose()
+        await self._once.aclose(self._party.settings.provider_timeout)
 
-    async def _fresh(self, holder: Holder[Identity], needed: Needed) -> StoredSession[Identity]:
+    async def _fresh(self, holder: Holder[Identity], needed: Needed) -> Live[Identity]:
         """The session with an access token that meets the need."""
-        stored = await holder.current()
-        if needed.is_met_by(own_token(stored.session), self._party.clock.now()):
-            return stored
-        change = partial(refresh_if_needed, self._party, self._coordinator, needed=needed)
-        return await holder.changed(change)
+        live = await holder.current()
+        if self._meets(live.session, needed):
+            return live
+        return await holder.change(partial(self._refresh, needed=needed))
 
-    async def _next(
-        self, holder: Holder[Identity], api: DownstreamAPI, id: str, generation: int
-    ) -> IssuedToken:
+    async def _refresh(self, live: Live[Identity], needed: Needed) -> Live[Identity]:
+        """The session after a refresh. While none is possible, a token that can be sent is used."""
+        if self._meets(live.session, needed):
+            return live
+        serves = needed.is_served_by(own_token(live.session), self._party.clock.now())
+        if live.session.tokens.refresh_token is None and serves:
+            return live
+        require_refresh_token(live.session)
+        outcome = await self._coordinator.refresh(
+            self._party, live, lambda session: self._meets(session, needed)
+        )
+        if isinstance(outcome, Postponed) and serves:
+            return live
+        return self._after(live, outcome)
+
+    def _meets(self, session: OIDCSession[Identity], needed: Needed) -> bool:
+        return needed.is_met_by(own_token(session), self._party.clock.now())
+
+    def _after(self, live: Live[Identity], outcome: Outcome[Identity]) -> Live[Identity]:
+        """The session after an attempt to refresh it; raises SessionError without one."""
+        match outcome:
+            case Refreshed(refreshed):
+                return refreshed
+            case Ended(code, because, reason):
+                session = live.session
+                self._party.sessions.announce_end(session.id, session.sub, code, because)
+                raise SessionError(ENDED_CODES[reason or "signed_out"], "the session has ended")
+            case Postponed():
+                raise unavailable_until(self._party, outcome)
+
+    async def _obtain(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
+        """A token of a session for `api`. It is revoked if the session has ended meanwhile."""
         if api.grant == "refresh_token":
-            stored = await holder.current()
-            obtain = partial(self._by_refresh_token, holder, api)
-        else:
-            stored = await self._fresh(holder, Needed(SUBJECT_SECONDS))
-            obtain = partial(self._exchanged, holder, api, stored)
-        discard, expires_at = partial(self._discard, stored), stored.session.expires_at
-        return await self._records.next(id, generation, obtain, discard, expires_at=expires_at)
+            return await self._by_refresh_token(holder, api)
+        live = await self._fresh(holder, Needed(SUBJECT_SECONDS))
+        token = await self._exchange(api, live.session)
+        try:
+            await holder.current()
+        except SessionError:
+            await revoke_access_token(self._party, live.session, token)
+            raise
+        return token
 
     async def _by_refresh_token(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
         """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""
         tokens: list[IssuedToken] = []
 
-        async def change(stored: StoredSession[Identity]) -> StoredSession[Identity]:
-            require_refresh_token(stored.session)
-            outcome, answer = await self._coordinator.refresh_for(stored, api)
+        async def change(live: Live[Identity]) -> Live[Identity]:
+            require_refresh_token(live.session)
+            outcome, answer = await self._coordinator.refresh_for(self._party, live, api)
             if answer is not None:
-                tokens.append(self._issued(api, stored, answer.response, answer.received_at))
+                token = self._issued(api, live.session, answer.response(), answer.received_at)
+                tokens.append(token)
             try:
-                return session_after(self._party, stored, outcome)
+                return self._after(live, outcome)
             except SessionError:
                 for token in tokens:
-                    await self._discard(stored, token)
+                    await revoke_access_token(self._party, live.session, token)
                 raise
 
-        await holder.changed(change)
+        await holder.change(change)
         return tokens[0]
 
-    async def _exchanged(
-        self, holder: Holder[Identity], api: DownstreamAPI, stored: StoredSession[Identity]
-    ) -> IssuedToken:
-        """A token in exchange for the session's, unless the session has ended in the meantime."""
-        own, is_exchange = stored.session.tokens, api.grant == "token_exchange"
+    async def _exchange(self, api: DownstreamAPI, session: OIDCSession[Identity]) -> IssuedToken:
+        """A token in exchange for the session's (RFC 8693, or on behalf of its user)."""
+        own, is_exchange = session.tokens, api.grant == "token_exchange"
         form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, own.access_token)
         response = await self._party.provider.obtain(form, key=own.proof_key())
         require_access_token(response)
-        token = self._issued(api, stored, response, self._party.clock.now())
-        try:
-            await holder.current()
-        except SessionError:
-            await self._discard(stored, token)
-            raise
-        return token
+        return self._issued(api, session, response, self._party.clock.now())
+
+    async def _of_callback(
+        self, session: OIDCSession[Identity], api: DownstreamAPI | None
+    ) -> IssuedToken:
+        """A token for a callback that decides about this session, which is not stored yet."""
+        if api is None:
+            return own_token(session)
+        if api.grant == "refresh_token":
+            explanation = "a callback that decides about a session cannot use its refresh token"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        return await self._exchange(api, session)
 
     def _issued(
         self,
         api: DownstreamAPI,
-        stored: StoredSession[Identity],
+        session: OIDCSession[Identity],
         response: TokenResponse,
         received_at: int,
     ) -> IssuedToken:
         return IssuedToken.of(
             response,
             received_at=received_at,
-            lifetime=self._party.policy.default_access_token_lifetime,
+            lifetime=self._party.settings.default_access_token_lifetime,
             scope=api.words,
-            dpop_key=stored.session.tokens.dpop_key,
+            dpop_key=session.tokens.dpop_key,
         )
 
-    async def _discard(self, stored: StoredSession[Identity], token: IssuedToken) -> None:
-        """Best effort: revoke a token that will not be used."""
-        with suppress(OIDCError, TimeoutError):
-            async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
-                await revoke_access_token(self._party, stored.session, token)
+    async def _obtain_for_application(self, target: Target) -> IssuedToken:
+        response = await self._party.provider.obtain(client_credentials_grant(target))
+        return IssuedToken.of(
+            response,
+            received_at=self._party.clock.now(),
+            lifetime=self._party.settings.default_access_token_lifetime,
+            scope=target.words,
+        )
+
+
+def own_token(session: OIDCSession[Identity]) -> IssuedToken:
+    """The session's own access token; raises ConfigurationError if the session has none."""
+    tokens = session.tokens
+    if not tokens.access_token:
+        explanation = "before_session_persist removes the access token from sessions"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    return IssuedToken(
+        value=tokens.access_token,
+        expires_at=tokens.expires_at,
+        scope=tokens.scope,
+        token_type=tokens.token_type,
+        issued_at=session.refreshed_at or session.created_at,
+        dpop_key=tokens.dpop_key,
+    )

@@ -1,4 +1,4 @@
-"""The holder of a session while a token is requested: a request, the store, or neither."""
+"""The holder of a session while a token is requested: its request, or nobody."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Generic, Protocol, TypeAlias
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.resume import current_by_id, still_current
-from fastapi_oidc.session.backend import StoredSession
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.flows.resume import unless_ended
+from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.session.copies import Copy
+from fastapi_oidc.session.model import Identity
 
-Change: TypeAlias = Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]]
+Change: TypeAlias = Callable[[Live[Identity]], Awaitable[Live[Identity]]]
 
 
 class Holder(Protocol[Identity]):
-    """Provides a session, and stores its changes."""
+    """Provides a session, and delivers its changes."""
 
-    async def current(self) -> StoredSession[Identity]:
+    async def current(self) -> Live[Identity]:
         """The current state of the session; raises SessionError when it has ended."""
         ...
 
-    async def changed(self, change: Change[Identity]) -> StoredSession[Identity]:
+    async def change(self, change: Change[Identity]) -> Live[Identity]:
         """The result of `change` for the session. The browser gets a cookie that leads to it.
 
         Raises SessionError when the session has ended, or with session.response_started when no
@@ -30,47 +31,30 @@ class Holder(Protocol[Identity]):
         ...
 
 
-class InStore(Generic[Identity]):
-    """A session in the session store, found by its id. Its cookie does not change."""
+class Detached(Generic[Identity]):
+    """A session outside of its request. It can be changed where the store has it."""
 
-    def __init__(self, party: RelyingParty[Identity], session_id: str) -> None:
-        self._party, self._session_id = party, session_id
-        self._known: StoredSession[Identity] | None = None
+    def __init__(self, party: RelyingParty[Identity], copy: Copy[Identity]) -> None:
+        self._party, self._copy = party, copy
 
-    async def current(self) -> StoredSession[Identity]:
+    async def current(self) -> Live[Identity]:
         """See `Holder`."""
-        if self._known is None:
-            self._known = await current_by_id(self._party, self._session_id)
-        else:
-            self._known = await still_current(self._party, self._known)
-        return self._party.sessions.newest(require_session(self._known))
+        return require_session(
+            unless_ended(self._party, await self._party.sessions.judge(self._copy))
+        )
 
-    async def changed(self, change: Change[Identity]) -> StoredSession[Identity]:
+    async def change(self, change: Change[Identity]) -> Live[Identity]:
         """See `Holder`."""
+        if not self._party.sessions.in_store:
+            raise response_started()
         return await change(await self.current())
 
 
-class Detached(Generic[Identity]):
-    """A session in a cookie, outside of its request: its tokens can be sent but not refreshed."""
-
-    def __init__(self, party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
-        self._party, self._stored = party, StoredSession(session)
-
-    async def current(self) -> StoredSession[Identity]:
-        """See `Holder`."""
-        stored = require_session(await still_current(self._party, self._stored))
-        return self._party.sessions.newest(stored)
-
-    async def changed(self, change: Change[Identity]) -> StoredSession[Identity]:
-        """Raises SessionError (session.response_started)."""
-        raise response_started()
-
-
-def require_session(stored: StoredSession[Identity] | None) -> StoredSession[Identity]:
-    """`stored`; raises SessionError (session.required) when it is None."""
-    if stored is None:
+def require_session(live: Live[Identity] | None) -> Live[Identity]:
+    """`live`; raises SessionError (session.required) when it is None."""
+    if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "the session has ended, or there is none")
-    return stored
+    return live
 
 
 def response_started() -> SessionError:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import cache
 from typing import Final
+
+import httpx
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.dpop import DPoPKey
@@ -27,18 +30,20 @@ class Proofs:
         self._clock = clock
         self._nonces: TTLCache[str, str] = TTLCache(clock, max_entries=MOST_SERVERS)
 
-    def headers(self, token: IssuedToken, method: str, url: str, server: str) -> Mapping[str, str]:
-        """The headers of one request to `server`, the origin of `url`."""
-        headers = {"Authorization": f"{token.token_type} {token.value}"}
+    def attach(self, request: httpx.Request, token: IssuedToken, server: str) -> None:
+        """Add `token`, and a proof for this request alone, to `request` to the origin `server`."""
+        request.headers["Authorization"] = f"{token.token_type} {token.value}"
         if token.dpop_key is not None:
-            headers["DPoP"] = DPoPKey.from_text(token.dpop_key).proof(
-                method,
-                url,
+            proof = DPoPKey.from_text(token.dpop_key).proof(
+                request.method,
+                str(request.url),
                 self._clock.now(),
                 access_token=token.value,
                 nonce=self.nonce(server),
             )
-        return headers
+            # The class without a proof, also when the request is sent again.
+            kind = getattr(request.headers, "plain", type(request.headers))
+            request.headers = _with_proof(kind)(request.headers, proof)
 
     def nonce(self, server: str) -> str | None:
         """The nonce for the next proof to `server`."""
@@ -48,3 +53,32 @@ class Proofs:
         """Use `nonce`, from a response header, in the next proofs to `server` (RFC 9449 8.2)."""
         if len(nonce) <= MAX_NONCE_LENGTH:
             self._nonces.set(server, nonce, expires_at=self._clock.now() + NONCE_SECONDS)
+
+
+@cache
+def _with_proof(kind: type[httpx.Headers]) -> Callable[[httpx.Headers, str], httpx.Headers]:
+    """Headers with a proof that is sent and not copied. `kind` is that of httpx or of httpx2.
+
+    A client that follows a redirect copies the headers. Without the proof, a request to another
+    origin has nothing of the token, and one within the origin gets a proof of its own.
+    """
+
+    class WithProof(kind):  # type: ignore[misc, valid-type]
+        plain = kind
+
+        def __init__(self, headers: httpx.Headers, proof: str) -> None:
+            super().__init__(headers)
+            self._proof = proof
+
+        @property
+        def raw(self) -> list[tuple[bytes, bytes]]:
+            """The headers as they are sent."""
+            return [*super().raw, (b"DPoP", self._proof.encode())]
+
+        def __getitem__(self, key: str) -> str:
+            return self._proof if key.lower() == "dpop" else super().__getitem__(key)
+
+        def __contains__(self, key: object) -> bool:
+            return str(key).lower() == "dpop" or super().__contains__(key)
+
+    return WithProof

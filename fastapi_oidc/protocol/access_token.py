@@ -176,9 +176,9 @@ def require_client(claims: Claims, expected: ExpectedAccessToken) -> str:
 
 
 def scope_of(claims: Claims, name: str) -> tuple[str, ...]:
-    """The scope: words in one text (RFC 8693 4.2) or, from some providers, a list."""
+    """The scope: words in one text with spaces (RFC 6749 3.3) or, from some providers, a list."""
     value = claims.get(name)
-    return tuple(value.split()) if isinstance(value, str) else _texts(value, name)
+    return tuple(filter(None, value.split(" "))) if isinstance(value, str) else _texts(value, name)
 
 
 def roles_of(claims: Claims, path: tuple[str, ...]) -> tuple[str, ...]:

@@ -57,11 +57,13 @@ def require_issuer(
 ) -> str:
     """Require exactly the issuer in `iss`, without normalization (Core 3.1.3.7 rule 2, 16.15).
 
-    With `tenants`, require the issuer of an allowed tenant behind the shared `issuer`.
+    With `tenants`, require the issuer of an allowed tenant behind the shared `issuer`. The result
+    is `iss` as the token has it.
     """
     if tenants is not None:
         tenants.require(claims, code)
-    elif claims.get("iss") != issuer:
+        return require_string(claims, "iss", code)
+    if claims.get("iss") != issuer:
         found = shown(claims.get("iss"))
         raise ProtocolViolation(code, f"iss is {found}, the configured issuer {shown(issuer)}")
     return issuer

@@ -37,8 +37,8 @@ class Target:
 
     def __post_init__(self) -> None:
         """Parse `scope` and check `resource`."""
-        words = self.scope.split() if isinstance(self.scope, str) else tuple(self.scope)
-        object.__setattr__(self, "scope", tuple(words))
+        words = self.scope.split(" ") if isinstance(self.scope, str) else self.scope
+        object.__setattr__(self, "scope", tuple(filter(None, words)))
         if self.resource is not None:
             _require_resource(self.resource)
 

@@ -10,10 +10,10 @@ from fastapi_oidc.protocol.tenants import Tenants
 MAX_SID_LENGTH = 255
 
 
-def front_channel_sid(
+def front_channel_session(
     parameters: Parameters, issuer: str, *, tenants: Tenants | None = None
-) -> str:
-    """The `sid` whose sessions are to end; `iss` and `sid` are both required (2).
+) -> tuple[str, str]:
+    """The `iss` and `sid` whose sessions are to end; both are required (2).
 
     Raises ProtocolViolation (logout_request.malformed, logout_request.issuer).
     """
@@ -24,7 +24,7 @@ def front_channel_sid(
         raise ProtocolViolation(Code.LOGOUT_REQUEST_ISSUER, explanation)
     if len(sid) > MAX_SID_LENGTH:
         raise ProtocolViolation(Code.LOGOUT_REQUEST_MALFORMED, "sid is too long")
-    return sid
+    return iss, sid
 
 
 def _single(parameters: Parameters, name: str) -> str:

@@ -74,10 +74,7 @@ class IdToken:
 
 @dataclass(frozen=True, slots=True)
 class EarlierIdToken:
-    """The values of the login's ID token that a refreshed one must have too (Core 12.2).
-
-    `tenant` is the `tid` of a login with a shared issuer.
-    """
+    """The values of the login's ID token that a refreshed one must have too (Core 12.2)."""
 
     iss: str
     sub: str
@@ -85,7 +82,6 @@ class EarlierIdToken:
     azp: str | None
     auth_time: int | None
     nonce: str | None
-    tenant: str | None = None
 
 
 def accept_id_token(claims: Claims, expected: Expected, at: Instant) -> IdToken:
@@ -233,8 +229,6 @@ def require_same_authentication(id_token: IdToken, original: EarlierIdToken) -> 
     """Require the same iss, sub, aud, azp, auth_time, and nonce if there is one (Core 12.2)."""
     if id_token.iss != original.iss:
         raise ProtocolViolation(Code.ID_TOKEN_ISSUER, "iss changed with the refresh")
-    if original.tenant not in (None, id_token.claims.get("tid")):
-        raise ProtocolViolation(Code.ID_TOKEN_ISSUER, "tid changed with the refresh")
     if id_token.sub != original.sub:
         raise ProtocolViolation(Code.ID_TOKEN_SUBJECT, "sub changed with the refresh")
     if set(id_token.aud) != set(original.aud):

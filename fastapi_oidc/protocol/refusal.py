@@ -73,7 +73,7 @@ class NonceRequired(TokenRefused):
 
 
 def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()) -> TokenRefused:
-    """The error for an unsuccessful response with any body.
+    """The error for a response with an `error`, or with status 400 and no body.
 
     `sent` are the secrets in the request, which some providers repeat in their description.
     """

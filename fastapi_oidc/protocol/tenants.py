@@ -51,16 +51,20 @@ class Tenants:
             raise ProtocolViolation(code, f"tid is {shown(claims.get('tid'))}, not a tenant id")
         if self.allowed is not None and tenant not in self.allowed:
             raise ProtocolViolation(code, f"tid is {shown(tenant)}, which allowed_tenants has not")
-        expected = self.template.replace(PLACEHOLDER, tenant)
+        expected = self.issuer_of(tenant)
         if claims.get("iss") != expected:
             found = shown(claims.get("iss"))
             raise ProtocolViolation(code, f"iss is {found}, not {shown(expected)} as tid says")
+
+    def issuer_of(self, tenant: str) -> str:
+        """The `iss` of the tenant's tokens."""
+        return self.template.replace(PLACEHOLDER, tenant)
 
     def has_issuer(self, iss: str) -> bool:
         """Whether `iss` is the issuer of an allowed tenant."""
         before, _, after = self.template.partition(PLACEHOLDER)
         tenant = iss.removeprefix(before).removesuffix(after)
-        if self.template.replace(PLACEHOLDER, tenant) != iss or not _TENANT.fullmatch(tenant):
+        if self.issuer_of(tenant) != iss or not _TENANT.fullmatch(tenant):
             return False
         return self.allowed is None or tenant in self.allowed
 

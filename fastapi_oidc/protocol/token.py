@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.json import parse_json
+
+MAX_DIGITS: Final = 12
+"""Maximum digits of `expires_in` that are read; more are beyond the longest lifetime."""
 
 TokenType: TypeAlias = Literal["Bearer", "DPoP"]
 
@@ -60,6 +64,14 @@ class TokenResponse:
             token_type=token_type,
             issued_token_type=_text(document, "issued_token_type"),
         )
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """Parse the JSON of a response; raises like `parse`."""
+        try:
+            return cls.parse(parse_json(body))
+        except ValueError:
+            raise _malformed("the token response is not JSON") from None
 
     def require_binding(self, *, is_bound: bool) -> None:
         """Require a bound access token if, and only if, a proof was sent (RFC 9449 5).
@@ -113,23 +125,21 @@ def _scope(document: Mapping[object, object]) -> tuple[str, ...] | None:
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         document = {"scope": " ".join(value)}
     words = _text(document, "scope", may_be_empty=True)
-    return None if words is None else tuple(words.split())
+    return None if words is None else tuple(filter(None, words.split(" ")))
 
 
 def _lifetime(value: object) -> int | None:
-    """The lifetime in whole seconds. Some providers send a text or a fraction.
+    """The lifetime in whole seconds, ten years at most (ORCID sends twenty).
 
-    Zero counts as absent: a token that expires when it is issued has no usable lifetime.
+    Some providers send a text or a fraction. The member is only recommended (RFC 6749 5.1): a value
+    that is no positive number counts as absent, because a token that expires when it is issued has
+    no usable lifetime.
     """
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}", value):
-        value = int(value)
-    if value is None:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]+", value):
+        value = int(value[:MAX_DIGITS])
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _malformed("expires_in is not a number of seconds")
-    if not 0 <= value <= LONGEST_DURATION:
-        raise _malformed("expires_in is out of range")
-    return int(value) or None
+    return int(min(max(0, value), LONGEST_DURATION)) or None
 
 
 def _malformed(explanation: str) -> ProviderError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
@@ -61,22 +61,34 @@ class ClientEndpoints:
         metadata: ProviderMetadata,
         grant: Mapping[str, str],
         *,
-        patience: float | None = None,
         key: DPoPKey | None = None,
     ) -> TokenResponse:
-        """The tokens for `grant` (OpenID Connect Core 3.1.3, 12), awaited for `patience` seconds.
+        """The tokens for `grant` (OpenID Connect Core 3.1.3); raises like `token_body`."""
+        response = TokenResponse.read(await self.token_body(metadata, grant, key=key))
+        response.require_binding(is_bound=key is not None)
+        return response
 
-        With a `key` the tokens are bound to it (RFC 9449 5). Raises TokenRefused when the OP
-        refuses the request. After NonceRequired the caller may repeat it, and the nonce is then
-        known. Raises other ProviderErrors when a later attempt may succeed.
+    async def token_body(
+        self,
+        metadata: ProviderMetadata,
+        grant: Mapping[str, str],
+        *,
+        patience: float | None = None,
+        key: DPoPKey | None = None,
+        before_sending: Callable[[], None] | None = None,
+    ) -> bytes:
+        """The JSON of a successful response to `grant`, awaited for `patience` seconds.
+
+        With a `key` the tokens are to be bound to it (RFC 9449 5). `before_sending` may raise right
+        before the request is sent. Raises TokenRefused when the OP refuses the request. After
+        NonceRequired the caller may repeat it, and the nonce is then known. Raises other
+        ProviderErrors when a later attempt may succeed.
         """
         endpoint = metadata.token_endpoint
         proof = self.proofs.headers(key, "POST", endpoint)
-        answer = await self._post(metadata, endpoint, grant, patience, proof)
+        answer = await self._post(metadata, endpoint, grant, patience, proof, before_sending)
         answer.require_status(HTTPStatus.OK)
-        response = TokenResponse.parse(answer.document())
-        response.require_binding(is_bound=key is not None)
-        return response
+        return answer.json_body()
 
     async def push(self, metadata: ProviderMetadata, parameters: Mapping[str, str]) -> str:
         """The `request_uri` of the pushed `parameters` (RFC 9126 2)."""
@@ -87,10 +99,11 @@ class ClientEndpoints:
         return pushed_request_uri(answer.document())
 
     async def revoke(self, metadata: ProviderMetadata, token: str, token_type_hint: str) -> None:
-        """Revoke `token`. An unknown token is not an error (RFC 7009 2)."""
+        """Revoke `token`. The status alone says that it is invalid now (RFC 7009 2.2)."""
         endpoint = _required(metadata.revocation_endpoint, "revocation")
         form = {"token": token, "token_type_hint": token_type_hint}
-        (await self._post(metadata, endpoint, form)).require_status(HTTPStatus.OK)
+        answer = await self._post(metadata, endpoint, form, is_body_read=False)
+        answer.require_status(HTTPStatus.OK)
 
     async def introspect(self, metadata: ProviderMetadata, token: str) -> Claims:
         """The OP's introspection response for the access token `token` (RFC 7662 2)."""
@@ -107,6 +120,9 @@ class ClientEndpoints:
         form: Mapping[str, str],
         patience: float | None = None,
         headers: Mapping[str, str] = MappingProxyType({}),
+        before_sending: Callable[[], None] | None = None,
+        *,
+        is_body_read: bool = True,
     ) -> OPResponse:
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
         authenticated = self._registration.authentication.apply(
@@ -120,9 +136,11 @@ class ClientEndpoints:
             {**authenticated.headers, **headers},
             sent=self._secrets(authenticated.form),
             patience=patience,
+            before_sending=before_sending,
         )
         self.proofs.learn(endpoint, answer.dpop_nonce)
-        _require_no_refusal(answer)
+        if is_body_read or answer.status != HTTPStatus.OK:
+            _require_no_refusal(answer)
         return answer
 
     def _secrets(self, form: Mapping[str, str]) -> tuple[str, ...]:
@@ -139,19 +157,23 @@ def _required(endpoint: str | None, purpose: str) -> str:
 
 
 def _require_no_refusal(answer: OPResponse) -> None:
-    """Raise TokenRefused for a 4xx (RFC 6749 5.2), unless it means "try later".
+    """Raise TokenRefused for a 4xx with an `error` (RFC 6749 5.2), unless it means "try later".
 
-    Also raise it for an `error` with HTTP 200 in place of tokens, as some OPs send it.
+    Also raise it for an `error` with HTTP 200 in place of tokens, as some OPs send it. Another 4xx
+    may be from a proxy or a firewall: it refuses nothing. But 400 without a body is Glewlwyd's way
+    to refuse a refresh token.
     """
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return
     document = answer.document_or_none() if _may_be_error(answer) else None
     members = document if isinstance(document, dict) else {}
-    error = members.get("error") if isinstance(members.get("error"), str) else ""
+    error = said if isinstance(said := members.get("error"), str) else None
     if answer.status < 400 and (not error or "access_token" in members):
         return
     if answer.status in _TRY_LATER or error in TEMPORARY_ERRORS:
         raise answer.refused_status()
+    if error is None and (answer.status != HTTPStatus.BAD_REQUEST or answer.body):
+        raise answer.unreadable_refusal()
     raise refusal(document, answer.status, url=answer.url, sent=answer.sent)
 
 

@@ -64,18 +64,18 @@ class Document(Generic[T]):
             return newest
         return await self._fetched_or(newest)
 
-    async def newer_than(self, seen: T, *, asker: str) -> T:
+    async def newer_than(self, seen: T, *, asker: str, pause: int = MISS_INTERVAL) -> T:
         """A document fetched after `seen`, or `seen` itself when it is too early to fetch again.
 
-        The first miss fetches immediately. Later misses fetch once a minute for each kind of
-        `asker`, so that tokens with invented key ids do not cause a stream of requests, and
+        The first miss fetches immediately. Later misses fetch once in `pause` seconds for each kind
+        of `asker`, so that tokens with invented key ids do not cause a stream of requests, and
         requests to public routes do not use up the fetch of others. A failed fetch may be repeated
         sooner.
         """
         if self._newest is not None and self._newest is not seen:
             return self._newest
         missed_at = self._missed_at.get(asker)
-        is_early = missed_at is not None and self._is_within(MISS_INTERVAL, missed_at)
+        is_early = missed_at is not None and self._is_within(pause, missed_at)
         if is_early and not self._fetches.is_running(None):
             return seen
         self._missed_at[asker] = self._clock.now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -130,16 +130,23 @@ class HTTPClient:
         *,
         sent: tuple[str, ...] = (),
         patience: float | None = None,
+        before_sending: Callable[[], None] | None = None,
     ) -> OPResponse:
         """POST `form` once: a code or a refresh token must not be sent twice; raises ProviderError.
 
         The response may have any status except a redirect. `sent` are the secrets in the request.
         With `patience`, the response is awaited for that many seconds; connecting is still limited
-        by `timeout`.
+        by `timeout`. `before_sending` may raise when the connection is open and nothing of the form
+        has been sent.
         """
-        headers = {"Accept": "application/json", **headers}
         return await self._exchange(
-            "POST", url, headers=headers, form=form, sent=sent, patience=patience
+            "POST",
+            url,
+            headers={"Accept": "application/json", **headers},
+            form=form,
+            sent=sent,
+            patience=patience,
+            before_sending=before_sending,
         )
 
     async def probe(self, method: str, url: str) -> OPResponse:
@@ -163,11 +170,15 @@ class HTTPClient:
         attempts: int = 1,
         patience: float | None = None,
         may_redirect: bool = False,
+        before_sending: Callable[[], None] | None = None,
     ) -> OPResponse:
         """Limit all attempts together, and turn network failures into ProviderErrors."""
         where = url.partition("?")[0]
         try:
             request = httpx.Request(method, url, headers=headers, data=form and dict(form))
+            if before_sending is not None:
+                before_sending()  # a transport that replaces the network traces nothing
+                request.extensions["trace"] = _trace(before_sending)
             async with deadline(patience or self._timeout, url=where):
                 answer = await self._attempt(request, attempts)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
@@ -251,6 +262,16 @@ class HTTPClient:
                 keepalive_expiry=_KEEP_ALIVE,
             ),
         )
+
+
+def _trace(before_sending: Callable[[], None]) -> Callable[[str, object], Awaitable[None]]:
+    """The hook with which httpcore tells that it begins to send a body."""
+
+    async def trace(event: str, _: object) -> None:
+        if event.endswith(".send_request_body.started"):
+            before_sending()
+
+    return trace
 
 
 def _media_type(response: httpx.Response) -> str:

@@ -15,11 +15,14 @@ from fastapi_oidc.protocol.jose.verify import Unverified, verified_claims
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider.client_endpoints import Registration
-from fastapi_oidc.provider.document import STALE_PATIENCE, Document
+from fastapi_oidc.provider.document import MISS_INTERVAL, STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
 
 Sender: TypeAlias = Literal["provider", "anybody"]
 """The origin of a token: a response of the provider, or a request to a public route."""
+
+UNKNOWN_KEY_INTERVAL: Final = 10
+"""Seconds between two fetches because of unknown keys in requests, for all requests together."""
 
 _ACCEPT: Final = "application/jwk-set+json, application/json"
 
@@ -94,24 +97,41 @@ class TokenVerifier:
     async def _verified(
         self, verified: Callable[[JsonWebKeySet], VerifiedToken], sender: Sender
     ) -> VerifiedToken:
-        """Verify with the current keys, else with newer ones."""
-        keys = await self._keys.get()
+        """Verify with the current keys, else with newer ones.
+
+        Only the provider's own token can be `Undecided`. In a request it is refused: otherwise
+        anybody could make the application answer that the provider is unavailable.
+        """
+        keys, is_own = await self._keys.get(), sender == "provider"
         try:
             return verified(keys)
         except Unverified as miss:
-            newer = await self._keys.newer_than(keys, asker=sender)
-            if newer is keys:
+            newer = await self._newer(keys, miss, sender)
+            if newer is keys and is_own:
                 raise _undecided(miss, "too early to fetch the provider's keys again") from None
+            if newer is keys:
+                raise
         try:
             return verified(newer)
         except Unverified as miss:
             # A wrong signature is final, but a key may sign before all servers of the OP publish
             # it.
-            if miss.code is Code.JWS_SIGNATURE:
+            if miss.code is Code.JWS_SIGNATURE or not is_own:
                 raise
             undecided = _undecided(miss, "the provider's keys were fetched again")
             undecided.is_by_new_keys = True
             raise undecided from None
+
+    async def _newer(self, keys: JsonWebKeySet, miss: Unverified, sender: Sender) -> JsonWebKeySet:
+        """Newer keys, or `keys`. Wrong signatures never use up the fetch for unknown keys."""
+        is_known = miss.code is Code.JWS_SIGNATURE
+        pause = MISS_INTERVAL if is_known or sender == "provider" else UNKNOWN_KEY_INTERVAL
+        try:
+            return await self._keys.newer_than(keys, asker=f"{sender} {miss.code}", pause=pause)
+        except ProviderError:
+            if is_known and sender == "anybody":
+                return keys
+            raise
 
     async def _fetch(self) -> JsonWebKeySet:
         url = (await self._metadata.get()).jwks_uri

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -74,6 +76,23 @@ class Provider:
             self._http, self._metadata, clock, registration, patience=patience
         )
         self._endpoints = ClientEndpoints(self._http, registration, clock)
+        self._beside: list[Provider] = []
+        another = partial(Provider, clock=clock, allow_insecure_http=allow_insecure_http)
+        self._another = partial(another, timeout=timeout, transport=transport)
+        self._options = http
+
+    def beside(self, issuer: str, registration: Registration) -> Provider:
+        """A client for `issuer`, with this client's limits. It is closed with this one.
+
+        Only this client's own issuer gets its certificate.
+        """
+        is_own, options = issuer == self._issuer, self._options
+        if options is not None and not is_own:
+            options = replace(options, client_certificate_file=None, mutual_tls=False)
+        tenants = self._tenants if is_own else None
+        other = self._another(issuer, registration, http=options, tenants=tenants)
+        self._beside.append(other)
+        return other
 
     async def metadata(self) -> ProviderMetadata:
         """The metadata, fetched again when it is older than an hour.
@@ -144,23 +163,26 @@ class Provider:
         *,
         key: DPoPKey | None = None,
         target: Mapping[str, str] | None = None,
-        before_sending: Callable[[], None] = lambda: None,
-    ) -> TokenResponse:
-        """New tokens (OpenID Connect Core 12). Raises RefusedGrant for an invalid refresh token.
+        before_sending: Callable[[], None] | None = None,
+    ) -> bytes:
+        """The JSON with new tokens (OpenID Connect Core 12), to be recorded before it is parsed.
 
-        With a `key` the tokens are bound to it (RFC 9449 5). Raises NonceRequired when the proof
-        needs a nonce; the next call sends it. `target` requests a token for another API (RFC 8707
-        2.2).
+        Raises RefusedGrant for an invalid refresh token. With a `key` the tokens are bound to it
+        (RFC 9449 5). Raises NonceRequired when the proof needs a nonce; the next call sends it.
+        `target` requests a token for another API (RFC 8707 2.2).
 
-        The request is sent within `timeout` seconds or not at all. Nothing is awaited between
-        `before_sending`, which may raise, and the request. The response is awaited for up to 60
-        seconds, because the OP may have used up the token. So a caller with less time must run this
-        in a task and stop waiting for the task.
+        `before_sending`, which may raise, is called when the connection is open, right before the
+        token is sent. The response is awaited for up to 60 seconds, because the OP may have used up
+        the token. So a caller with less time must run this in a task and stop waiting for the task.
         """
-        metadata = await self.metadata()
-        before_sending()
         grant = refresh_token_grant(refresh_token) | dict(target or {})
-        return await self._endpoints.tokens(metadata, grant, patience=LONGEST_EXCHANGE, key=key)
+        return await self._endpoints.token_body(
+            await self.metadata(),
+            grant,
+            patience=LONGEST_EXCHANGE,
+            key=key,
+            before_sending=before_sending,
+        )
 
     async def userinfo(
         self, access_token: str, *, sub: str, key: DPoPKey | None = None
@@ -194,8 +216,9 @@ class Provider:
 
         The default `algorithms` are those of ID tokens; `setting` is the name of their setting. If
         the current keys do not verify the token, they are fetched again: immediately the first
-        time, then at most once a minute for each kind of sender. Raises ProtocolViolation (`jws`
-        codes), or Undecided when newer keys may verify the token.
+        time, then at most once a minute, or once in ten seconds for unknown keys in requests.
+        Raises ProtocolViolation (`jws` codes), or Undecided when newer keys may verify a token that
+        the provider itself has sent.
         """
         async with self._limit():
             return await self._verifier.verify(
@@ -220,6 +243,8 @@ class Provider:
     async def aclose(self) -> None:
         """Close the pooled connections. A later call opens new ones."""
         await self._http.aclose()
+        for other in self._beside:
+            await other.aclose()
 
     def _limit(self) -> AbstractAsyncContextManager[None]:
         """The time limit of one call; the errors have the URL of the request under way."""

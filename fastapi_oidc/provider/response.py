@@ -43,9 +43,14 @@ class OPResponse:
 
     def document(self) -> JSON:
         """The parsed JSON body; raises ProviderError (provider.answer_malformed)."""
+        return self._parsed(self.json_body())
+
+    def json_body(self) -> bytes:
+        """The unparsed JSON body; raises ProviderError (provider.answer_malformed)."""
         if not self.is_json:
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")
-        return self._parsed()
+        # RFC 8259 8.1: a parser may ignore a byte order mark.
+        return self.body.removeprefix(BOM_UTF8)
 
     def members(self) -> Claims:
         """The members of the JSON object in the body; raises ProviderError."""
@@ -56,11 +61,11 @@ class OPResponse:
 
     def published_document(self) -> JSON:
         """Like `document`, for a file that web servers may send as plain text."""
-        return self._parsed() if self.media_type == "text/plain" else self.document()
+        if self.media_type != "text/plain":
+            return self.document()
+        return self._parsed(self.body.removeprefix(BOM_UTF8))
 
-    def _parsed(self) -> JSON:
-        # RFC 8259 8.1: a parser may ignore a byte order mark.
-        body = self.body.removeprefix(BOM_UTF8)
+    def _parsed(self, body: bytes) -> JSON:
         try:
             return parse_json(body, max_bytes=len(body))
         except MalformedJSON as error:
@@ -90,6 +95,16 @@ class OPResponse:
         said = self._words_of_refusal()
         explanation = f"HTTP {self.status}{said and ': '}{said}{advice}"
         return ProviderError(Code.PROVIDER_STATUS, explanation, url=self.url, status=self.status)
+
+    def unreadable_refusal(self) -> ProviderError:
+        """The ProviderError for a 4xx without an OAuth error (provider.refusal_unreadable)."""
+        explanation = (
+            f"HTTP {self.status} without an OAuth error ({cleaned(self.media_type, 80)}): "
+            "a proxy or a firewall may have answered in the provider's place"
+        )
+        return ProviderError(
+            Code.PROVIDER_REFUSAL_UNREADABLE, explanation, url=self.url, status=self.status
+        )
 
     def require_no_redirect(self) -> None:
         """Raise ProviderError for 3xx: a redirect could send credentials to an unknown place."""

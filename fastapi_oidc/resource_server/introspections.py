@@ -7,13 +7,16 @@ from typing import Final
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.introspection import is_active
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.ttl_cache import TTLCache
 
 MAX_TOKENS: Final = 10_000
-"""Maximum number of cached responses; beyond it, the one that expires first is evicted."""
+"""Maximum number of cached responses of each kind; beyond it, the one that expires first is
+evicted. Invented tokens cannot evict the responses for active ones.
+"""
 
 INACTIVE_LIFETIME: Final = 5
 """Seconds for which "not active" is cached. Repeated requests with an invalid token do not load the
@@ -30,20 +33,35 @@ class Introspections:
 
     def __init__(self, provider: Provider, clock: Clock, lifetime: int) -> None:
         self._provider, self._clock, self._lifetime = provider, clock, lifetime
-        self._responses: TTLCache[bytes, Claims] = TTLCache(clock, max_entries=MAX_TOKENS)
+        self._active: TTLCache[bytes, Claims] = TTLCache(clock, max_entries=MAX_TOKENS)
+        self._inactive: TTLCache[bytes, Claims] = TTLCache(clock, max_entries=MAX_TOKENS)
         self._requests: SingleFlight[bytes, Claims] = SingleFlight()
 
     async def of(self, token: str) -> Claims:
-        """The provider's response for `token`, unchecked; raises ProviderError."""
+        """The provider's response for `token`, unchecked; raises ProviderError.
+
+        Raises ConfigurationError when the provider has no such endpoint.
+        """
         key = hashlib.sha256(token.encode()).digest()
-        known = self._responses.get(key)
+        known = self._active.get(key) or self._inactive.get(key)
         return known or await self._requests.run(key, lambda: self._asked(key, token))
+
+    async def require_endpoint(self) -> None:
+        """Raise ConfigurationError when the provider has no introspection endpoint."""
+        if (await self._provider.metadata()).introspection_endpoint is None:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                "introspect: the provider's metadata has no introspection_endpoint, so the API "
+                "can accept no opaque token",
+            )
 
     async def _asked(self, key: bytes, token: str) -> Claims:
         # The time before the request: the response may be older than its arrival.
         asked_at = self._clock.now()
+        await self.require_endpoint()
         response = await self._provider.introspect(token)
-        self._responses.set(key, response, expires_at=self._usable_until(response, asked_at))
+        responses = self._active if is_active(response) else self._inactive
+        responses.set(key, response, expires_at=self._usable_until(response, asked_at))
         return response
 
     def _usable_until(self, response: Claims, asked_at: int) -> int:

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from base64 import b64decode
 from typing import Final
 from urllib.parse import unquote
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.session.records import SealedRecords, Take
+from fastapi_oidc.session.cells import Cells
 
 _ARMOUR: Final = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")
 
 
 class Proofs:
-    """Accepts each DPoP proof once (RFC 9449 11.1) across the processes that share `records`."""
+    """Accepts each DPoP proof once (RFC 9449 11.1) across the processes that share `cells`."""
 
-    def __init__(self, records: SealedRecords) -> None:
-        self._records = records
+    def __init__(self, cells: Cells, clock: Clock) -> None:
+        self._cells, self._clock = cells, clock
 
     async def require_first_use(self, proof: Proof) -> None:
-        """Raises ProtocolViolation (dpop.replayed), or SessionError when the records are down."""
+        """Raises ProtocolViolation (dpop.replayed), or SessionError when the store is down."""
         name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
         # A proof is accepted from one window before its time to one window after it.
-        seconds = 2 * PROOF_WINDOW + 1
-        owner = secrets.token_urlsafe(12)
-        take = Take(generation=0, owner=owner, hold=seconds, answered_hold=seconds)
-        record = await self._records.take(f"dpop/{name}", take, lifetime=seconds)
-        if record.owner != owner:
+        expires_at = self._clock.now() + 2 * PROOF_WINDOW + 1
+        if not await self._cells.claim(f"dpop:{name}", expires_at=expires_at):
             raise ProtocolViolation(Code.DPOP_REPLAYED, "this proof was used before")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.access_token import (
     AccessClaims,
     ExpectedAccessToken,
@@ -15,8 +15,9 @@ from fastapi_oidc.protocol.access_token import (
 from fastapi_oidc.protocol.dpop import Scheme, accept_proof
 from fastapi_oidc.protocol.introspection import accept_introspection
 from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.verify import Unverified
 from fastapi_oidc.protocol.json import Claims
-from fastapi_oidc.provider import Provider, Undecided
+from fastapi_oidc.provider import Provider
 from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.resource_server.possession import Proofs, require_certificate
 from fastapi_oidc.resource_server.token import AccessToken
@@ -38,20 +39,30 @@ class PresentedToken:
     certificate: str | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class TokenIssuer:
+    """An issuer whose tokens are accepted, and what they must match."""
+
+    expected: ExpectedAccessToken
+    provider: Provider
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceServer:
     """One API as OAuth sees it (RFC 6749 1.1).
 
-    `algorithms` are the accepted ones for JWTs. With `introspections`, every token is introspected
-    at the provider.
+    `issuers` begin with the application's own provider. `algorithms` are the accepted ones for
+    JWTs. With `introspections`, opaque tokens are introspected at the application's own provider;
+    with `introspects_jwts`, every token is. With `dpop_required`, bearer tokens are refused.
     """
 
-    expected: ExpectedAccessToken
+    issuers: Sequence[TokenIssuer]
     algorithms: frozenset[str]
-    provider: Provider
     clock: Clock
     proofs: Proofs
     introspections: Introspections | None = None
+    introspects_jwts: bool = False
+    dpop_required: bool = False
 
     async def accept(self, presented: PresentedToken) -> AccessToken:
         """The token after all checks.
@@ -64,30 +75,46 @@ class ResourceServer:
         return AccessToken.of(claims, presented.value)
 
     async def _claims(self, value: str) -> AccessClaims:
-        if self.introspections is not None:
+        if self.introspections is not None and (self.introspects_jwts or not _is_jwt(value)):
             response = await self.introspections.of(value)
-            return accept_introspection(response, self.expected, self.clock.instant())
+            return accept_introspection(response, self.issuers[0].expected, self.clock.instant())
+        if "." not in value:
+            explanation = (
+                "an opaque token, not a JWT: let the client request a token for this audience, "
+                'or ask the provider about opaque tokens by oidc.api(introspect="opaque")'
+            )
+            raise ProtocolViolation(Code.JWS_MALFORMED, explanation)
+        unverified = CompactJWS.parse(value)
+        issuer = self._issuer_of(unverified)
         try:
-            verified = await self.provider.verify(
+            verified = await issuer.provider.verify(
                 value, sender="anybody", algorithms=self.algorithms, setting="algorithms"
             )
-        except Undecided as undecided:
-            # A token that breaks another rule is refused, whichever key has signed it.
-            unverified = CompactJWS.parse(value)
-            self._accepted(unverified.typ, unverified.claims())
-            if not undecided.is_by_new_keys:
-                raise
-            # The provider's keys were just read: none of them has signed this token.
-            raise ProtocolViolation(undecided.code, undecided.explanation) from None
-        return self._accepted(verified.header_typ, verified.claims)
+        except (ProviderError, Unverified) as error:
+            if error.code is not Code.JWS_SIGNATURE:
+                # A token that breaks another rule is refused for it, whichever key has signed it.
+                self._accepted(unverified.typ, unverified.claims(), issuer)
+            raise
+        return self._accepted(verified.header_typ, verified.claims, issuer)
 
-    def _accepted(self, header_typ: str | None, claims: Claims) -> AccessClaims:
-        return accept_access_token(header_typ, claims, self.expected, self.clock.instant())
+    def _issuer_of(self, unverified: CompactJWS) -> TokenIssuer:
+        """The issuer whose keys must verify the token; its name is checked afterwards too."""
+        first, *others = self.issuers
+        iss = unverified.claims().get("iss") if others else None
+        return next((other for other in others if other.expected.issuer == iss), first)
+
+    def _accepted(
+        self, header_typ: str | None, claims: Claims, issuer: TokenIssuer
+    ) -> AccessClaims:
+        return accept_access_token(header_typ, claims, issuer.expected, self.clock.instant())
 
     async def _require_possession(self, presented: PresentedToken, claims: AccessClaims) -> None:
         """Require the key or certificate of a bound token (RFC 9449 7.1, RFC 8705 3)."""
         confirmation = claims.confirmation
         is_bound = confirmation.jkt is not None
+        if self.dpop_required and not is_bound:
+            explanation = "the token is bound to no key, and the API has dpop_required"
+            raise ProtocolViolation(Code.ACCESS_TOKEN_BINDING, explanation)
         if is_bound != (presented.scheme == "DPoP"):
             says = "is bound to a key (DPoP)" if is_bound else "is bound to no key"
             explanation = f"the token {says}, and the request has the scheme {presented.scheme}"
@@ -111,3 +138,12 @@ class ResourceServer:
             thumbprint=thumbprint,
         )
         await self.proofs.require_first_use(proof)
+
+
+def _is_jwt(value: str) -> bool:
+    """Whether `value` has the form of a JWT with a signature (RFC 7515 3.1)."""
+    try:
+        CompactJWS.parse(value)
+    except ProtocolViolation:
+        return False
+    return True

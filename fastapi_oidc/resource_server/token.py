@@ -31,6 +31,18 @@ class AccessToken(NeverFromARequest):
     claims: Mapping[str, JSON] = field(repr=False)
     value: str = field(repr=False)
 
+    @property
+    def auth_time(self) -> int | None:
+        """The second in which the user authenticated (RFC 9068 2.2.1), None if it is not named."""
+        value = self.claims.get("auth_time")
+        return value if type(value) is int else None
+
+    @property
+    def acr(self) -> str | None:
+        """The class of the user's authentication (RFC 9068 2.2.1), None if it is not named."""
+        value = self.claims.get("acr")
+        return value if isinstance(value, str) else None
+
     @classmethod
     def of(cls, claims: AccessClaims, value: str) -> AccessToken:
         """The token `value` with its accepted `claims`."""

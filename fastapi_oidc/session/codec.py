@@ -11,7 +11,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import from_json, to_json
 
-from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.model import (
@@ -22,7 +21,6 @@ from fastapi_oidc.session.model import (
     copied,
 )
 from fastapi_oidc.session.origin import reading_back
-from fastapi_oidc.session.sealing import DecryptionCache, Sealer
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -54,17 +52,18 @@ class SessionCodec(Generic[Identity]):
     def encode(self, session: OIDCSession[Identity]) -> bytes:
         """The session with its tokens, as JSON that `decode` can read.
 
-        Raises ConfigurationError (configuration.invalid) when the identity has another type.
+        Raises ConfigurationError (configuration.invalid) when the identity would be read as
+        something else: it has another type, a secret or an excluded field.
         """
-        try:
+        with suppress(ValueError, SessionError):
             encoded = session.model_dump_json(context=SEALING).encode()
-            self.decode(encoded)
-        except (ValueError, SessionError):
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
-                f"the session cannot be stored: is its identity a {self.identity_type!r}?",
-            ) from None
-        return encoded
+            if self.decode(encoded).identity == session.identity:
+                return encoded
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"the session cannot be stored: its identity, a {type(session.identity).__name__}, "
+            f"would be read back as something else (identity_type is {self.identity_type!r})",
+        )
 
     def decode(self, encoded: bytes) -> OIDCSession[Identity]:
         """The session that `encode` wrote; raises SessionError (session.malformed)."""
@@ -72,15 +71,6 @@ class SessionCodec(Generic[Identity]):
             return self._read(encoded)
         except ValidationError as error:
             raise _malformed(error) from None
-
-    def copied(self, session: OIDCSession[Identity]) -> OIDCSession[Identity]:
-        """A copy of `session` that shares no mutable part with it.
-
-        An identity that cannot be serialized, as in an application's own store, is shared.
-        """
-        with suppress(ConfigurationError):
-            return self.decode(self.encode(session))
-        return session.model_copy(update={"claims": copied(session.claims)})
 
 
 class SessionReader(Generic[Identity]):
@@ -113,48 +103,6 @@ class SessionReader(Generic[Identity]):
             claims[name] = copied(claims[name])
         own.__dict__.update(claims=claims, identity=self._codec.read_identity(identity))
         return own
-
-
-class SealedRows(Generic[Identity]):
-    """Writes and reads the rows of a session store, each sealed for the id of its row.
-
-    The `OIDC` object that uses the store binds it to a sealer. Before that every method raises
-    ConfigurationError (configuration.invalid).
-    """
-
-    def __init__(self, identity_type: type[Identity]) -> None:
-        self._codec = SessionCodec(identity_type)
-        self._sealer: Sealer | None = None
-        self._readers = DecryptionCache(self._reader, clock=Clock())
-
-    def bind(self, sealer: Sealer) -> None:
-        """Open what `sealer` has sealed, and seal with the first sealer that was bound."""
-        self._sealer = sealer if self._sealer is None else self._sealer.also_opening(sealer)
-
-    def seal(self, id: str, session: OIDCSession[Identity]) -> bytes:
-        """The content of the row `id`."""
-        return self._bound().encrypt(self._codec.encode(session), name=f"row:{id}")
-
-    def open(self, id: str, content: bytes, last_seen_at: int) -> OIDCSession[Identity] | None:
-        """The session in the row `id`; None for a row of another id, secret or identity type."""
-        try:
-            session = self._readers.open((self._bound(), id, content))()
-        except SessionError:
-            return None
-        return (
-            session.model_copy(update={"last_seen_at": last_seen_at}) if last_seen_at else session
-        )
-
-    def _reader(self, row: tuple[Sealer, str, bytes]) -> tuple[SessionReader[Identity], int]:
-        sealer, id, content = row
-        encoded = sealer.decrypt(content, name=f"row:{id}")
-        return SessionReader(self._codec, encoded), len(content) + len(encoded)
-
-    def _bound(self) -> Sealer:
-        if self._sealer is None:
-            explanation = "give this store to an OIDC object, whose cookie_secret seals its rows"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-        return self._sealer
 
 
 class TransactionCodec:

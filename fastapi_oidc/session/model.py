@@ -6,7 +6,7 @@ serialize them: an endpoint that returns a session by mistake fails and sends no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -56,6 +56,10 @@ class Tokens(NeverFromARequest, Frozen):
     scope: tuple[str, ...] = ()
     dpop_key: str | None = Field(default=None, repr=False)
 
+    def __iter__(self) -> NoReturn:
+        """Refused, so that `dict(session.tokens)` shows nothing."""
+        raise TypeError("tokens cannot be iterated, so that none is shown by mistake; name one")
+
     def proof_key(self) -> DPoPKey | None:
         """The key that signs the proofs for these tokens; None for bearer tokens."""
         return None if self.dpop_key is None else DPoPKey.from_text(self.dpop_key)
@@ -76,11 +80,11 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     """The login of one user at this application. Times are in seconds since the epoch.
 
     `id` is random and not a secret: it names the session in logs and records. `claims` are the
-    validated ID token claims, `generation` counts the refreshes, and `expires_at` is the absolute
-    end, fixed at login. `authenticated_at` is compared with the `iat` of logout tokens.
-    `prior_revocations` are the stamps of revocations before this login. After a step-up, `csrf_id`
-    is the id of the session that this one replaced: the CSRF tokens of both are the same.
-    `last_seen_at` is only set with an idle timeout, and may be late by a tenth of that time.
+    validated ID token claims, and `generation` counts the refreshes. `former_sids` are the `sid`
+    values of earlier generations. `authenticated_at` is compared with the `iat` of logout tokens.
+    `prior_revocations` are the stamps of revocations before this login. `last_seen_at` is only set
+    with an idle timeout, and may be late by a tenth of that time. `before_session_persist` may
+    shorten `expires_at`; `absolute_end` is the end that the login set, None if it is the same.
     """
 
     id: str
@@ -91,6 +95,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     claims: dict[str, JsonValue] = Field(repr=False)
     tokens: Tokens
     sid: str | None = None
+    former_sids: tuple[str, ...] = ()
     session_state: str | None = None
     auth_time: int | None = None
     acr: str | None = None
@@ -101,10 +106,15 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     created_at: int
     authenticated_at: int
     prior_revocations: tuple[str, ...] = ()
-    csrf_id: str | None = None
     refreshed_at: int | None = None
     last_seen_at: int | None = None
     expires_at: int
+    absolute_end: int | None = None
+
+    @property
+    def last_end(self) -> int:
+        """When every copy of the session has ended, in seconds since the epoch. Never changes."""
+        return self.absolute_end or self.expires_at
 
     @model_serializer(mode="wrap")
     def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -142,25 +152,11 @@ class PreviousSession(Frozen):
     """The browser's session at the begin of a login, with the data that ending it requires.
 
     It is stored with the login, because the provider's cross-site form post has no session cookie.
-    `reference` names the row in the session store.
     """
 
     id: str
-    issuer: str
-    client_id: str
     expires_at: int
-    reference: str | None = Field(default=None, repr=False)
-
-    @classmethod
-    def of(cls, session: OIDCSession[Identity], reference: str | None = None) -> Self:
-        """The data of `session` that ending it requires."""
-        return cls(
-            id=session.id,
-            issuer=session.issuer,
-            client_id=session.client_id,
-            expires_at=session.expires_at,
-            reference=reference,
-        )
+    secret: str = Field(default="", repr=False)
 
 
 class LoginTransaction(Frozen):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 
 
 class unavailable_as:  # noqa: N801 - a context manager reads like a function
-    """Turn an exception of a store within the block into a SessionError with `code` (503)."""
+    """Turn an exception of a store within the block into a SessionError with `code` (503).
+
+    So does a CancelledError that a store raises although nobody has cancelled the task.
+    """
 
     __slots__ = ("_code",)
 
@@ -19,11 +24,17 @@ class unavailable_as:  # noqa: N801 - a context manager reads like a function
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: object
     ) -> None:
-        """Raise the SessionError. Errors of this library and cancellations pass unchanged."""
-        if isinstance(error, Exception) and not isinstance(error, OIDCError):
-            raise unavailable(self._code, error) from error
+        """Raise the SessionError. Errors of this library pass unchanged."""
+        if error is None or isinstance(error, OIDCError):
+            return
+        if isinstance(error, Exception) or _is_of_the_store(error):
+            explanation = f"the store raised {type(error).__name__}"
+            raise SessionError(self._code, explanation) from error
 
 
-def unavailable(code: Code, error: Exception) -> SessionError:
-    """The SessionError for an exception of a store."""
-    return SessionError(code, f"the store raised {type(error).__name__}")
+def _is_of_the_store(error: BaseException) -> bool:
+    """Whether `error` is a cancellation of something within the store."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()

@@ -1,91 +1,59 @@
-"""The reference cookie: the session cookie of an application with a session store."""
+"""The session cookie of an application with a session store: a reference to the row."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import os
-from dataclasses import dataclass, field
+import json
 from typing import Final
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.copies import CookieForm, Copy
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.sealing import DecryptionCache, Sealer
 
-_SECRET_BYTES: Final = 32
-_DIGEST_BYTES: Final = 32
-_END_BYTES: Final = 8
+SECRET_BYTES: Final = 32
 
 
-@dataclass(frozen=True)
-class SessionReference:
-    """The name of a row in the session store.
+class ReferenceCookie(CookieForm[Identity]):
+    """The sealed id of the session and its secret.
 
-    The store sees `store_id`, the SHA-256 of `secret`: the secret cannot be derived from the
-    store's content. The 256 random bits of `secret` are for the cookie only; a session that was
-    found by its id has none.
-
-    `digests` name the revocation records that could end the session, so the row and the records can
-    be read in one step. `session_id` and `expires_at` (seconds since the epoch) are enough to end
-    the session while its store is down.
+    The row has only a digest of the 256 random bits of the secret: neither the store's content nor
+    the id, which is in logs, is enough to make a cookie.
     """
 
-    store_id: str
-    secret: bytes | None = field(default=None, repr=False, compare=False)
-    digests: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    session_id: str = field(default="", compare=False)
-    expires_at: int = field(default=0, compare=False)
-
-    @classmethod
-    def new(cls) -> SessionReference:
-        """A new, unguessable reference; each login gets one."""
-        return cls.of(os.urandom(_SECRET_BYTES))
-
-    @classmethod
-    def of(
-        cls,
-        secret: bytes,
-        digests: tuple[str, ...] = (),
-        session_id: str = "",
-        expires_at: int = 0,
-    ) -> SessionReference:
-        """The reference with the `secret` of a cookie."""
-        digest = base64.urlsafe_b64encode(hashlib.sha256(secret).digest())
-        return cls(digest.decode().rstrip("="), secret, digests, session_id, expires_at)
-
-
-class ReferenceCookie:
-    """Writes and reads the reference cookie."""
-
     def __init__(self, sealer: Sealer, names: CookieNames, *, clock: Clock | None = None) -> None:
-        self._sealer, self._names = sealer, names
-        self._references = DecryptionCache(self._reference, clock=clock or Clock())
+        self._sealer, self._name = sealer, names.session
+        self._copies = DecryptionCache(self._read, clock=clock or Clock())
 
-    def seal(self, reference: SessionReference) -> str:
-        """The cookie's value."""
-        digests = b"".join(map(bytes.fromhex, reference.digests))
-        head = bytes([len(reference.digests)]) + reference.expires_at.to_bytes(_END_BYTES)
-        plaintext = head + (reference.secret or b"") + digests + reference.session_id.encode()
-        return self._sealer.seal(plaintext, name=self._names.session)
+    def open(self, value: str) -> Copy[Identity]:
+        """See `CookieForm`."""
+        return self._copies.open(value)
 
-    def open(self, value: str) -> SessionReference:
-        """The reference; raises SessionError (session.seal_broken, session.malformed)."""
-        return self._references.open(value)
+    def seal(
+        self, session: OIDCSession[Identity], content: bytes, epoch: int, secret: bytes
+    ) -> str:
+        """See `CookieForm`."""
+        head = json.dumps([session.id, keys_of(session), epoch, session.last_end])
+        return self._sealer.seal(secret + head.encode(), name=self._name)
 
-    def _reference(self, value: str) -> tuple[SessionReference, int]:
-        plaintext = self._sealer.open(value, name=self._names.session)
-        count = int.from_bytes(plaintext[:1])
-        expires_at = int.from_bytes(plaintext[1 : 1 + _END_BYTES])
-        secret_end = 1 + _END_BYTES + _SECRET_BYTES
-        end = secret_end + count * _DIGEST_BYTES
-        if len(plaintext) <= end:
-            raise SessionError(Code.SESSION_MALFORMED, "the reference is too short")
-        digests, width = plaintext[secret_end:end].hex(), 2 * _DIGEST_BYTES
-        reference = SessionReference.of(
-            plaintext[1 + _END_BYTES : secret_end],
-            tuple([digests[at : at + width] for at in range(0, len(digests), width)]),
-            session_id=plaintext[end:].decode(errors="replace"),
-            expires_at=expires_at,
-        )
-        return reference, len(value) + len(plaintext)
+    def leads_to(self, copy: Copy[Identity], session: OIDCSession[Identity], epoch: int) -> bool:
+        """See `CookieForm`. The keys change with the `sid`."""
+        return copy.epoch == epoch and copy.keys == keys_of(session)
+
+    def _read(self, value: str) -> tuple[Copy[Identity], int]:
+        plaintext = self._sealer.open(value, name=self._name)
+        secret, head = plaintext[:SECRET_BYTES], plaintext[SECRET_BYTES:]
+        try:
+            id, keys, epoch, expires_at = json.loads(head)
+            copy: Copy[Identity] = Copy(id, tuple(keys), epoch, expires_at, secret=secret)
+        except (ValueError, TypeError):
+            raise SessionError(Code.SESSION_MALFORMED, "not a reference") from None
+        return copy, len(value) + len(plaintext)
+
+
+def digest_of(secret: bytes) -> str:
+    """The digest of a cookie's secret, as the row has it."""
+    return hashlib.sha256(secret).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import accumulate
+from typing import Final
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.codec import TransactionCodec
@@ -11,21 +12,35 @@ from fastapi_oidc.session.cookies import PENDING_SECONDS, CookieChange, CookieNa
 from fastapi_oidc.session.model import LoginTransaction
 from fastapi_oidc.session.sealing import Sealer
 
-MAXIMUM_PENDING = 8
-MAXIMUM_PENDING_BYTES = 6144
+MAXIMUM_PENDING: Final = 8
+
+MAXIMUM_COOKIE_BYTES: Final = 7168
+"""Bytes of all cookies of this library: servers and proxies accept 8 kB of headers."""
+
+REFERENCE_BYTES: Final = 1024
+"""Bytes of the budget for the session cookie when the session is in a store."""
 
 
 class TransactionCookies:
     """Writes, finds and ends pending logins. Each expires after PENDING_SECONDS.
 
-    A browser has at most eight of them, with names and values of at most 6144 bytes in total. With
-    other cookies they fit into the 8 kB of headers that servers and proxies accept.
+    A browser has at most eight of them. With the session cookie, for which `reserved` bytes are,
+    and the cookie of a pending logout they are at most MAXIMUM_COOKIE_BYTES long; the new one
+    counts before older ones.
 
     `same_site` is "none" only if the provider responds with a cross-site form post.
     """
 
-    def __init__(self, sealer: Sealer, names: CookieNames, *, same_site: SameSite = "lax") -> None:
+    def __init__(
+        self,
+        sealer: Sealer,
+        names: CookieNames,
+        *,
+        same_site: SameSite = "lax",
+        reserved: int = REFERENCE_BYTES,
+    ) -> None:
         self._sealer, self._names, self._same_site = sealer, names, same_site
+        self._room = MAXIMUM_COOKIE_BYTES - reserved
         self._codec = TransactionCodec()
 
     def begun(
@@ -34,7 +49,9 @@ class TransactionCookies:
         """Set the cookie of a new login and delete old ones of `cookies`, if they do not fit."""
         name = self._names.transaction(transaction.state)
         value = self._sealer.seal(self._codec.encode(transaction), name=name)
-        room = MAXIMUM_PENDING_BYTES - len(name) - len(value)
+        room = self._room - _size(name, value)
+        if logout := cookies.get(self._names.logout):
+            room -= _size(self._names.logout, logout)
         evictions = self._evictions(cookies, room, now=transaction.created_at)
         return (*evictions, self._change(name, value))
 
@@ -63,7 +80,7 @@ class TransactionCookies:
         born = {name: self._created_at(name, cookies[name], now) for name in names}
         newest_first = sorted(names, key=lambda name: -born[name])
         alive = [name for name in newest_first if now < born[name] + PENDING_SECONDS]
-        sizes = accumulate(len(name) + len(cookies[name]) for name in alive)
+        sizes = accumulate(_size(name, cookies[name]) for name in alive)
         fitting = [name for name, size in zip(alive, sizes, strict=True) if size <= room]
         remaining = fitting[: MAXIMUM_PENDING - 1]
         return [self._change(name, None) for name in names if name not in remaining]
@@ -87,3 +104,8 @@ class TransactionCookies:
             same_site=self._same_site,
             secure=self._names.secure,
         )
+
+
+def _size(name: str, value: str) -> int:
+    """Its bytes in the Cookie header, with "=" and "; "."""
+    return len(name) + len(value) + 3

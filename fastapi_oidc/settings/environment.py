@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
 from pydantic_settings import DotEnvSettingsSource, PydanticBaseSettingsSource
+
+from fastapi_oidc.peer_names import PEER_NAMES
 
 PREFIX = "OIDC_"
 DEFAULT_NAME = "oidc"
@@ -58,15 +60,26 @@ def unread_file(values: Mapping[str, Any], configured: object) -> str | None:
 def misspelt(prefix: str, options: Collection[str], variables: Iterable[str]) -> Mapping[str, str]:
     """The misspelled ones of `variables`, each with the likely correct name. Each pair is logged.
 
-    A name like `OIDC_PARTNERS_SCOPE` counts as a variable of another instance.
+    Names of other libraries are logged too, with what they are called here. A name like
+    `OIDC_PARTNERS_SCOPE` counts as a variable of another instance.
     """
     known = {prefix + option.upper() for option in options}
     others = tuple(f"_{option.upper()}" for option in options)
     found: dict[str, str] = {}
     for variable in map(str.upper, variables):
-        if variable in known or not variable.startswith(prefix) or variable.endswith(others):
+        if variable in known or not variable.startswith(prefix):
             continue
-        if meant := get_close_matches(variable, known, n=1, cutoff=SIMILARITY):
-            found[variable] = meant[0]
-            _logger.warning("%s is not read: is %s meant?", variable, meant[0])
+        meant = PEER_NAMES.get(variable.removeprefix(prefix).lower())
+        if meant in options:
+            found[variable] = f"{prefix}{meant}".upper()
+        elif meant is not None:
+            _logger.warning("%s is not read: %s", variable, meant)
+        elif likely := () if variable.endswith(others) else _similar(variable, known):
+            found[variable] = likely[0]
+    for variable, name in found.items():
+        _logger.warning("%s is not read: is %s meant?", variable, name)
     return found
+
+
+def _similar(variable: str, known: Collection[str]) -> Sequence[str]:
+    return get_close_matches(variable, known, n=1, cutoff=SIMILARITY)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from typing import TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.peer_names import hint_for
 
 Value = TypeVar("Value")
 
@@ -88,7 +88,7 @@ def _said(
         yield from (f"is {wrong} meant?" for wrong, meant in misspelt.items() if meant == name)
     elif detail["type"] == "extra_forbidden":
         yield "is not a setting"
-        yield from (f"is {meant} meant?" for meant in get_close_matches(option, options, n=1))
+        yield from filter(None, [hint_for(option, options)])
     else:
         yield detail["msg"].removeprefix("Value error, ")
 

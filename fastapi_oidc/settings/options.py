@@ -15,13 +15,12 @@ from pydantic_settings import (
 )
 
 from fastapi_oidc.clock import DEFAULT_DRIFT
-from fastapi_oidc.flows.relying_party import Policy
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.provider import PROVIDER_TIMEOUT, HTTPOptions
-from fastapi_oidc.session.cookie_backend import DEFAULT_MAX_COOKIE_SIZE
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import DEFAULT_MAX_COOKIE_SIZE
 from fastapi_oidc.settings.client import algorithms_of, authentication_of, tenants_of
 from fastapi_oidc.settings.environment import (
     DEFAULT_NAME,
@@ -117,7 +116,7 @@ class OIDCSettings(BaseSettings):
     """None means those of ID tokens."""
     trusted_id_token_audiences: Words = ()
     front_channel_logout: bool = False
-    """Mount the front-channel logout route; it needs a store of revocation records."""
+    """Mount the front-channel logout route; it needs a store."""
     logout_token_without_exp: bool = False
     """Accept logout tokens without `exp` for two minutes from their `iat`."""
 
@@ -236,29 +235,3 @@ class OIDCSettings(BaseSettings):
         """The cookie names; secure ones if `base_url` is https."""
         secure = self.base_url is not None and self.base_url.startswith("https:")
         return CookieNames(self.name, secure=secure)
-
-    def policy(self) -> Policy:
-        """The settings that the flows use."""
-        return Policy(
-            issuer=self.issuer,
-            client_id=self.client_id,
-            scope=tuple(dict.fromkeys(("openid", *self.scope))),
-            extra_params=dict(self.extra_params),
-            trusted_audiences=frozenset(self.trusted_id_token_audiences),
-            tenants=self.tenants(),
-            response_mode=self.response_mode,
-            use_par=self.use_par,
-            dpop=self.dpop,
-            max_age=self.max_age,
-            fetch_userinfo=self.fetch_userinfo,
-            logout_token_without_exp=self.logout_token_without_exp,
-            default_return_path=self.default_return_path,
-            session_lifetime=self.session_lifetime,
-            refresh_margin=self.refresh_margin,
-            idle_timeout=self.idle_timeout,
-            default_access_token_lifetime=self.default_access_token_lifetime,
-            provider_timeout=self.provider_timeout,
-            callback_timeout=self.callback_timeout,
-            revoke_on_local_logout=self.revoke_on_local_logout,
-            logout_without_session=self.logout_without_session,
-        )

@@ -54,6 +54,11 @@ def require_scope(scope: Iterable[str]) -> None:
         raise _invalid("has commas: put spaces between the values")
 
 
+def with_openid(scope: Iterable[str]) -> tuple[str, ...]:
+    """The scope with `openid`, which makes a request one of OpenID Connect (Core 3.1.2.1)."""
+    return tuple(dict.fromkeys(("openid", *scope)))
+
+
 def require_post_logout_redirect_uri(uri: str, *, allow_insecure_http: bool) -> None:
     """Require `route`, `none` or an absolute URL."""
     if uri in ("route", "none"):

@@ -109,7 +109,7 @@ else:
     Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(texts.words)]
     Algorithms = Annotated[Words, _obeying_client_rule(algorithms_of)]
     AllowedTenants = Annotated[Words, _obeying_client_rule(tenants_of)]
-    Scope = Annotated[Words, _obeying(rules.require_scope)]
+    Scope = Annotated[Words, _obeying(rules.require_scope), AfterValidator(rules.with_openid)]
     Origins = Annotated[Words, _obeying_url_rule(rules.require_origins)]
     Members = Annotated[
         dict[str, str], NoDecode, BeforeValidator(texts.members), _obeying(require_unprotected)

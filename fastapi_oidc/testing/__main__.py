@@ -108,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--back-channel-logout",
         action="store_true",
-        help="post logout tokens to the app, which needs a session store or a revocation store",
+        help="post logout tokens to the app, which needs a store",
     )
     parser.add_argument(
         "--secrets",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import cached_property
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any, Final, Generic, NoReturn, TypeAlias, Unpack
 
-from fastapi import APIRouter, Security
+from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import (
     Code,
     ConfigurationError,
@@ -22,17 +26,24 @@ from fastapi_oidc.errors import (
     SessionError,
 )
 from fastapi_oidc.flows.relying_party import Application
+from fastapi_oidc.peer_names import require_known
+from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.resource_server import AccessToken, Caller
+from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.api_documents import Documented, protected_resource, refusals, token_scheme
 from fastapi_oidc.web.api_options import (
     APIOptions,
+    described,
+    issuers_of,
     metadata_path,
     metadata_url,
     require_scopes_readable,
     resource_of,
     resource_server,
+    step_up_of,
 )
+from fastapi_oidc.web.api_tools import Protected, paths_in, with_lifespan_of
 from fastapi_oidc.web.authorization_header import token_scheme_in
 from fastapi_oidc.web.challenge import Challenger
 from fastapi_oidc.web.dependencies import CSRF_IN_DOCUMENT, RequireAuth, RequireCSRF
@@ -48,23 +59,10 @@ _PUBLIC: Final = {"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Safe methods (RFC 9110 9.2.1), which need no CSRF token."""
 
+_log = logging.getLogger("fastapi_oidc.configuration")
+
 RequireToken: TypeAlias = Callable[..., Awaitable[AccessToken]]
 RequireUser: TypeAlias = Callable[..., Awaitable[Caller[Identity]]]
-
-
-class Protected:
-    """An ASGI application that requires an access token."""
-
-    def __init__(
-        self, api: API[Any], app: ASGIApp, scopes: tuple[str, ...], role: str | None
-    ) -> None:
-        self._api, self._app, self._scopes, self._role = api, app, scopes, role
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request with a sufficient token; raises AccessTokenError."""
-        if scope["type"] in ("http", "websocket"):
-            await self._api.access_token(HTTPConnection(scope), *self._scopes, role=self._role)
-        await self._app(scope, receive, send)
 
 
 class _Token(SecurityBase):
@@ -87,10 +85,13 @@ class API(Generic[Identity]):
 
     - `resource`: the URL of the API (RFC 9728); by default the audience, if it is a URL
     - `scopes`: the API's scopes with their descriptions, for its metadata and OpenAPI document
+    - `issuers`: other issuers whose JWTs are accepted too, with the same audience
     - `algorithms`: the accepted algorithms of JWTs; by default those of ID tokens
     - `accept_plain_jwt`: also accept JWTs without the type `at+jwt`
-    - `introspect`: introspect each token at the provider (RFC 7662), as opaque tokens require; the
-      response is cached for `introspection_lifetime` seconds (default 60)
+    - `introspect`: introspect each token at the provider (RFC 7662), or with `"opaque"` each token
+      that is no JWT; the response is cached for `introspection_lifetime` seconds (default 60)
+    - `introspection_client`: the id and secret of the API's own client for this
+    - `dpop_required`: refuse tokens that are not bound to a key (RFC 9449)
     - `client_claim`, `scope_claim`, `roles_claim`: the names of these claims; a tuple is a path
     - `client_certificate_header`: the header in which a trusted front server sends the client's
       certificate (RFC 8705)
@@ -107,40 +108,50 @@ class API(Generic[Identity]):
         audience: str,
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
-        policy = runtime.party.policy
+        require_known("oidc.api", options, APIOptions.__annotations__)
+        settings = runtime.party.settings
         is_local = runtime.origin is None or runtime.origin.startswith("http:")
         self._runtime, self._require_auth, self._require_csrf = runtime, require_auth, require_csrf
         self._server = resource_server(runtime, audience, options, login_algorithms)
+        self._issuers = issuers_of(runtime, options)
         self._certificate_header = options.get("client_certificate_header")
         self._application = runtime.party.application
         if (resolve := options.get("resolve_identity")) is not None:
             self._application = Application(resolve)
-        self.audience, self.scopes = audience, dict(options.get("scopes", {}))
+        self.audience, self.scopes = audience, described(options.get("scopes", {}))
         self.resource = resource_of(audience, options.get("resource"), allow_insecure_http=is_local)
         url = None if self.resource is None else metadata_url(self.resource)
-        self._challenger = Challenger(runtime.name, url)
+        self._challenger = Challenger(runtime.name, url, self._server.dpop_required)
         number = len(runtime.apis) + 1
         model = token_scheme(
-            policy.issuer,
+            settings.issuer,
             self.scopes,
             authorization_url=options.get("authorization_url"),
             token_url=options.get("token_url"),
         )
         self._scheme = Documented(f"{runtime.name}_api{'' if number == 1 else number}", model)
         self._token = _Token(self, self._scheme)
-        self._required: dict[tuple[tuple[str, ...], str | None], RequireToken] = {}
+        self._required: dict[tuple[tuple[str, ...], str | None, StepUp | None], RequireToken] = {}
+        self._looking: asyncio.Task[None] | None = None
         runtime.apis.append(self)
 
-    def require(self, *scopes: str, role: str | None = None) -> RequireToken:
+    def require(
+        self,
+        *scopes: str,
+        role: str | None = None,
+        max_age: int | None = None,
+        acr_values: Sequence[str] = (),
+    ) -> RequireToken:
         """A dependency: the `AccessToken` of the request, if it has all of `scopes` and the `role`.
 
-        The same arguments return the same object. The dependencies with arguments depend on
-        `api.require()`.
+        With `max_age` the user must have authenticated in that many seconds, with `acr_values` in
+        one of these classes (RFC 9470). The same arguments return the same object. The dependencies
+        with arguments depend on `api.require()`. Raises ConfigurationError.
         """
-        key = (scopes, role)
+        key = (scopes, role, step_up_of(max_age, acr_values))
         if key not in self._required:
             require_scopes_readable(scopes)
-            self._required[key] = self._requirement(scopes, role)
+            self._required[key] = self._requirement(*key)
         return self._required[key]
 
     @cached_property
@@ -151,6 +162,7 @@ class API(Generic[Identity]):
         in `Security(oidc.require_user, scopes=[...])`. A request with a session must have the
         session's CSRF token, unless its method is safe (GET, HEAD, OPTIONS).
         """
+        self._require_identities()
         cookie = Documented(self._require_auth.scheme_name, self._require_auth.model)
 
         async def require_user(
@@ -170,16 +182,12 @@ class API(Generic[Identity]):
 
         Raises ConfigurationError when the API has no `resource`.
         """
-        if self.resource is None:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
-                "the path of an API's metadata depends on its URL: oidc.api(..., resource=...)",
-            )
         document = protected_resource(
-            self.resource,
-            self._runtime.party.policy.issuer,
+            self._url,
+            self._issuers,
             self.scopes,
             has_certificates=self._certificate_header is not None,
+            dpop_required=self._server.dpop_required,
         )
 
         async def metadata(_request: Request) -> JSONResponse:
@@ -187,21 +195,60 @@ class API(Generic[Identity]):
 
         router = APIRouter()
         # A plain route: dependencies of the application do not apply to it.
-        router.add_route(metadata_path(self.resource), metadata, include_in_schema=False)
+        router.add_route(metadata_path(self._url), metadata, include_in_schema=False)
         return router
+
+    @property
+    def _url(self) -> str:
+        if self.resource is None:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                "the path of an API's metadata depends on its URL: oidc.api(..., resource=...)",
+            )
+        return self.resource
 
     @property
     def responses(self) -> dict[int | str, dict[str, Any]]:
         """The 401 and 403 responses for the API document: `@app.get(..., responses=...)`."""
         return refusals("access token")
 
-    def protected(self, app: ASGIApp, *scopes: str, role: str | None = None) -> Protected:
+    def protected(
+        self,
+        app: ASGIApp,
+        *scopes: str,
+        role: str | None = None,
+        tools: Mapping[str, str | Sequence[str]] | None = None,
+    ) -> Protected:
         """`app`, for requests whose access token has all of `scopes` and the `role`.
 
-        Use it to mount an ASGI application: `app.mount("/tools", api.protected(tools))`.
+        Use it to mount an ASGI application: `app.mount("/tools", api.protected(tools))`. `tools`
+        are the scopes that single tools of an MCP server need besides: `{"delete": "write"}`.
         """
-        require_scopes_readable(scopes)
-        return Protected(self, app, scopes, role)
+        words = {
+            name: (scope,) if isinstance(scope, str) else tuple(scope)
+            for name, scope in (tools or {}).items()
+        }
+        require_scopes_readable([*scopes, *chain.from_iterable(words.values())])
+        return Protected(partial(self.access_token, role=role), app, scopes, words)
+
+    def mount(
+        self,
+        app: FastAPI,
+        path: str,
+        server: ASGIApp,
+        *scopes: str,
+        role: str | None = None,
+        tools: Mapping[str, str | Sequence[str]] | None = None,
+    ) -> None:
+        """Serve an MCP server at exactly `path` of `app`, protected; see `protected`.
+
+        The lifespan of `server` runs with that of `app`, and the metadata (`router`) is mounted.
+        """
+        if metadata_path(self._url) not in paths_in(app):
+            app.include_router(self.router)
+        app.include_router(with_lifespan_of(server))
+        guarded = self.protected(server, *scopes, role=role, tools=tools)
+        app.router.routes.append(Route(path, guarded))
 
     async def access_token(
         self, connection: HTTPConnection, *scopes: str, role: str | None = None
@@ -227,17 +274,18 @@ class API(Generic[Identity]):
 
         Raises AccessTokenError or, without a token, SessionError.
         """
+        self._require_identities()
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
         if token_scheme_in(connection.scope["headers"]) or (by_token and not by_session):
             real = self.access_token
-            token = await (settled(by_token()) if by_token else real(connection, *scopes))
-            self._require_permission(connection, token, scopes, None)
+            token = await (called(by_token) if by_token else real(connection, *scopes))
+            self._require_permission(connection, token, scopes)
             identity = await self._application.identity_of(token.claims, None, token.value)
             return Caller(identity, access_token=token)
         auth = self._require_auth
         try:
-            session = await (settled(by_session()) if by_session else auth(connection))
+            session = await (called(by_session) if by_session else auth(connection))
         except SignInRequired as error:
             error.challenge = self._challenger.invitation()
             raise
@@ -246,15 +294,51 @@ class API(Generic[Identity]):
             await self._require_csrf(connection, session)
         return Caller(session.identity, session=session)
 
-    def _requirement(self, scopes: tuple[str, ...], role: str | None) -> RequireToken:
-        if not scopes and role is None:
+    def _require_identities(self) -> None:
+        """Require a `resolve_identity` for several issuers: each of them may have an `alice`."""
+        if len(self._issuers) > 1 and self._application is self._runtime.party.application:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                "with issuers, oidc.api needs resolve_identity, which returns the user for `iss` "
+                "and `sub` of the claims: a sub is unique only within its issuer",
+            )
+
+    def look(self, app: Any) -> None:
+        """Log what can never work, at the startup of `app`: a missing route or endpoint."""
+        if self.resource is not None and metadata_path(self.resource) not in paths_in(app):
+            _log.warning(
+                "The metadata of the API %s is not mounted: clients cannot find the provider.\n"
+                "Add the line, without a prefix: app.include_router(api.router)",
+                self.resource,
+            )
+        if self._server.introspections is not None:
+            self._looking = asyncio.create_task(self._look_for(self._server.introspections))
+
+    async def aclose(self) -> None:
+        """Stop looking for the endpoint."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+
+    async def _look_for(self, introspections: Introspections) -> None:
+        try:
+            await introspections.require_endpoint()
+        except ConfigurationError as error:
+            _log.error("The API %s: %s", self.audience, error.explanation)
+        except ProviderError:
+            pass  # Requests with a token tell of the outage.
+
+    def _requirement(
+        self, scopes: tuple[str, ...], role: str | None, step_up: StepUp | None
+    ) -> RequireToken:
+        if not scopes and role is None and step_up is None:
             return self._token
 
         async def required(
             connection: HTTPConnection,
             token: AccessToken = Security(self._token, scopes=scopes),
         ) -> AccessToken:
-            self._require_permission(connection, token, scopes, role)
+            self._require_permission(connection, token, scopes, role, step_up)
             return token
 
         return required
@@ -264,25 +348,36 @@ class API(Generic[Identity]):
         connection: HTTPConnection,
         token: AccessToken,
         scopes: tuple[str, ...],
-        role: str | None,
+        role: str | None = None,
+        step_up: StepUp | None = None,
     ) -> None:
-        """Require the scopes of the client and the role of the user (RFC 6750 3.1)."""
+        """Require the client's scopes, the user's role and authentication (RFC 6750, RFC 9470)."""
+        at = self._runtime.party.clock.instant()
         if missing := [scope for scope in scopes if scope not in token.scope]:
             explanation = f"the token lacks the scope {' '.join(missing)}"
             cause = ProtocolViolation(Code.ACCESS_TOKEN_SCOPE, explanation, client=token.client_id)
-            self._refuse(connection, cause, scopes)
-        if role is not None and role not in token.roles:
+        elif role is not None and role not in token.roles:
             cause = ProtocolViolation(Code.ACCESS_TOKEN_ROLE, f"the token lacks the role {role}")
-            self._refuse(connection, cause, scopes)
+        elif step_up is not None and not step_up.is_met(token.auth_time, token.acr, at):
+            explanation = f"the endpoint requires {step_up.parameters()}"
+            cause = ProtocolViolation(Code.ACCESS_TOKEN_STEP_UP_REQUIRED, explanation)
+        else:
+            return
+        self._refuse(connection, cause, scopes, step_up)
 
     def _refuse(
         self,
         connection: HTTPConnection,
         cause: ProtocolViolation | ProviderError | SessionError,
         scopes: tuple[str, ...],
+        step_up: StepUp | None = None,
     ) -> NoReturn:
-        require_own_middleware(connection)
-        scheme = token_scheme_in(connection.scope["headers"]) or "Bearer"
-        error = self._challenger.refusal(cause, scheme, scopes)
+        try:
+            require_own_middleware(connection)
+        except ConfigurationError as misplaced:
+            hint = "scopes of MCP tools are given to api.mount(..., tools={...})"
+            raise ConfigurationError(misplaced.code, f"{misplaced.explanation}; {hint}") from cause
+        scheme = token_scheme_in(connection.scope["headers"])
+        error = self._challenger.refusal(cause, scheme, scopes, step_up)
         context_of(connection, self._runtime.name).own(error)
         raise error from cause

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi.openapi.models import (
@@ -61,14 +61,20 @@ def token_scheme(
 
 
 def protected_resource(
-    resource: str, issuer: str, scopes: Mapping[str, str], *, has_certificates: bool
+    resource: str,
+    issuers: Sequence[str],
+    scopes: Mapping[str, str],
+    *,
+    has_certificates: bool,
+    dpop_required: bool,
 ) -> dict[str, object]:
     """The protected resource metadata (RFC 9728 2)."""
     return {
         "resource": resource,
-        "authorization_servers": [issuer],
+        "authorization_servers": list(issuers),
         **({"scopes_supported": list(scopes)} if scopes else {}),
         "bearer_methods_supported": ["header"],
         "dpop_signing_alg_values_supported": list(PROOF_ALGORITHMS),
+        **({"dpop_bound_access_tokens_required": True} if dpop_required else {}),
         **({"tls_client_certificate_bound_access_tokens": True} if has_certificates else {}),
     }

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, Final, Generic, TypedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Generic, Literal, TypedDict
 from urllib.parse import urlsplit
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.flows.relying_party import ResolveIdentity
 from fastapi_oidc.protocol.access_token import ExpectedAccessToken
+from fastapi_oidc.protocol.client_auth import ClientSecretBasic
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.metadata import require_issuer_url
+from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
-from fastapi_oidc.resource_server import ResourceServer
+from fastapi_oidc.provider import Registration
+from fastapi_oidc.resource_server import ResourceServer, TokenIssuer
 from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.resource_server.possession import Proofs
 from fastapi_oidc.session.model import Identity
@@ -27,10 +32,13 @@ class APIOptions(TypedDict, Generic[Identity], total=False):
 
     resource: str | None
     scopes: Mapping[str, str]
+    issuers: Collection[str]
     algorithms: Collection[str] | None
     accept_plain_jwt: bool
-    introspect: bool
+    introspect: bool | Literal["opaque"]
     introspection_lifetime: int
+    introspection_client: tuple[str, str] | None
+    dpop_required: bool
     client_claim: str | None
     scope_claim: str
     roles_claim: str | tuple[str, ...]
@@ -47,35 +55,96 @@ def resource_server(
     login_algorithms: frozenset[str],
 ) -> ResourceServer:
     """The resource server with these options; raises ConfigurationError."""
-    party, policy = runtime.party, runtime.party.policy
+    party, settings = runtime.party, runtime.party.settings
     plain, roles = options.get("accept_plain_jwt", False), options.get("roles_claim", "roles")
     if not audience:
         raise _invalid("audience must be the aud of the provider's tokens for this API")
-    if plain and audience == policy.client_id:
+    if plain and audience == settings.client_id:
         raise _invalid(
             "accept_plain_jwt needs another audience than the client_id, which ID tokens have"
         )
-    lifetime = options.get("introspection_lifetime", 60)
+    introspections = _introspections(runtime, options)
+    algorithms = _algorithms(
+        options.get("algorithms"), login_algorithms, introspections is not None
+    )
+    expected = ExpectedAccessToken(
+        issuer=settings.issuer,
+        audience=audience,
+        tenants=settings.tenants(),
+        accepts_plain_jwt=plain,
+        client_claim=options.get("client_claim"),
+        scope_claim=options.get("scope_claim", "scope"),
+        roles_claim=(roles,) if isinstance(roles, str) else roles,
+    )
+    others = [
+        TokenIssuer(
+            replace(expected, issuer=issuer, tenants=None),
+            party.provider.beside(issuer, _registration("", "", algorithms)),
+        )
+        for issuer in issuers_of(runtime, options)[1:]
+    ]
+    return ResourceServer(
+        issuers=(TokenIssuer(expected, party.provider), *others),
+        algorithms=algorithms,
+        clock=party.clock,
+        proofs=Proofs(party.sessions.cells, party.clock),
+        introspections=introspections,
+        introspects_jwts=options.get("introspect") is True,
+        dpop_required=options.get("dpop_required", False),
+    )
+
+
+def issuers_of(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> list[str]:
+    """The issuers whose tokens are accepted, the application's own first.
+
+    Raises ConfigurationError for one that is no https URL.
+    """
+    given, settings = options.get("issuers", ()), runtime.party.settings
+    if isinstance(given, str):
+        raise _invalid("issuers is a list of issuer URLs")
+    for issuer in given:
+        require_issuer_url(issuer, allow_insecure_http=settings.issuer.startswith("http:"))
+    return list(dict.fromkeys((settings.issuer, *given)))
+
+
+def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Introspections | None:
+    chosen, lifetime = options.get("introspect", False), options.get("introspection_lifetime", 60)
+    party, client = runtime.party, options.get("introspection_client")
+    if chosen not in (True, False, "opaque"):
+        raise _invalid('introspect must be True, False or "opaque"')
     if lifetime < 0:
         raise _invalid("introspection_lifetime must be a number of seconds, 0 or more")
-    does_introspect = options.get("introspect", False)
-    return ResourceServer(
-        expected=ExpectedAccessToken(
-            issuer=policy.issuer,
-            audience=audience,
-            tenants=policy.tenants,
-            accepts_plain_jwt=plain,
-            client_claim=options.get("client_claim"),
-            scope_claim=options.get("scope_claim", "scope"),
-            roles_claim=(roles,) if isinstance(roles, str) else roles,
-        ),
-        algorithms=_algorithms(options.get("algorithms"), login_algorithms, does_introspect),
-        provider=party.provider,
-        clock=party.clock,
-        proofs=Proofs(party.records),
-        introspections=(
-            Introspections(party.provider, party.clock, lifetime) if does_introspect else None
-        ),
+    if chosen is True and options.get("issuers"):
+        raise _invalid('issuers needs introspect="opaque": only the own provider introspects')
+    if client is not None and not chosen:
+        raise _invalid("introspection_client needs introspect")
+    if not chosen:
+        return None
+    provider = party.provider
+    if client is not None:
+        if not _is_client(client):
+            raise _invalid("introspection_client must be (client_id, client_secret)")
+        provider = provider.beside(party.settings.issuer, _registration(*client))
+    return Introspections(provider, party.clock, lifetime)
+
+
+def _is_client(given: object) -> bool:
+    match given:
+        case (str(client_id), str(client_secret)):
+            return bool(client_id and client_secret)
+    return False
+
+
+def _registration(
+    client_id: str, client_secret: str, algorithms: frozenset[str] = frozenset()
+) -> Registration:
+    """A client with a secret. Without them nobody, who can read the keys of an issuer."""
+    authentication = ClientSecretBasic(client_id, client_secret)
+    return Registration(
+        client_id=client_id,
+        client_secret=client_secret,
+        authentication=authentication,
+        algorithms=algorithms,
     )
 
 
@@ -124,6 +193,22 @@ def require_scopes_readable(scopes: Collection[str]) -> None:
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
             raise _invalid(f"{scope!r} is not a scope: a scope is one word without quotes")
+
+
+def described(scopes: object) -> dict[str, str]:
+    """The scopes with their descriptions; raises ConfigurationError for anything else."""
+    if not isinstance(scopes, Mapping):
+        raise _invalid("scopes of oidc.api maps each scope to its description")
+    return dict(scopes)
+
+
+def step_up_of(max_age: int | None, acr_values: Sequence[str]) -> StepUp | None:
+    """The required authentication, None without a requirement; raises ConfigurationError."""
+    if isinstance(acr_values, str):
+        raise _invalid("acr_values is a list of classes")
+    age = None if max_age is None else recent(max_age).max_age
+    classes = of_class(tuple(acr_values)).acr_values if acr_values else ()
+    return None if age is None and not classes else StepUp(age, classes)
 
 
 def _invalid(explanation: str) -> ConfigurationError:

@@ -10,6 +10,7 @@ from typing import Final
 from fastapi_oidc.codes import ANSWERS
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
+from fastapi_oidc.protocol.step_up import StepUp
 
 _UNDECIDED: Final = "Access tokens cannot be checked right now. Try again shortly."
 _REFUSED: Final = ANSWERS[Code.ACCESS_TOKEN_KIND]
@@ -48,42 +49,67 @@ class Challenger:
 
     realm: str
     resource_metadata: str | None
+    dpop_required: bool = False
 
-    def refusal(self, cause: OIDCError, scheme: Scheme, scope: Sequence[str]) -> AccessTokenError:
-        """The error for `cause` at an endpoint that needs `scope`. It never quotes the token."""
+    def refusal(
+        self,
+        cause: OIDCError,
+        scheme: Scheme | None,
+        scope: Sequence[str],
+        step_up: StepUp | None = None,
+    ) -> AccessTokenError:
+        """The error for `cause` at an endpoint that needs `scope` and `step_up`.
+
+        It never quotes the token. `scheme` is that of the request, None without a token.
+        """
+        if cause.code is Code.ACCESS_TOKEN_ROLE:
+            # No token of this user would have the role, so there is nothing to request.
+            return AccessTokenError(cause)
+        members = _error_of(cause)
+        if scope:
+            members["scope"] = " ".join(scope)
+        if step_up is not None:
+            members |= step_up.parameters()
         if cause.code is Code.ACCESS_TOKEN_BINDING:
             scheme = "DPoP"
-        return AccessTokenError(cause, self._challenge(scheme, _error_of(cause), scope))
+        return AccessTokenError(cause, self._challenges(scheme, members))
 
     def invitation(self) -> str:
         """The challenge for a request with neither a session nor a token."""
-        return self._challenge("Bearer", {}, ())
+        return self._challenges(None, {})
 
-    def _challenge(self, scheme: Scheme, error: dict[str, str], scope: Sequence[str]) -> str:
-        members = {"realm": self.realm} | error
-        if scope:
-            members["scope"] = " ".join(scope)
-        if scheme == "DPoP":
-            members["algs"] = " ".join(PROOF_ALGORITHMS)
+    def _challenges(self, scheme: Scheme | None, members: dict[str, str]) -> str:
+        """The challenge for `scheme`, or for each scheme that the API accepts (RFC 9449 7.1)."""
+        algorithms = {"algs": " ".join(PROOF_ALGORITHMS)}
+        if scheme == "DPoP" or self.dpop_required:
+            return self._challenge("DPoP", members | algorithms)
+        bearer = self._challenge("Bearer", members)
+        return bearer if "error" in members else f"{bearer}, {_written('DPoP', algorithms)}"
+
+    def _challenge(self, scheme: Scheme, members: dict[str, str]) -> str:
+        members = {"realm": self.realm} | members
         if self.resource_metadata is not None:
             members["resource_metadata"] = self.resource_metadata
-        text = ", ".join(f'{name}="{value}"' for name, value in members.items())
-        return f"{scheme} {text}"
+        return _written(scheme, members)
+
+
+def _written(scheme: Scheme, members: dict[str, str]) -> str:
+    return f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in members.items())
 
 
 def _error_of(cause: OIDCError) -> dict[str, str]:
-    """The error members of RFC 6750 3.1; none for a request without a token."""
+    """The error members of RFC 6750 3.1 and RFC 9470 3; none for a request without a token."""
     if cause.code is Code.ACCESS_TOKEN_REQUIRED:
         return {}
     names = {
-        HTTPStatus.BAD_REQUEST: "invalid_request",
-        HTTPStatus.FORBIDDEN: "insufficient_scope",
+        Code.ACCESS_TOKEN_REQUEST: "invalid_request",
+        Code.ACCESS_TOKEN_SCOPE: "insufficient_scope",
+        Code.ACCESS_TOKEN_STEP_UP_REQUIRED: "insufficient_user_authentication",
     }
-    error = AccessTokenError(cause)
-    name = "invalid_dpop_proof" if cause.code.startswith("dpop.") else "invalid_token"
+    other = "invalid_dpop_proof" if cause.code.startswith("dpop.") else "invalid_token"
     return {
-        "error": names.get(error.status, name),
-        "error_description": error.public_text,
+        "error": names.get(cause.code, other),
+        "error_description": AccessTokenError(cause).public_text,
     }
 
 

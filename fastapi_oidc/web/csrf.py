@@ -29,17 +29,14 @@ class CSRFTokens:
 
     def token(self, session: OIDCSession[Identity]) -> str:
         """A token for one response."""
-        signature = base64url.decode(
-            self._signer.get_signature(session.csrf_id or session.id).decode()
-        )
+        signature = base64url.decode(self._signer.get_signature(session.id).decode())
         mask = os.urandom(len(signature))
         return base64url.encode(mask + _masked(signature, mask))
 
     def require(self, session: OIDCSession[Identity], token: str | None) -> None:
         """Raises SessionError (session.csrf) unless `token` is the session's own."""
         signature = _signature_in(token or "")
-        name = session.csrf_id or session.id
-        if not self._signer.verify_signature(name.encode(), signature.encode()):
+        if not self._signer.verify_signature(session.id.encode(), signature.encode()):
             explanation = (
                 f"the request has no CSRF token of this session, neither in the header "
                 f"{CSRF_HEADER} nor in the form field {CSRF_FIELD}"

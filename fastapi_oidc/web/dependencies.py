@@ -13,7 +13,7 @@ from fastapi.security.base import SecurityBase
 from starlette.datastructures import FormData
 from starlette.requests import HTTPConnection, Request
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
@@ -129,7 +129,7 @@ class Require(Guard[Identity]):
         session: OIDCSession[Identity],
     ) -> None:
         """Raises SessionError (session.forbidden)."""
-        if not await settled(self._predicate(session.identity)):
+        if not await called(self._predicate, session.identity):
             raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's predicate was not true")
 
 

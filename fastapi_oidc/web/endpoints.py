@@ -1,39 +1,61 @@
-"""The library's routes as endpoint functions, to mount together or individually."""
+"""The library's routes: the endpoint functions, and what they do for a request."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Any, Generic, TypeAlias
 
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.clock import LONGEST_DURATION
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.flows.callback import LoginRefused, SignedIn
-from fastapi_oidc.flows.login import LoginOptions, Prompt
-from fastapi_oidc.flows.logout import LogoutOptions, complete_logout, require_revocations
-from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.flows.callback import (
+    Callback,
+    LoginFailed,
+    LoginRefused,
+    SignedIn,
+    complete_login,
+)
+from fastapi_oidc.flows.login import LoginOptions, Prompt, begin_login
+from fastapi_oidc.flows.logout import (
+    LogoutOptions,
+    accept_back_channel_logout,
+    accept_front_channel_logout,
+    begin_logout,
+    complete_logout,
+    require_endings,
+)
+from fastapi_oidc.flows.relying_party import Redirection
+from fastapi_oidc.flows.resume import current
+from fastapi_oidc.protocol.error_text import shown as shown_text
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import responses
-from fastapi_oidc.web.actions import Actions
+from fastapi_oidc.web.csrf import CSRF_HEADER
+from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.public_session import session_document, session_management
-from fastapi_oidc.web.refusal import announce_refusal
+from fastapi_oidc.web.refusal import announce_refusal, is_navigation
+from fastapi_oidc.web.refusal_page import shown, signed_out_page
+from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.requests import (
     form_parameters,
     parsed_query,
     query_parameters,
     require_own_iframe,
+    require_same_origin,
     url_at_base,
 )
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.runtime import RequestData
+from fastapi_oidc.web.runtime import RequestData, Runtime
 
-Endpoint = TypeVar("Endpoint", bound=Callable[[Request], Awaitable[Response]])
-
+EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
 OnSuccess: TypeAlias = Callable[
     [Request, SignedIn[Identity]], Response | Awaitable[Response | None] | None
 ]
@@ -58,160 +80,285 @@ class SessionQuery(BaseModel):
 
 
 class Endpoints(Generic[Identity, RequestData]):
-    """Makes the endpoint functions of one instance. Their names are used to find their paths.
+    """Endpoint functions, each of which can be mounted anywhere in the app.
 
     They take only the request, so they can be plain Starlette routes, to which no dependencies
-    apply.
+    apply. Their names are used to find their paths.
     """
 
-    def __init__(self, actions: Actions[Identity, RequestData]) -> None:
-        self._actions, self._runtime = actions, actions.runtime
+    runtime: Runtime[Identity, RequestData]
+    router: APIRouter
+    """All routes of the library, to include with a prefix.
 
-    @property
-    def instance(self) -> str:
-        """The instance's name."""
-        return self._runtime.name
+    `POST /backchannel-logout` is included if there is a store.
+    """
 
-    @property
-    def has_back_channel_logout(self) -> bool:
-        """Whether there is a store of revocation records, which back-channel logout needs."""
-        return self._runtime.party.backend.records_revocations
-
-    def login(self) -> Callable[[Request], Awaitable[Response]]:
-        """`GET /login`."""
-
-        async def login(request: Request) -> Response:
-            asked = parsed_query(request, LoginQuery)
-            if asked.silent:
-                return await self._begin_silent_login(request)
-            if elsewhere := url_at_base(context_of(request, self._runtime.name)):
-                self._advise_on_address(request)
-                return responses.redirect(elsewhere)
-            options = LoginOptions(
-                return_to=asked.return_to,
-                prompt=asked.prompt,
-                login_hint=asked.login_hint,
-                max_age=asked.max_age,
-                acr_values=asked.acr_values,
+    async def login(self, request: Request, options: LoginOptions | None = None) -> Response:
+        """Begin a login: the response redirects the browser to the provider."""
+        context = self._context(request)
+        with context.owning():
+            redirection = await begin_login(
+                self.runtime.party,
+                options or LoginOptions(),
+                redirect_uri=context.url(Role.CALLBACK),
+                cookies=context.cookies,
             )
-            return await self._actions.begin_login(request, options)
+        context.record(redirection.changes)
+        return responses.redirect(redirection.location)
 
-        return self._named(Role.LOGIN, login)
+    async def handle_callback(self, request: Request) -> SignedIn[Identity]:
+        """Complete the login. Raises OIDCError when the provider's response is refused."""
+        outcome = await self._complete_login(request, with_data=True)
+        if isinstance(outcome, LoginRefused):
+            raise outcome.error
+        return outcome
 
-    def callback(
-        self,
-        on_success: OnSuccess[Identity] | None = None,
-        on_failure: OnFailure | None = None,
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """`GET /callback`, and `POST /callback` for `response_mode=form_post`."""
+    async def logout(self, request: Request, options: LogoutOptions | None = None) -> Response:
+        """End the session: the response redirects the browser to the provider or a local page."""
+        context = self._context(request)
+        with context.owning():
+            require_same_origin(context)
+            # A task, so it also finishes if the browser disconnects: the session's tokens are read
+            # only once.
+            redirection: Redirection = await self.runtime.sign_outs.run(
+                object(),
+                partial(
+                    begin_logout,
+                    self.runtime.party,
+                    options or LogoutOptions(),
+                    post_logout_redirect_uri=context.post_logout_redirect_uri,
+                    cookies=context.cookies,
+                ),
+            )
+        context.record(redirection.changes)
+        context.left()
+        if redirection.provider_unreachable and is_navigation(request):
+            return await shown(context, signed_out_page(redirection.location))
+        return responses.redirect(redirection.location)
+
+    async def handle_back_channel_logout(self, request: Request) -> Response:
+        """Revoke the sessions that the logout token names: 200, or 400 if it is refused (2.8)."""
+        party = self.runtime.party
+        try:
+            form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
+            await accept_back_channel_logout(party, form)
+        except OIDCError as error:
+            now = party.clock.now()
+            party.announcer(refusal(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
+            content = {"error": "invalid_request", "error_description": str(error.code)}
+            return JSONResponse(content, 400, headers=NO_STORE)
+        return Response(status_code=200, headers=NO_STORE)
+
+    def login_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /login`."""
+        return self._named(Role.LOGIN, self._serve_login)
+
+    def callback_handler(
+        self, *, on_success: OnSuccess[Identity] | None = None, on_failure: OnFailure | None = None
+    ) -> EndpointFunction:
+        """The endpoint function of `GET /callback` (and POST, for `form_post`).
+
+        `on_success(request, signed_in)` and `on_failure(request, error)` may return a response in
+        place of the redirect or the error page. If `on_success` raises, the login leaves no
+        session. A repeated callback, for example after a reload, calls `on_success` again with
+        `signed_in.replayed` set.
+        """
 
         async def callback(request: Request) -> Response:
-            with_data = on_success is not None
-            outcome = await self._actions.complete_login(request, with_data=with_data)
+            outcome = await self._complete_login(request, with_data=on_success is not None)
             if outcome.silent:
                 return responses.silent_answer(outcome)
             if _is_lost(outcome) and responses.is_in_iframe(request):
                 return responses.silent_refusal(Code.AUTHORIZATION_TRANSACTION_MISSING)
             if isinstance(outcome, LoginRefused):
-                return await _failure(request, outcome, on_failure)
-            return await _success(request, outcome, on_success, self._runtime.name)
+                response = await called(on_failure, request, outcome.error) if on_failure else None
+                if response is None:
+                    raise outcome.error
+                return response
+            return await self._succeed(request, outcome, on_success)
 
         return self._named(Role.CALLBACK, callback)
 
-    def logout(self) -> Callable[[Request], Awaitable[Response]]:
-        """`POST /logout`, a form with `local=1` for a local logout and `return_to`.
+    def logout_handler(self) -> EndpointFunction:
+        """The endpoint function of `POST /logout`.
 
-        A request with a CSRF token signs out of the token's session only.
+        It takes a form with `local=1` for a local logout, and `return_to`. A request with a CSRF
+        token signs out of the token's session only. Without a mounted `logged_out_handler` the
+        browser stays at the provider.
         """
+        return self._named(Role.LOGOUT, self._serve_logout)
 
-        async def logout(request: Request) -> Response:
-            form = await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
-            return_to = form.get("return_to", [None])[-1]
-            local = form.get("local", [""])[-1] in ("1", "true")
-            await self._actions.require_named_session(request)
-            return await self._actions.begin_logout(request, LogoutOptions(local, return_to))
-
-        return self._named(Role.LOGOUT, logout)
-
-    def logged_out(self) -> Callable[[Request], Awaitable[Response]]:
-        """`GET /logged-out`, the return address after a logout at the provider."""
+    def logged_out_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /logged-out`, the post-logout redirect URI."""
 
         async def logged_out(request: Request) -> Response:
-            context = context_of(request, self._runtime.name)
-            redirection = complete_logout(
-                self._runtime.party, query_parameters(request), context.cookies
-            )
+            context = self._context(request)
+            parameters = query_parameters(request)
+            redirection = complete_logout(self.runtime.party, parameters, context.cookies)
             context.record(redirection.changes)
             return responses.redirect(redirection.location)
 
         return self._named(Role.LOGGED_OUT, logged_out)
 
-    def back_channel_logout(self) -> Callable[[Request], Awaitable[Response]]:
-        """`POST /backchannel-logout`; raises ConfigurationError without a store for it."""
-        require_revocations(self._runtime.party)
+    def back_channel_logout_handler(self) -> EndpointFunction:
+        """The endpoint function of `POST /backchannel-logout`.
 
-        async def back_channel_logout(request: Request) -> Response:
-            return await self._actions.accept_back_channel_logout(request)
+        Raises ConfigurationError (configuration.store_missing) without a store.
+        """
+        require_endings(self.runtime.party)
+        return self._named(Role.BACK_CHANNEL_LOGOUT, self.handle_back_channel_logout)
 
-        return self._named(Role.BACK_CHANNEL_LOGOUT, back_channel_logout)
+    def front_channel_logout_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /frontchannel-logout`, which the provider loads in a frame.
 
-    def front_channel_logout(self) -> Callable[[Request], Awaitable[Response]]:
-        """`GET /frontchannel-logout`; raises ConfigurationError without a store for it."""
-        require_revocations(self._runtime.party)
+        Raises ConfigurationError (configuration.store_missing) without a store.
+        """
+        require_endings(self.runtime.party)
+        return self._named(Role.FRONT_CHANNEL_LOGOUT, self._serve_front_channel_logout)
 
-        async def front_channel_logout(request: Request) -> Response:
-            return await self._actions.accept_front_channel_logout(request)
+    def session_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /session`, the public session for the browser component.
 
-        return self._named(Role.FRONT_CHANNEL_LOGOUT, front_channel_logout)
-
-    def session(self) -> Callable[[Request], Awaitable[Response]]:
-        """`GET /session`, the public session; `active=1` counts as activity of the user."""
+        `active=1` counts as activity of the user.
+        """
 
         async def session(request: Request) -> Response:
             active = parsed_query(request, SessionQuery).active
-            locals = await context_of(request, self._runtime.name).locals(active=active)
+            locals = await self._context(request).locals(active=active)
             if locals.unavailable is not None:
                 raise locals.unavailable
-            return responses.not_stored(await session_document(self._runtime, locals))
+            return responses.not_stored(await session_document(self.runtime, locals))
 
         return self._named(Role.SESSION, session)
 
-    def session_management(self) -> Callable[[Request], Awaitable[Response]]:
-        """`GET /session-management`, the configuration of the browser component."""
+    def session_management_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /session-management`, for the browser component."""
 
         async def session_management_config(request: Request) -> Response:
-            origin = context_of(request, self._runtime.name).origin
-            return responses.not_stored(await session_management(self._runtime.party, origin))
+            origin = self._context(request).origin
+            return responses.not_stored(await session_management(self.runtime.party, origin))
 
         return self._named(Role.SESSION_MANAGEMENT, session_management_config)
 
-    def script(self) -> Callable[[Request], Awaitable[Response]]:
-        """`GET /oidc-context.js`, the browser component."""
+    def script_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /oidc-context.js`, the browser component."""
 
         async def script(request: Request) -> Response:
             return responses.script(request)
 
         return self._named(Role.SCRIPT, script)
 
+    async def _complete_login(
+        self, request: Request, *, with_data: bool
+    ) -> SignedIn[Identity] | LoginRefused:
+        """The outcome of a callback; `with_data` also loads the request's data."""
+        context, runtime = self._context(request), self.runtime
+        with context.owning():
+            is_form = request.method == "POST"
+            parameters = (
+                await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
+                if is_form
+                else query_parameters(request)
+            )
+            callback = Callback(parameters, context.cookies)
+            outcome = await complete_login(
+                runtime.party, runtime.coordinator, runtime.code_exchanges, callback
+            )
+        context.record(outcome.changes)
+        if isinstance(outcome, LoginFailed):
+            raise outcome.error
+        if isinstance(outcome, LoginRefused):
+            outcome.error.instance = runtime.name
+        else:
+            await context.began(outcome, with_data=with_data)
+        return outcome
+
+    async def _succeed(
+        self,
+        request: Request,
+        outcome: SignedIn[Identity],
+        on_success: OnSuccess[Identity] | None,
+    ) -> Response:
+        """The application's response or the redirect; if the application raises, no session."""
+        response = None
+        # Also for a repeated callback, which signs in like the first one.
+        if on_success is not None and outcome.live is not None:
+            try:
+                response = await called(on_success, request, outcome)
+            except BaseException:
+                await self._context(request).abandon()
+                raise
+        is_post = request.method == "POST"
+        return response or responses.redirect(outcome.return_to, after_post=is_post)
+
+    async def _serve_login(self, request: Request) -> Response:
+        asked = parsed_query(request, LoginQuery)
+        if asked.silent:
+            return await self._begin_silent_login(request)
+        if elsewhere := url_at_base(self._context(request)):
+            self._advise_on_address(request)
+            return responses.redirect(elsewhere)
+        return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))
+
+    async def _begin_silent_login(self, request: Request) -> Response:
+        require_own_iframe(request)
+        try:
+            return await self.login(request, LoginOptions(silent=True))
+        except OIDCError as error:
+            announce_refusal(self._context(request), error)
+            return responses.silent_refusal(error.code)
+
+    async def _serve_logout(self, request: Request) -> Response:
+        form = await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
+        return_to = form.get("return_to", [None])[-1]
+        local = form.get("local", [""])[-1] in ("1", "true")
+        await self._require_named_session(request)
+        return await self.logout(request, LogoutOptions(local, return_to))
+
+    async def _require_named_session(self, request: Request) -> None:
+        """Raises SessionError (session.csrf) for the CSRF token of another session.
+
+        Without a session, and while the store is unavailable, every token is accepted.
+        """
+        context, token = self._context(request), request.headers.get(CSRF_HEADER)
+        if token is None:
+            return
+        live = None
+        with suppress(OIDCError):
+            live = await current(self.runtime.party, context.cookies)
+        if live is not None:
+            with context.owning():
+                self.runtime.csrf.require(live.session, token)
+
+    async def _serve_front_channel_logout(self, request: Request) -> Response:
+        """An empty page. Raises OIDCError."""
+        party = self.runtime.party
+        with self._context(request).owning():
+            try:
+                await accept_front_channel_logout(party, query_parameters(request))
+            except OIDCError as error:
+                now = party.clock.now()
+                party.announcer(refusal(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error, now))
+                raise
+        return responses.framed_by(party.settings.issuer)
+
     def _advise_on_address(self, request: Request) -> None:
-        asked, base_url = shown(request.headers.get("host", "")), self._runtime.origin
-        self._runtime.party.announcer.advise(
+        asked, base_url = shown_text(request.headers.get("host", "")), self.runtime.origin
+        self.runtime.party.announcer.advise(
             "base_url",
             f"it is {base_url}, and a login began at the host {asked}: the browser was sent to "
             "base_url. If the application is not there, correct it; behind a proxy pass on the "
             "Host header",
         )
 
-    async def _begin_silent_login(self, request: Request) -> Response:
-        require_own_iframe(request)
-        try:
-            return await self._actions.begin_login(request, LoginOptions(silent=True))
-        except OIDCError as error:
-            announce_refusal(context_of(request, self._runtime.name), error)
-            return responses.silent_refusal(error.code)
+    def _context(self, request: Request) -> RequestContext[Identity, RequestData]:
+        return context_of(request, self.runtime.name)
 
-    def _named(self, role: Role, endpoint: Endpoint) -> Endpoint:
-        endpoint.__name__ = role.route_name(self._runtime.name)
+    def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
+        async def endpoint(request: Request) -> Response:
+            return await serve(request)
+
+        endpoint.__name__ = role.route_name(self.runtime.name)
         return endpoint
 
 
@@ -220,30 +367,3 @@ def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:
     if isinstance(outcome, SignedIn):
         return outcome.replayed
     return outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
-
-
-async def _failure(
-    request: Request, outcome: LoginRefused, on_failure: OnFailure | None
-) -> Response:
-    response = await settled(on_failure(request, outcome.error)) if on_failure else None
-    if response is None:
-        raise outcome.error
-    return response
-
-
-async def _success(
-    request: Request,
-    outcome: SignedIn[Identity],
-    on_success: OnSuccess[Identity] | None,
-    name: str,
-) -> Response:
-    """The application's response or the redirect. If the application raises, the session ends."""
-    response = None
-    # Also for a repeated callback, which signs in like the first one.
-    if on_success is not None and outcome.stored is not None:
-        try:
-            response = await settled(on_success(request, outcome))
-        except BaseException:
-            await context_of(request, name).abandon()
-            raise
-    return response or responses.redirect(outcome.return_to, after_post=request.method == "POST")

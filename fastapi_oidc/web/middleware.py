@@ -102,7 +102,7 @@ class OIDCMiddleware:
                 await plain(scope, receive, response.send)
             raise
         finally:
-            contexts.is_open = False
+            contexts.close()
             of_this_task.reset(before)
             contexts.end_cleared()
 
@@ -136,18 +136,29 @@ class OIDCMiddleware:
         if not self._is_checked:
             self._check(scope)
         if outer is None:
-            if not self._has_lifespan and "app_root_path" in scope:
-                self._warn_of_mount()
+            # Without `state` the server says that it has no lifespans (ASGI 3.0, "Lifespan State"),
+            # as transports of tests do.
+            is_mounted = "app_root_path" in scope
+            if not self._has_lifespan and (is_mounted or "state" in scope):
+                self._warn_of_no_lifespan(is_mounted=is_mounted)
             return RequestContexts(self._table, scope, None)
         return RequestContexts(self._table.inside(outer), scope, outer)
 
-    def _warn_of_mount(self) -> None:
+    def _warn_of_no_lifespan(self, *, is_mounted: bool) -> None:
         """Warn once: Starlette runs the lifespan of the outermost application only."""
         self._has_lifespan = True  # only one warning
+        cause, where = (
+            "The server does not run the lifespan of this application",
+            "Call at shutdown",
+        )
+        if is_mounted:
+            cause = "This application is mounted, so its lifespan does not run"
+            where = "Add to the lifespan of the outer application"
         _log.warning(
-            "This application is mounted, so its lifespan does not run: at shutdown nothing waits "
-            "for token requests that were sent, and their refresh tokens are lost.\n"
-            "Add to the lifespan of the outer application: await oidc.aclose()"
+            "%s: at shutdown nothing waits for token requests that were sent, and their refresh "
+            "tokens are lost.\n%s: await oidc.aclose()",
+            cause,
+            where,
         )
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -166,6 +177,8 @@ class OIDCMiddleware:
             for name, served in self._table.by_name.items():
                 report_missing_routes(name, scope)
                 report_memory_of_one(served.runtime)
+                for api in served.runtime.apis:
+                    api.look(scope["app"])
 
     def _check(self, scope: Scope) -> None:
         """Check the routes at startup or at the first request; after a failure, at each request."""
@@ -204,7 +217,8 @@ class _Response:
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
-            self.started, self._contexts.is_open = True, False
+            self.started = True
+            self._contexts.close()
             has_changes = self._contexts.has_changes()
             changes = await self._contexts.taken_changes() if has_changes else ()
             self._add_headers(message, changes)

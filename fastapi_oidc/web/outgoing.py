@@ -7,14 +7,16 @@ from functools import partial
 from typing import Any, Generic
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.grants import Detached, Grant, Holder, InStore, TokenAuth, auth_of
+from fastapi_oidc.flows.sessions import ANY_EPOCH, Live
+from fastapi_oidc.grants import Detached, Grant, Holder, TokenAuth, auth_of
 from fastapi_oidc.grants.holders import Change, require_session, response_started
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
-from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.web.request_context import Owning, RequestContext
-from fastapi_oidc.web.request_contexts import RequestContexts, of_this_task
+from fastapi_oidc.web.request_contexts import of_this_task
 from fastapi_oidc.web.runtime import RequestData, Runtime
 
 
@@ -68,9 +70,10 @@ class Outgoing(Generic[Identity, RequestData]):
         matches.
         """
         api = self.runtime.grants.api(Target(audience=audience, resource=resource, scope=scope))
-        holder = InStore(self.runtime.party, session_id)
+        self.runtime.party.sessions.require_rows("find a session by its id")
+        holder: Holder[Identity] = Detached(self.runtime.party, Copy(session_id, (), ANY_EPOCH, 0))
         await holder.current()
-        return Grant(partial(self.runtime.grants.token, holder, api))
+        return Grant(partial(self.runtime.grants.token, session_id, holder, api))
 
     def app_auth(
         self,
@@ -87,7 +90,7 @@ class Outgoing(Generic[Identity, RequestData]):
         """
         grants = self.runtime.grants
         target = Target(audience=audience, resource=resource, scope=scope)
-        return auth_of(partial(grants.of_application.token, target), min_validity, grants.proofs)
+        return auth_of(partial(grants.of_application, target), min_validity, grants.proofs)
 
 
 class _OfSession(Generic[Identity]):
@@ -100,36 +103,33 @@ class _OfSession(Generic[Identity]):
         api: DownstreamAPI | None,
     ) -> None:
         self._runtime, self._session_id, self._api = runtime, session.id, api
-        self._elsewhere: Holder[Identity] = (
-            InStore(runtime.party, session.id)
-            if runtime.party.backend.finds_by_id
-            else Detached(runtime.party, session)
-        )
+        known = None if runtime.party.sessions.in_store else session
+        copy = Copy(session.id, keys_of(session), ANY_EPOCH, session.last_end, known)
+        self._elsewhere: Holder[Identity] = Detached(runtime.party, copy)
 
     async def __call__(self, needed: Needed) -> IssuedToken:
         """A token of the session; within its request, the request's session is used."""
         holder = _in_request(self._runtime, self._session_id) or self._elsewhere
         with Owning(self._runtime.name):
-            return await self._runtime.grants.token(holder, self._api, needed)
+            return await self._runtime.grants.token(self._session_id, holder, self._api, needed)
 
 
 class _InRequest(Generic[Identity]):
     """The session of a request whose response has not started."""
 
-    def __init__(self, contexts: RequestContexts, context: RequestContext[Identity, Any]) -> None:
-        self._contexts, self._context = contexts, context
+    def __init__(self, context: RequestContext[Identity, Any]) -> None:
+        self._context = context
 
-    async def current(self) -> StoredSession[Identity]:
+    async def current(self) -> Live[Identity]:
         """See `Holder`."""
-        stored = require_session(await self._context.current())
-        return self._context.runtime.party.sessions.newest(stored)
+        return require_session(await self._context.current())
 
-    async def changed(self, change: Change[Identity]) -> StoredSession[Identity]:
+    async def change(self, change: Change[Identity]) -> Live[Identity]:
         """See `Holder`."""
-        stored = await self.current()
-        if not self._contexts.is_open:
+        live = await self.current()
+        if not self._context.is_open:
             raise response_started()
-        return await self._context.change(stored, change)
+        return await self._context.change(live, change)
 
 
 def _in_request(runtime: Runtime[Identity, Any], session_id: str) -> _InRequest[Identity] | None:
@@ -141,4 +141,4 @@ def _in_request(runtime: Runtime[Identity, Any], session_id: str) -> _InRequest[
     context: RequestContext[Identity, Any] = contexts.required(runtime.name)
     session = None if context.known is None else context.known.session
     is_its_session = session is not None and session.id == session_id
-    return _InRequest(contexts, context) if is_its_session else None
+    return _InRequest(context) if is_its_session else None

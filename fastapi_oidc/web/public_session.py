@@ -7,7 +7,7 @@ from typing import Any
 from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import idle_end_of
@@ -39,7 +39,7 @@ async def public_session(
     base: PublicSession[Identity] = PublicSession.of(locals.session)
     if runtime.create_public_session is None or locals.session is None:
         return base
-    return await settled(runtime.create_public_session(PublicSessionContext(base, locals.data)))
+    return await called(runtime.create_public_session, PublicSessionContext(base, locals.data))
 
 
 async def session_document(
@@ -52,7 +52,7 @@ async def session_document(
         return {"is_authenticated": False, **ended}
     content = jsonable_encoder(await public_session(runtime, locals))
     members = content if isinstance(content, dict) else {"public": content}
-    timeout = runtime.party.policy.idle_timeout
+    timeout = runtime.party.settings.idle_timeout
     idle = {} if timeout is None else {"idle_expires_at": idle_end_of(session, timeout)}
     return members | {
         **idle,
@@ -75,7 +75,7 @@ async def session_management(
         return SessionManagementConfig(supported=False)
     return SessionManagementConfig(
         supported=True,
-        client_id=party.policy.client_id,
+        client_id=party.settings.client_id,
         check_session_iframe=metadata.check_session_iframe,
         redirect_origin=origin,
     )

@@ -114,7 +114,7 @@ def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, s
     if isinstance(error, AccessTokenError):
         headers |= {"WWW-Authenticate": error.challenge} if error.challenge else {}
     elif error.status is HTTPStatus.UNAUTHORIZED:
-        name, cookie = context.runtime.name, context.runtime.party.names.session
+        name, cookie = context.runtime.name, context.runtime.party.sessions.names.session
         headers["WWW-Authenticate"] = f'Cookie realm="{name}", cookie-name="{cookie}"'
         if isinstance(error, SignInRequired) and error.challenge:
             headers["WWW-Authenticate"] += f", {error.challenge}"

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.web.pages import Fields, Page
@@ -97,7 +97,7 @@ def method_page(context: RequestContext[Any, Any], detail: str) -> Page:
         heading=heading,
         text=text,
         action="Go to the start page",
-        href=context.runtime.party.policy.default_return_path,
+        href=context.runtime.party.settings.default_return_path,
     )
 
 
@@ -121,7 +121,7 @@ async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
     if render is None:
         return page.response()
     try:
-        response = await settled(render(Request(connection.scope), page))
+        response = await called(render, Request(connection.scope), page)
     except Exception:
         _log.exception("render_page raised for a page of kind %s", page.kind)
         response = None
@@ -142,12 +142,12 @@ def _action(context: RequestContext[Any, Any], error: OIDCError) -> tuple[str, s
     if _login_helps(error) and Role.LOGIN in paths:
         is_first = error.code is Code.SESSION_REQUIRED
         return "Sign in" if is_first else "Sign in again", context.paths.sign_in
-    return "Go to the start page", context.runtime.party.policy.default_return_path
+    return "Go to the start page", context.runtime.party.settings.default_return_path
 
 
 def _same_path(context: RequestContext[Any, Any]) -> str:
     """The requested path, unless a browser would read it as another origin's URL."""
-    default = context.runtime.party.policy.default_return_path
+    default = context.runtime.party.settings.default_return_path
     return same_origin_path(requested_path(context.connection), default=default)
 
 

@@ -11,7 +11,7 @@ from typing import Generic
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from fastapi_oidc.concurrency import settled
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.callback import SignedIn
 from fastapi_oidc.flows.resume import (
@@ -22,14 +22,14 @@ from fastapi_oidc.flows.resume import (
     SignedOut,
     cookie_changes,
     current,
-    has_ended,
-    news,
+    pending_cookie,
     refresh_now,
     resume,
-    still_current,
+    unless_ended,
 )
 from fastapi_oidc.flows.revocation import end, end_current
-from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.grants.holders import response_started
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.authorization_header import token_scheme_in
@@ -82,8 +82,10 @@ class RequestContext(Generic[Identity, RequestData]):
         self._changes: dict[str, CookieChange] = {}
         self._pending: PendingCookie[Identity] | None = None
         self._is_cleared = self._has_ended = False
-        self._begun: StoredSession[Identity] | None = None
-        self._changing: set[asyncio.Task[StoredSession[Identity]]] = set()
+        self._begun: Live[Identity] | None = None
+        self._changing: set[asyncio.Task[Live[Identity]]] = set()
+        self.is_open = True
+        """Whether the response has not started, so cookies can still be sent."""
         self.known: OIDCLocals[Identity, RequestData] | None = None
         """The locals, once they are loaded."""
 
@@ -110,7 +112,7 @@ class RequestContext(Generic[Identity, RequestData]):
         """
         if self.runtime.apis and self.brings_token:
             return {}
-        return own_cookies(self.scope["headers"], self.runtime.party.names)
+        return own_cookies(self.scope["headers"], self.runtime.party.sessions.names)
 
     @cached_property
     def brings_token(self) -> bool:
@@ -187,43 +189,44 @@ class RequestContext(Generic[Identity, RequestData]):
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
             self._require_trusted_origin()
             party, coordinator = self.runtime.party, self.runtime.coordinator
+            if not (party.sessions.in_store or self.is_open):
+                raise response_started()
             return await self._resumed(await refresh_now(party, coordinator, self.cookies))
 
-    async def current(self) -> StoredSession[Identity] | None:
+    async def current(self) -> Live[Identity] | None:
         """The request's current session, None if it has ended. It is not refreshed."""
         party, pending = self.runtime.party, self._pending
         if self._is_cleared:
             return None
         if isinstance(pending, NewSession | SetCookie):
-            return await still_current(party, pending.stored)
+            return unless_ended(party, await party.sessions.judge(pending.live.copy))
         return await current(party, self.cookies)
 
     async def change(
         self,
-        stored: StoredSession[Identity],
-        change: Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]],
-    ) -> StoredSession[Identity]:
-        """The result of `change` for `stored`. The response waits for it and sends its cookie."""
-        task = asyncio.create_task(self._changed(stored, change))
+        live: Live[Identity],
+        change: Callable[[Live[Identity]], Awaitable[Live[Identity]]],
+    ) -> Live[Identity]:
+        """The result of `change` for `live`. The response waits for it and sends its cookie."""
+        task = asyncio.create_task(self._change(live, change))
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)
         return await asyncio.shield(task)
 
-    async def _changed(
+    async def _change(
         self,
-        stored: StoredSession[Identity],
-        change: Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]],
-    ) -> StoredSession[Identity]:
-        made = await change(stored)
+        live: Live[Identity],
+        change: Callable[[Live[Identity]], Awaitable[Live[Identity]]],
+    ) -> Live[Identity]:
+        made = await change(live)
         if self._is_cleared:
             raise SessionError(Code.SESSION_SIGNED_OUT, "this request has cleared its session")
         if isinstance(self._pending, NewSession):
             self._pending = NewSession(made)
         elif not isinstance(self._pending, SignedOut):
-            self._pending = news(self.runtime.party, made, stored) or self._pending
+            self._pending = pending_cookie(self.runtime.party, made) or self._pending
         if self.known is not None and self.known.session is not None:
-            session = self.runtime.party.codec.copied(made.session)
-            self._are(replace(self.known, session=session))
+            self._are(replace(self.known, session=made.session))
         return made
 
     async def is_still_signed_in(self) -> bool:
@@ -232,18 +235,16 @@ class RequestContext(Generic[Identity, RequestData]):
             if self._is_cleared:
                 return False
             self._require_trusted_origin()
-            party = self.runtime.party
-            stored = await current(party, self.cookies)
-            return stored is not None and not await has_ended(party, stored)
+            return await current(self.runtime.party, self.cookies) is not None
 
     async def began(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
         """Note that the request signed in; `with_data` also loads the request's data.
 
         If loading fails, a new session is ended; a session from before continues.
         """
-        if outcome.stored is not None:
+        if outcome.live is not None:
             is_new = not (outcome.silent or outcome.replayed)
-            self._pending = (NewSession if is_new else SetCookie)(outcome.stored)
+            self._pending = (NewSession if is_new else SetCookie)(outcome.live)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
@@ -255,7 +256,7 @@ class RequestContext(Generic[Identity, RequestData]):
     async def abandon(self) -> None:
         """End the session of the login that this request completed."""
         if isinstance(self._pending, NewSession | SetCookie):
-            await end(self.runtime.party, self._pending.stored, "signed_out")
+            await end(self.runtime.party, self._pending.live.session, "signed_out")
         self.left()
 
     def left(self) -> None:
@@ -275,9 +276,9 @@ class RequestContext(Generic[Identity, RequestData]):
             self._require_trusted_origin()
         party, session = self.runtime.party, None if self.known is None else self.known.session
         if session is not None:
-            party.sessions.end(session.id, "signed_out", expires_at=session.expires_at)
+            party.sessions.end_here(session.id, "signed_out")
         if isinstance(self._pending, NewSession):
-            self._begun = self._pending.stored
+            self._begun = self._pending.live
         self._is_cleared, self._has_ended = True, False
         self.left()
         if _is_in_event_loop():
@@ -322,7 +323,7 @@ class RequestContext(Generic[Identity, RequestData]):
         """End the cleared session, in this process and everywhere else."""
         if not self._has_ended:
             if self._begun is not None:
-                await end(self.runtime.party, self._begun, "signed_out")
+                await end(self.runtime.party, self._begun.session, "signed_out")
             await end_current(self.runtime.party, self.cookies)
             self._has_ended = True
 
@@ -343,4 +344,4 @@ class RequestContext(Generic[Identity, RequestData]):
         load = self.runtime.load_request_data
         if session is None or load is None:
             return None
-        return await settled(load(RequestDataContext(session, self.connection)))
+        return await called(load, RequestDataContext(session, self.connection))

@@ -44,7 +44,7 @@ class Served:
         find_paths: FindPaths = mounted_paths,
     ) -> None:
         self.runtime, self._excluded, self._find_paths = runtime, excluded, find_paths
-        self.cookie = runtime.party.names.session.encode()
+        self.cookie = runtime.party.sessions.names.session.encode()
         self._paths: RoutePaths | None = None
         self._own: frozenset[str] = frozenset()
 
@@ -72,7 +72,9 @@ class Table:
 
     def __init__(self, served: Iterable[Served]) -> None:
         self.by_name = {each.runtime.name: each for each in served}
-        self.by_cookie = {each.runtime.party.names.session: each for each in self.by_name.values()}
+        self.by_cookie = {
+            each.runtime.party.sessions.names.session: each for each in self.by_name.values()
+        }
         self.nobody = dict.fromkeys(self.by_name, _NOBODY)
         self.only = next(iter(self.by_name.values())) if len(self.by_name) == 1 else None
 
@@ -145,8 +147,15 @@ class RequestContexts:
                 raise KeyError(name)
             return self._outer.required(name)
         context = RequestContext(served.runtime, self._scope, self._entrance, served.paths_for)
+        context.is_open = self.is_open
         self._opened[name] = context
         return context
+
+    def close(self) -> None:
+        """The response starts, or none will: no further cookies can be sent."""
+        self.is_open = False
+        for context in self._opened.values():
+            context.is_open = False
 
     def owner(self, instance: str | None) -> RequestContext[Any, Any]:
         """The context of an error: of the instance that it names, else of one that was used."""

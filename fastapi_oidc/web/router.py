@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.session.model import Identity
+from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.endpoints import Endpoints, OnSuccess
 from fastapi_oidc.web.refusal import is_navigation
 from fastapi_oidc.web.refusal_page import method_page, shown
@@ -26,20 +27,17 @@ _NO_LINK: Final = (
 
 
 def conventional_router(
-    endpoints: Endpoints[Identity, RequestData],
-    response_mode: Literal["query", "form_post"],
-    *,
-    front_channel_logout: bool = False,
+    endpoints: Endpoints[Identity, RequestData], settings: OIDCSettings
 ) -> APIRouter:
     """A router to include with a prefix. Its routes are not in the app's OpenAPI document.
 
     They are plain Starlette routes, so dependencies of the application or of an outer router do not
     apply to them: a login that needs a session would never end.
     """
-    lifespan = reporting_missing_middleware(endpoints.instance)
-    router = APIRouter(include_in_schema=False, lifespan=lifespan)
-    for row in routes_of(endpoints, response_mode, front_channel_logout=front_channel_logout):
-        add_route(router, f"/{row.role}", row, endpoints.instance)
+    name = endpoints.runtime.name
+    router = APIRouter(include_in_schema=False, lifespan=reporting_missing_middleware(name))
+    for row in routes_of(endpoints, settings):
+        add_route(router, f"/{row.role}", row, name)
     return router
 
 
@@ -53,27 +51,28 @@ class Row(NamedTuple):
 
 def routes_of(
     endpoints: Endpoints[Identity, RequestData],
-    response_mode: Literal["query", "form_post"],
+    settings: OIDCSettings,
     *,
-    front_channel_logout: bool = False,
     on_success: OnSuccess[Identity] | None = None,
 ) -> list[Row]:
     """Every route of one instance."""
-    callback_methods = ["GET", "POST"] if response_mode == "form_post" else ["GET"]
-    routes = [
-        (Role.LOGIN, endpoints.login(), ["GET"]),
-        (Role.CALLBACK, endpoints.callback(on_success), callback_methods),
-        (Role.LOGOUT, endpoints.logout(), ["POST"]),
-        (Role.LOGGED_OUT, endpoints.logged_out(), ["GET"]),
-        (Role.SESSION, endpoints.session(), ["GET"]),
-        (Role.SESSION_MANAGEMENT, endpoints.session_management(), ["GET"]),
-        (Role.SCRIPT, endpoints.script(), ["GET"]),
+    callback_methods = ["GET", "POST"] if settings.response_mode == "form_post" else ["GET"]
+    rows = [
+        Row(Role.LOGIN, endpoints.login_handler(), ["GET"]),
+        Row(Role.CALLBACK, endpoints.callback_handler(on_success=on_success), callback_methods),
+        Row(Role.LOGOUT, endpoints.logout_handler(), ["POST"]),
+        Row(Role.LOGGED_OUT, endpoints.logged_out_handler(), ["GET"]),
+        Row(Role.SESSION, endpoints.session_handler(), ["GET"]),
+        Row(Role.SESSION_MANAGEMENT, endpoints.session_management_handler(), ["GET"]),
+        Row(Role.SCRIPT, endpoints.script_handler(), ["GET"]),
     ]
-    if endpoints.has_back_channel_logout:
-        routes.append((Role.BACK_CHANNEL_LOGOUT, endpoints.back_channel_logout(), ["POST"]))
-    if front_channel_logout:
-        routes.append((Role.FRONT_CHANNEL_LOGOUT, endpoints.front_channel_logout(), ["GET"]))
-    return [Row(*route) for route in routes]
+    if endpoints.runtime.party.sessions.records_endings:
+        endpoint = endpoints.back_channel_logout_handler()
+        rows.append(Row(Role.BACK_CHANNEL_LOGOUT, endpoint, ["POST"]))
+    if settings.front_channel_logout:
+        endpoint = endpoints.front_channel_logout_handler()
+        rows.append(Row(Role.FRONT_CHANNEL_LOGOUT, endpoint, ["GET"]))
+    return rows
 
 
 def add_route(router: APIRouter, path: str, row: Row, instance: str) -> None:

@@ -75,18 +75,17 @@ class Runtime(Generic[Identity, RequestData]):
 
         Then close the connections to the provider and the stores, each even if another one fails.
         """
+        settings = self.party.settings
+        patience = settings.provider_timeout + settings.callback_timeout
         async with AsyncExitStack() as closing:
-            if self.party.refresh_lock is not None:
-                closing.push_async_callback(self.party.refresh_lock.aclose)
-            closing.push_async_callback(self.party.records.aclose)
-            closing.push_async_callback(self.party.backend.aclose)
+            closing.push_async_callback(self.party.sessions.aclose)
             closing.push_async_callback(self.party.provider.aclose)
-            closing.push_async_callback(self.party.outbox.aclose)
-            closing.push_async_callback(self.coordinator.aclose)
+            closing.push_async_callback(self.coordinator.aclose, patience)
             closing.push_async_callback(self.grants.aclose)
             closing.push_async_callback(self.code_exchanges.aclose)
-            patience = self.party.policy.provider_timeout + self.party.policy.callback_timeout
             closing.push_async_callback(self.sign_outs.wait, patience)
+            for api in self.apis:
+                closing.push_async_callback(api.aclose)
 
 
 class Instance(Protocol[Identity, RequestData]):

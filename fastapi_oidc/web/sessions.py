@@ -94,22 +94,26 @@ class Sessions(Generic[Identity, RequestData]):
         sub: str | None = None,
         sid: str | None = None,
         session_id: str | None = None,
+        issuer: str | None = None,
     ) -> None:
         """Sign out everywhere: a user (`sub`), a session at the provider (`sid`), or one session.
 
-        These sessions end immediately; later logins are not affected. Raises ValueError unless
-        exactly one argument is set, ConfigurationError (configuration.store_missing) without a
-        store of revocation records, SessionError when it is down.
+        These sessions end immediately; later logins are not affected. `issuer` is the `iss` of the
+        ID tokens, which only `allowed_tenants` of every tenant requires. Raises ValueError unless
+        exactly one of the others is set, ConfigurationError (configuration.store_missing) without a
+        store, SessionError when it is down.
         """
-        await revoke(self.runtime.party, sub=sub, sid=sid, session_id=session_id)
+        await revoke(self.runtime.party, sub=sub, sid=sid, session_id=session_id, issuer=issuer)
 
-    async def sessions_of(self, sub: str) -> Sequence[OIDCSession[Identity]]:
+    async def sessions_of(
+        self, sub: str, *, issuer: str | None = None
+    ) -> Sequence[OIDCSession[Identity]]:
         """The sessions of a user that have not ended, the newest login first.
 
-        Raises ConfigurationError (configuration.store_missing) when the session store cannot list
-        them, SessionError when it is down.
+        `issuer` is as in `revoke`. Raises ConfigurationError (configuration.store_missing) without
+        a session store, SessionError when it is down.
         """
-        return await sessions_of(self.runtime.party, sub)
+        return await sessions_of(self.runtime.party, sub, issuer)
 
     async def to_public_session(self, locals: OIDCLocals[Identity, RequestData]) -> object:
         """The public session of loaded locals; it reads no store and refreshes nothing."""

@@ -43,7 +43,8 @@ def report_missing_routes(instance: str, scope: Scope) -> None:
 def report_memory_of_one(runtime: Runtime[Any, Any]) -> None:
     """Log each store in memory if the server has several processes."""
     workers = configured_workers(sys.argv, os.environ)
-    for option in runtime.party.backend.in_memory if workers > 1 else ():
+    option = runtime.party.sessions.option_in_memory
+    if workers > 1 and option:
         runtime.party.announcer.advise(
             option,
             f'"memory" is that of one process, and this server has {workers}: each of them has '

@@ -6,7 +6,7 @@ import pytest
 
 from examples.console.settings import ConsoleSettings, SettingsError
 from examples.console.stores import sessions_at
-from fastapi_oidc.session.redis import RedisSessionStore
+from fastapi_oidc.session.redis import RedisStore
 
 
 def test_without_a_redis_they_are_kept_in_the_process() -> None:
@@ -15,7 +15,7 @@ def test_without_a_redis_they_are_kept_in_the_process() -> None:
 
 def test_with_a_redis_sessions_are_there() -> None:
     redis = ConsoleSettings.from_environment({"CONSOLE_REDIS": "unix:///run/redis.sock"}).redis
-    assert isinstance(sessions_at(redis), RedisSessionStore)
+    assert isinstance(sessions_at(redis), RedisStore)
 
 
 def test_an_address_that_is_none_is_refused_in_one_sentence() -> None:

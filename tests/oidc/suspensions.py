@@ -12,11 +12,8 @@ from typing import Any, Final, TypeVar
 import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fastapi_oidc import OIDCSession, RevocationRecord
-from fastapi_oidc.session.model import EndReason
-from fastapi_oidc.session.records import Advance, RefreshRecord, RefreshRecords, Take
-from fastapi_oidc.session.revocations import RevocationStore
-from fastapi_oidc.session.stores import SessionStore
+from fastapi_oidc import MemoryStore
+from fastapi_oidc.session.store import Cell, Found
 
 PATIENCE: Final = 20
 
@@ -66,79 +63,22 @@ async def others_have_ended() -> None:
         assert not under_way
 
 
-async def _suspended(method: Callable[..., Awaitable[Result]], *given: Any, **named: Any) -> Result:
+async def _suspended(method: Callable[..., Awaitable[Result]], *given: Any) -> Result:
     """The result of the method, with a suspension before the call and one afterwards."""
     await asyncio.sleep(0)
-    result = await method(*given, **named)
+    result = await method(*given)
     await asyncio.sleep(0)
     return result
 
 
-class SuspendingRecords(RefreshRecords):
-    """Refresh records each of whose methods suspends before and after its step."""
+class SuspendingStore(MemoryStore):
+    """A store that suspends before and after each of its steps."""
 
-    def __init__(self, records: RefreshRecords) -> None:
-        self._records = records
+    async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
+        return await _suspended(super().read, keys)
 
-    async def take(self, id: str, take: Take, *, lifetime: int) -> RefreshRecord:
-        return await _suspended(self._records.take, id, take, lifetime=lifetime)
-
-    async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
-        return await _suspended(self._records.advance, id, change, lifetime=lifetime)
-
-    async def look(self, id: str) -> RefreshRecord:
-        return await _suspended(self._records.look, id)
-
-
-class SuspendingRevocations(RevocationStore):
-    """Revocation records, as above."""
-
-    def __init__(self, revocations: RevocationStore) -> None:
-        self._revocations = revocations
-
-    async def revoke(self, record: RevocationRecord, /) -> None:
-        await _suspended(self._revocations.revoke, record)
-
-    async def ended_by(self, session: OIDCSession[Any], /) -> EndReason | None:
-        return await _suspended(self._revocations.ended_by, session)
-
-    async def stamps(self, session: OIDCSession[Any], /) -> tuple[str, ...]:
-        return await _suspended(self._revocations.stamps, session)
-
-
-class SuspendingSessions(SessionStore[Any]):
-    """Sessions with their revocation and refresh records, as above."""
-
-    returns_copies = True
-
-    def __init__(self, store: SessionStore[Any]) -> None:
-        self._store = store
-
-    @property
-    def revocations(self) -> RevocationStore | None:
-        revocations = self._store.revocations
-        return revocations and SuspendingRevocations(revocations)
-
-    @property
-    def records(self) -> RefreshRecords | None:
-        return self._store.records and SuspendingRecords(self._store.records)
-
-    async def get(self, id: str, /) -> OIDCSession[Any] | None:
-        return await _suspended(self._store.get, id)
-
-    async def find(
-        self, id: str, digests: Sequence[str], /
-    ) -> tuple[OIDCSession[Any] | None, EndReason | None]:
-        return await _suspended(self._store.find, id, digests)
-
-    async def set(self, id: str, session: OIDCSession[Any], /) -> None:
-        await _suspended(self._store.set, id, session)
-
-    async def replace(self, id: str, session: OIDCSession[Any], /) -> bool:
-        return await _suspended(self._store.replace, id, session)
-
-    async def delete(self, id: str, /) -> None:
-        await _suspended(self._store.delete, id)
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+        return await _suspended(super().swap, key, before, after)
 
 
 def suspending(app: ASGIApp) -> ASGIApp:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -11,7 +15,7 @@ from fastapi_oidc.concurrency import (
     ShutdownGate,
     ShuttingDown,
     SingleFlight,
-    settled,
+    called,
 )
 
 PATIENCE = 20
@@ -161,7 +165,55 @@ class TestShutdownGate:
         gate.ticket()()
 
 
-async def test_a_callback_may_return_a_value_or_something_to_await() -> None:
-    at_once: int = await settled(4)
-    later: int = await settled(asyncio.sleep(0, 4))
-    assert (at_once, later) == (4, 4)
+class Later:
+    """Async by its `__call__` alone."""
+
+    async def __call__(self, value: int) -> int:
+        await asyncio.sleep(0)
+        return value
+
+
+async def later(value: int) -> int:
+    return await Later()(value)
+
+
+def test_a_callback_may_be_written_in_any_way() -> None:
+    async def results() -> list[int]:
+        callbacks: list[Any] = [
+            later,
+            Later(),
+            partial(later),
+            lambda value: later(value),
+            lambda value: value,
+        ]
+        return [await called(callback, 4) for callback in callbacks]
+
+    assert asyncio.run(results()) == [4] * 5
+
+
+async def test_a_sync_callback_runs_in_a_thread_with_the_context_of_its_caller() -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="")
+    variable.set("of the caller")
+    caller = threading.get_ident()
+    assert await called(lambda: threading.get_ident() != caller)
+    assert await called(variable.get) == "of the caller"
+
+
+@pytest.mark.parametrize("may_be_abandoned", [True, False])
+async def test_a_sync_callback_may_be_abandoned_or_is_waited_for(may_be_abandoned: bool) -> None:
+    reached, released, over = threading.Event(), threading.Event(), threading.Event()
+
+    def slow() -> None:
+        reached.set()
+        released.wait(PATIENCE)
+        over.set()
+
+    task = asyncio.create_task(called(slow, may_be_abandoned=may_be_abandoned))
+    await asyncio.to_thread(reached.wait, PATIENCE)
+    task.cancel()
+    await asyncio.sleep(0.01)
+    assert task.done() is may_be_abandoned
+    released.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(over.wait, PATIENCE)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from typing import Any
-
-import pytest
 
 
 class _Selector(selectors.DefaultSelector):
@@ -45,15 +42,3 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.run_until_complete(self.shutdown_asyncgens())
         self.close()
         asyncio.set_event_loop(None)
-
-
-@pytest.fixture
-def virtual_monotonic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Holds and outboxes measure by the time of the running loop."""
-
-    def monotonic() -> float:
-        return asyncio.get_running_loop().time()
-
-    modules: Any = ("session.record_hold", "session.outbox")
-    for module in modules:
-        monkeypatch.setattr(f"fastapi_oidc.{module}.monotonic", monotonic)

@@ -105,7 +105,10 @@ def make_world(
     }
     events: list[Event] = []
     options.setdefault("on_event", events.append)
-    options.setdefault("back_channel_logout_store", "memory")
+    if options.get("session_store") is None:
+        options.setdefault("back_channel_logout_store", "memory")
+    elif "session_store" in options:
+        options["back_channel_logout_store"] = None
     options.setdefault("transport", httpx.ASGITransport(op.app))
     oidc = OIDC(OIDCSettings(**(chosen | (settings or {}))), clock=clock, **options)
     app = application(oidc, mount, middleware or {})

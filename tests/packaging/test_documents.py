@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 from pydantic.fields import FieldInfo
 
-from fastapi_oidc import EventName, OIDCSettings
-from fastapi_oidc.codes import ANSWERS
+from fastapi_oidc import Code, EventName, OIDCSettings
+from fastapi_oidc.codes import ANSWERS, DOCUMENTATION
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
@@ -20,6 +20,7 @@ OPERATORS_PAGES = [page for page in PAGES if page.parent.name == "providers"]
 OPERATORS_PAGES += [REPOSITORY / "docs/deployment.md"]
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 RUN_ELSEWHERE = {
     "docs/testing.md",
@@ -89,6 +90,7 @@ def slug(heading: str) -> str:
 def table(page: str, heading: str) -> dict[str, list[str]]:
     """The rows of the first table below a heading, by their first cell."""
     text = (REPOSITORY / page).read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    text = ANCHOR.sub("", text)
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
     return {cells[0].strip().strip("`"): [cell.strip() for cell in cells[1:]] for cells in rows}
 
@@ -96,6 +98,16 @@ def table(page: str, heading: str) -> dict[str, list[str]]:
 def test_every_error_code_is_documented_with_its_status() -> None:
     documented = {code: int(cells[0]) for code, cells in table("docs/errors.md", "Codes").items()}
     assert documented == {str(code): int(answer.status) for code, answer in ANSWERS.items()}
+
+
+def test_every_code_has_an_anchor_to_which_it_links() -> None:
+    assert ANCHOR.findall((REPOSITORY / "docs/errors.md").read_text()) == [
+        code.link.removeprefix(f"{DOCUMENTATION}#") for code in documented_codes()
+    ]
+
+
+def documented_codes() -> list[Code]:
+    return [Code(code) for code in table("docs/errors.md", "Codes")]
 
 
 def test_every_event_is_documented() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Annotated, assert_type
+from typing import Annotated, TypeVar, assert_type
 
 import httpx
 from fastapi import Depends, FastAPI, WebSocket
@@ -24,11 +24,14 @@ from fastapi_oidc import (
     OIDCMiddleware,
     OIDCSession,
     RefreshLock,
+    SealedSession,
     SessionStore,
     StandardIdentity,
     oidc_locals,
     require_auth,
 )
+
+Result = TypeVar("Result")
 
 
 class User(BaseModel):
@@ -117,25 +120,25 @@ async def current(session: CurrentUser, other: CurrentUser) -> None:
     assert_type(other.identity.sub, str)
 
 
-class OwnStore(SessionStore[User]):
-    async def get(self, id: str, /) -> OIDCSession[User] | None: ...
-    async def set(self, id: str, session: OIDCSession[User], /) -> None: ...
+class OwnStore(SessionStore):
+    async def get(self, id: str, /) -> SealedSession | None: ...
+    def set(self, id: str, session: SealedSession, /) -> None: ...
     async def delete(self, id: str, /) -> None: ...
 
 
-class HalfStore(SessionStore[User]):
-    async def get(self, id: str, /) -> OIDCSession[User] | None: ...
+class HalfStore(SessionStore):
+    async def get(self, id: str, /) -> SealedSession | None: ...
 
 
 class Unrelated:
-    async def get(self, id: str, /) -> OIDCSession[User] | None: ...
+    async def get(self, id: str, /) -> SealedSession | None: ...
 
 
 class Lock(RefreshLock):
     async def run_exclusive(
-        self, session_id: str, operation: Callable[[], Awaitable[None]], /
-    ) -> None:
-        await operation()
+        self, session_id: str, operation: Callable[[], Awaitable[Result]], /
+    ) -> Result:
+        return await operation()
 
 
 def stores() -> None:
@@ -146,7 +149,7 @@ def stores() -> None:
     print(locks)
 
 
-def takes(store: SessionStore[User]) -> None:
+def takes(store: SessionStore) -> None:
     """What `OIDC[User]` takes."""
 
 

@@ -18,7 +18,7 @@ from fastapi_oidc import (
     Event,
     IdentityContext,
     LoginOptions,
-    MemorySessionStore,
+    MemoryStore,
     OIDCLocals,
     OIDCSession,
     OIDCSettings,
@@ -90,8 +90,7 @@ def instances() -> None:
         before_session_persist=drop_access_token,
         load_request_data=load,
         create_public_session=show,
-        session_store=MemorySessionStore[User](),
-        back_channel_logout_store="memory",
+        session_store=MemoryStore(),
         render_page=page,
     )
     OIDC(settings(), resolve_identity=find_user, before_session_persist=enrol)
@@ -107,8 +106,7 @@ def wrong_instances() -> None:
     OIDC[User](settings(), load_request_data=load)  # type: ignore[arg-type]
     OIDC[User, str](settings(), load_request_data=load)  # type: ignore[arg-type]
     OIDC[str](settings(), resolve_identity=make_user)  # type: ignore[arg-type]
-    OIDC[User](settings(), session_store="disk")  # type: ignore[call-overload]
-    OIDC[User](settings(), session_store=MemorySessionStore[str]())  # type: ignore[arg-type]
+    OIDC[User](settings(), session_store=MemoryStore)  # type: ignore[call-overload]
     OIDC[User](settings(), on_event=async_listener)  # type: ignore[arg-type]
 
 

@@ -12,8 +12,12 @@ from typing import Final
 from redis import Redis
 from starlette.types import ASGIApp
 
-from fastapi_oidc import MemorySessionStore, SessionCodec, SessionStore, StandardIdentity
-from fastapi_oidc.session.redis import RedisSessionStore
+from fastapi_oidc import Clock, MemoryStore, StandardIdentity, Store
+from fastapi_oidc.flows.sessions import row_key
+from fastapi_oidc.session.cells import Cells
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.redis import RedisStore
+from fastapi_oidc.session.rows import Row
 from fastapi_oidc.session.sealing import KeyRing
 from tools.benchmarks.applications import (
     BY_DEPENDS,
@@ -44,13 +48,11 @@ def figures() -> Iterator[Figure]:
         sessions = [of_user(session, number) for number in range(SESSIONS)]
         size = len(SessionCodec(StandardIdentity).encode(session)) / 1024
         after_refresh = runner.run(refreshed(app, cookies))
-        memory = MemorySessionStore(identity_type=StandardIdentity)
+        memory = MemoryStore()
         before = resident_kilobytes()
         runner.run(fill(memory, sessions))
         in_memory = (resident_kilobytes() - before) / SESSIONS
-        on_server = RedisSessionStore.from_url(url, StandardIdentity)
-        sealer = KeyRing([secrets.token_urlsafe()]).sealer("row")
-        on_server.bind(SessionCodec(StandardIdentity), sealer)
+        on_server = RedisStore(url)
         before = used_memory(redis)
         runner.run(fill(on_server, sessions))
         runner.run(on_server.aclose())
@@ -71,11 +73,13 @@ def of_user(session: Session, number: int) -> Session:
     return session.model_copy(update=update)
 
 
-async def fill(store: SessionStore[StandardIdentity], sessions: Sequence[Session]) -> None:
-    """Keeps every session under its id."""
+async def fill(store: Store, sessions: Sequence[Session]) -> None:
+    """Stores the row of every session."""
+    codec = SessionCodec(StandardIdentity)
+    cells = Cells(store, KeyRing([secrets.token_urlsafe()]).sealer("row"), Clock())
     for session in sessions:
-        if (saved := store.set(session.id, session)) is not None:
-            await saved
+        row = Row(content=codec.encode(session), expires_at=session.last_end)
+        await cells.move(row_key(session.id), lambda *_, row=row: row)
 
 
 async def refreshed(app: ASGIApp, cookies: Sequence[str]) -> float:

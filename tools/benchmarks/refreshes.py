@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import httpx
 
-from fastapi_oidc import Clock, StandardIdentity
-from fastapi_oidc.session.redis import RedisRefreshLock, RedisSessionStore
+from fastapi_oidc import Clock
 from tools.benchmarks.applications import TOKEN, browser_of, our_application, sign_in
 from tools.benchmarks.figures import Figure
 from tools.benchmarks.provider import CLIENT_ID, Lives, RotatingProvider
@@ -32,17 +31,15 @@ def figures() -> Iterator[Figure]:
     """Milliseconds of wall time, medians."""
     with ExitStack() as stack:
         runner, url = stack.enter_context(asyncio.Runner()), stack.enter_context(redis_server())
-        lock = RedisRefreshLock.from_url(url)
-        store = RedisSessionStore.from_url(url, StandardIdentity)
         cases = {
             "the token call alone, by httpx": token_call(runner),
             "cookie, no refresh": visits(runner, 0),
             "cookie, refresh": visits(runner, STEP),
             "memory store, refresh": visits(runner, STEP, session_store="memory"),
-            "cookie and lock on Redis, refresh": visits(runner, STEP, refresh_lock=lock),
-            "Redis store and lock, refresh": visits(
-                runner, STEP, session_store=store, refresh_lock=lock
+            "cookie with rows on Redis, refresh": visits(
+                runner, STEP, back_channel_logout_store=url
             ),
+            "Redis store, refresh": visits(runner, STEP, session_store=url),
         }
         measured = costs(cases, rounds=ROUNDS, calls=REQUESTS)
     for name, cost in measured.items():

@@ -13,9 +13,9 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from fastapi_oidc import SessionCodec, StandardIdentity
-from fastapi_oidc.session.redis import RedisSessionStore
-from fastapi_oidc.session.sql import SQLSessionStore
+from fastapi_oidc import StandardIdentity
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.sql import SQLStore
 from tools.benchmarks.applications import (
     BY_DEPENDS,
     BY_REQUEST,
@@ -92,8 +92,7 @@ def cookie_cases(runner: asyncio.Runner) -> dict[str, Batch]:
 def redis_cases(runner: asyncio.Runner, url: str) -> dict[str, Batch]:
     """Sessions on Redis, and what redis-py alone takes to read such a row."""
     provider = RotatingProvider(ISSUER, Lives())
-    store = RedisSessionStore.from_url(url, StandardIdentity)
-    app, _ = our_application(ISSUER, provider=provider.app, session_store=store)
+    app, _ = our_application(ISSUER, provider=provider.app, session_store=url)
     cookies = runner.run(signed_in(app, BROWSERS))
     client = Redis.from_url(url)
     rows = iter(runner.run(rows_of(client)) * (ROUNDS * REQUESTS // BROWSERS + 2))
@@ -122,7 +121,7 @@ def databases(stack: ExitStack) -> dict[str, str]:
 def sql_cases(runner: asyncio.Runner, database: str, url: str) -> dict[str, Batch]:
     """Sessions in a SQL database, as `redis_cases`."""
     provider = RotatingProvider(ISSUER, Lives())
-    store = SQLSessionStore(url, StandardIdentity)
+    store = SQLStore(url)
     runner.run(store.create_tables())
     app, _ = our_application(ISSUER, provider=provider.app, session_store=store)
     cookies = runner.run(signed_in(app, BROWSERS))

@@ -21,8 +21,6 @@ from typing import Any, Final, NamedTuple
 
 from fastapi import FastAPI
 
-from fastapi_oidc import StandardIdentity
-from fastapi_oidc.session.redis import RedisRefreshLock, RedisSessionStore
 from tools.benchmarks.applications import TOKEN, ask, our_application, signed_in
 from tools.benchmarks.figures import Figure
 from tools.benchmarks.provider import Lives, served_provider
@@ -43,19 +41,14 @@ def memory(_: str) -> dict[str, Any]:
     return {"session_store": "memory"}
 
 
-def lock(redis: str) -> dict[str, Any]:
-    """Cookies; Redis coordinates refreshes."""
-    return {"refresh_lock": RedisRefreshLock.from_url(redis)}
-
-
-def store_and_lock(redis: str) -> dict[str, Any]:
-    """Redis keeps the sessions and coordinates refreshes."""
-    return {"session_store": RedisSessionStore.from_url(redis, StandardIdentity), **lock(redis)}
+def rows(redis: str) -> dict[str, Any]:
+    """Cookies, whose rows are on Redis."""
+    return {"back_channel_logout_store": redis}
 
 
 def store(redis: str) -> dict[str, Any]:
-    """Redis keeps the sessions; each process coordinates its own refreshes."""
-    return {"session_store": RedisSessionStore.from_url(redis, StandardIdentity)}
+    """Redis keeps the sessions."""
+    return {"session_store": redis}
 
 
 class Mode(NamedTuple):
@@ -69,8 +62,8 @@ MODES: Final[Mapping[str, Mode]] = {
     "cookie, one process": Mode(lambda _: {}, 1),
     "memory store, one process": Mode(memory, 1),
     "Redis store, one process": Mode(store, 1),
-    "cookie and lock on Redis, two processes": Mode(lock, 2),
-    "Redis store and lock, two processes": Mode(store_and_lock, 2),
+    "cookie with rows on Redis, two processes": Mode(rows, 2),
+    "Redis store, two processes": Mode(store, 2),
 }
 
 

@@ -91,7 +91,9 @@ class Connections:
 
     async def values(self, names: Sequence[str]) -> Sequence[bytes | None]:
         """The value of each name. The nodes of a cluster are read concurrently."""
-        found: Sequence[bytes | None]
+        found: Sequence[bytes | None] = []
+        if not names:
+            return found
         if self.is_cluster:
             found = await self.run(lambda client: client.mget_nonatomic(names))
         else:

@@ -1,13 +1,12 @@
-"""A session store on PostgreSQL or SQLite, by SQLAlchemy 2; needs the extra `sql`."""
+"""The store on PostgreSQL or SQLite, by SQLAlchemy 2; needs the extra `sql`."""
 
 try:
     import greenlet  # noqa: F401 - of SQLAlchemy's extra `asyncio`
     import sqlalchemy  # noqa: F401
 except ModuleNotFoundError as missing:
-    explanation = "the session store on SQL needs: pip install 'fastapi-oidc-vmm[sql]'"
+    explanation = "the store on SQL needs: pip install 'fastapi-oidc-vmm[sql]'"
     raise ModuleNotFoundError(explanation, name=missing.name) from None
 
-from fastapi_oidc.session.sql.session_store import SQLSessionStore
-from fastapi_oidc.session.sql.tables import metadata
+from fastapi_oidc.session.sql.store import SQLStore, metadata
 
-__all__ = ["SQLSessionStore", "metadata"]
+__all__ = ["SQLStore", "metadata"]

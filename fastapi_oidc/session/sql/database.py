@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import URL, Executable, StaticPool, func, make_url, select
+from sqlalchemy import URL, Executable, MetaData, StaticPool, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.session.sql.tables import metadata, require_supported
+from fastapi_oidc.session.sql.dialects import require_supported
 
 CREATING: Final = 0x01DC
 """The advisory lock under which PostgreSQL creates the tables, one process at a time."""
@@ -67,8 +67,8 @@ class Database:
         """The result of `steps`, in one transaction."""
         return await self._run(self._here().transactions, steps)
 
-    async def create_tables(self) -> None:
-        """Create the tables and indexes that are missing."""
+    async def create_tables(self, metadata: MetaData) -> None:
+        """Create the tables and indexes of `metadata` that are missing."""
 
         async def steps(connection: AsyncConnection) -> None:
             if self.dialect == "postgresql":

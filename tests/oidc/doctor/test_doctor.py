@@ -19,6 +19,7 @@ import pytest
 from fastapi import FastAPI
 
 from fastapi_oidc import OIDC, Clock, ConfigurationError, OIDCMiddleware, OIDCSettings
+from fastapi_oidc.__main__ import main as commands
 from fastapi_oidc.doctor import Verdict, examine
 from fastapi_oidc.doctor.command import main
 from fastapi_oidc.testing import (
@@ -97,9 +98,7 @@ async def test_a_healthy_provider_has_no_fault(op: DevProvider) -> None:
     assert texts[Verdict.OK, "client"] == "app is accepted by the token endpoint"
     assert texts[Verdict.OK, "clock"].startswith("the provider's is 10 s ahead")
     assert texts[Verdict.OK, "redirect URI"].startswith(f"{BASE_URL}/auth/callback is accepted")
-    assert texts[Verdict.OK, "endpoint"] == (
-        f"check_session_iframe: {op.issuer}/check-session returned HTTP 200"
-    )
+    assert texts[Verdict.OK, "endpoint"].startswith("introspection_endpoint: https://op.test/")
     assert texts[Verdict.NOTE, "register"].startswith(f"back-channel logout URI {BASE_URL}/auth/")
     assert "__Host-oidc_session" in texts[Verdict.NOTE, "cookie"]
     assert SECRET not in repr(texts)
@@ -134,11 +133,11 @@ def edited(**changes: Any) -> Callable[[DevProvider], None]:
             "token.invalid_client: the provider returned unauthorized_client",
         ),
         (
-            lambda op: op.faults.put("token", OAuthError("invalid_request")),
+            lambda op: op.faults.put("token", OAuthError("unsupported_grant_type")),
             "client",
             "a client in order gets invalid_grant for an invented code",
         ),
-        (lambda op: op.faults.put("token", ServerError(502)), "client", "HTTP 502"),
+        (lambda op: op.faults.put("token", ServerError(404)), "client", "HTTP 404"),
         (
             edited(userinfo_endpoint="https://op.test/nothing"),
             "endpoint",
@@ -151,7 +150,7 @@ def edited(**changes: Any) -> Callable[[DevProvider], None]:
             "redirect URI",
             "is this client allowed the authorization code flow?",
         ),
-        (lambda op: op.faults.put("authorization", ServerError(500)), "redirect URI", "HTTP 500"),
+        (lambda op: op.faults.put("authorization", ServerError(400)), "redirect URI", "HTTP 400"),
         (edited(code_challenge_methods_supported=["plain"]), "PKCE", "['plain']"),
         (
             edited(response_modes_supported=["form_post", "fragment"]),
@@ -168,6 +167,27 @@ async def test_one_fault_is_found_and_named(
     told = faults(await found(op))
     assert list(told) == [topic]
     assert words in told[topic]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "answer", "topic"),
+    [
+        ("authorization", ServerError(500), "redirect URI"),  # django-oauth-toolkit
+        ("token", OAuthError("invalid_code", FORBIDDEN), "client"),  # Glewlwyd
+        ("token", OAuthError("invalid_request"), "client"),
+        ("token", ServerError(500), "client"),
+        ("userinfo", ServerError(500), "endpoint"),
+    ],
+)
+async def test_what_a_provider_does_not_say_clearly_is_a_warning(
+    op: DevProvider, endpoint: Any, answer: Any, topic: str
+) -> None:
+    op.faults.put(endpoint, answer)
+    told = []
+    async for finding in examine(settings_of(op), transport=httpx.ASGITransport(op.app)):
+        told.append((finding.verdict, finding.topic))
+    assert (Verdict.WARNING, topic) in told
+    assert Verdict.FAULT not in [verdict for verdict, named in told if named != "clock"]
 
 
 async def test_a_wrong_secret_is_a_fault_of_the_client(op: DevProvider) -> None:
@@ -270,7 +290,8 @@ async def test_dpop_is_named_when_it_is_asked_for(op: DevProvider) -> None:
     edited(dpop_signing_alg_values_supported=["ES512"])(op)
     assert "ES512" in faults(await found(op, dpop=True))["DPoP"]
     edited(dpop_signing_alg_values_supported=None)(op)
-    assert "not mentioned" in (await found(op, dpop=True))[Verdict.WARNING, "DPoP"]
+    assert "not supported" in faults(await found(op, dpop=True))["DPoP"]
+    assert faults(await found(op)) == {}
 
 
 async def test_a_client_that_must_bind_its_tokens_is_asked_with_a_proof() -> None:
@@ -403,6 +424,18 @@ def test_whoever_stops_reading_gets_no_traceback(op: DevProvider) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+async def test_introspection_is_rarely_needed(op: DevProvider) -> None:
+    edited(introspection_endpoint=None)(op)
+    text = (await found(op))[Verdict.OK, "endpoint"]
+    assert text == "no introspection_endpoint: oidc.api(introspect=...) cannot be used"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"]])
+def test_help_ends_with_0(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands(arguments) == 0
+    assert "doctor" in capsys.readouterr().out
 
 
 def test_another_command_is_refused() -> None:

@@ -31,11 +31,7 @@ from fastapi_oidc import (
     StandardIdentity,
     require_auth,
 )
-from fastapi_oidc.flows import relying_party
-from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.sealing import Sealer
-
-relying_party.APPLY_SECONDS = 1.0  # type: ignore[misc]  # so that nobody waits for a killed worker
 
 Session = OIDCSession[StandardIdentity]
 
@@ -50,15 +46,13 @@ def application(
     ahead: int,
     say: Connection,
 ) -> FastAPI:
-    stored = mode == "store"
     if next_version:
         seal_as_the_next_version()
     oidc = OIDC(
         OIDCSettings(**settings),
         identity_type=StandardIdentity,
-        session_store=RedisSessionStore.from_url(redis_url, StandardIdentity) if stored else None,
-        back_channel_logout_store=RedisRevocationStore.from_url(redis_url),
-        refresh_lock=RedisRefreshLock.from_url(redis_url),
+        session_store=redis_url if mode == "store" else None,
+        back_channel_logout_store=redis_url if mode != "store" else None,
         before_session_persist=partial(held_refresh, say) if holds else None,
         clock=Clock(read=reading(Path(clock_file), ahead)),
     )

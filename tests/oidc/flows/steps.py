@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC, Clock, MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc import OIDC, Clock, MemoryStore
 from fastapi_oidc.testing import TokensIssued
 from fastapi_oidc.testing.headless import _first_form
 from tests.oidc.interleaving import another_process
@@ -24,8 +24,8 @@ SHORTLY_BEFORE_EXPIRY: Final = 280
 RETRY: Final = 10
 """Seconds after which a postponed refresh is tried again."""
 
-LONGEST_HOLD: Final = 70
-"""Seconds for which a process owns a refresh record: `provider_timeout` and a long response."""
+LEASE: Final = 13
+"""Seconds after which a process that has died no longer owns a row."""
 
 LOCAL: Final = {"local": "1"}
 """The form of a sign-out that leaves the provider's session alone."""
@@ -82,15 +82,15 @@ async def signed_out(browser: httpx.AsyncClient, **form: str) -> httpx.Response:
 
 
 def shared_stores(mode: str, time: Time) -> dict[str, Any]:
-    """What processes share: a session store, or records and revocations of sessions in cookies."""
-    clock = Clock(read=time)
+    """What processes share: a store of the sessions, or of what is known of those in cookies."""
+    return stores_of(mode, MemoryStore(clock=Clock(read=time)))
+
+
+def stores_of(mode: str, store: Any) -> dict[str, Any]:
+    """The options of an `OIDC` object for sessions in `store`, or in cookies with their rows."""
     if mode == "store":
-        sessions = MemorySessionStore[Any](clock=clock)
-        return {"session_store": sessions, "back_channel_logout_store": None}
-    return {
-        "refresh_lock": MemoryRefreshLock(clock=clock),
-        "back_channel_logout_store": MemoryRevocationStore(clock=clock),
-    }
+        return {"session_store": store, "back_channel_logout_store": None}
+    return {"session_store": None, "back_channel_logout_store": store}
 
 
 def two_processes(mode: str, **options: Any) -> tuple[World, World]:

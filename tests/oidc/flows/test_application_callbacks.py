@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ from fastapi_oidc import (
 )
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, generation
+from tests.oidc.interleaving import begun
 from tests.oidc.world import LOGIN_URL, World, make_world
 
 Session = OIDCSession[Any]
@@ -227,3 +229,58 @@ async def test_resolve_identity_gets_claims_userinfo_and_access_token() -> None:
     tokens = [context.access_token or "" for context in contexts]
     assert len(set(tokens)) == 2
     assert all(token not in repr(context) for token, context in zip(tokens, contexts, strict=True))
+
+
+@pytest.mark.parametrize("reason", ["login", "refresh"])
+async def test_callback_may_call_an_api_with_the_tokens_that_it_decides_about(
+    mode: str, reason: str
+) -> None:
+    seen: list[str] = []
+
+    def api(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["authorization"].removeprefix("Bearer "))
+        return httpx.Response(200)
+
+    async def before_session_persist(context: PersistContext[Any]) -> None:
+        if context.reason == reason:
+            auth = world.oidc.auth(context.session)
+            async with httpx.AsyncClient(transport=httpx.MockTransport(api)) as client:
+                async with asyncio.timeout(5):
+                    await client.get("https://api.test/roles", auth=auth)
+            assert seen[-1] == context.session.tokens.access_token
+
+    store = "memory" if mode == "store" else None
+    world = make_world(before_session_persist=before_session_persist, session_store=store)
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("callback", ["resolve_identity", "before_session_persist"])
+async def test_sync_callback_stops_no_other_request_and_has_a_time_limit(callback: str) -> None:
+    reached, released = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        reached.set()
+        released.wait(20)
+
+    def resolve(context: IdentityContext) -> StandardIdentity:
+        if callback == "resolve_identity":
+            wait()
+        return StandardIdentity(sub="alice")
+
+    def persist(_context: PersistContext[Any]) -> None:
+        if callback == "before_session_persist":
+            wait()
+
+    world = make_world(
+        settings={"callback_timeout": 0.5}, resolve_identity=resolve, before_session_persist=persist
+    )
+    browser = world.browser()
+    login = begun(browser.get(await callback_url(browser)))
+    await asyncio.to_thread(reached.wait, 20)
+    assert (await world.browser().get("/")).status_code == 200, "while the callback waits"
+    with pytest.raises(TimeoutError):
+        await login
+    released.set()

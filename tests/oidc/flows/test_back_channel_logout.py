@@ -11,10 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc import Clock, Code, ConfigurationError, MemoryRevocationStore
+from fastapi_oidc import Code, ConfigurationError
 from fastapi_oidc.testing import DevUser, LogoutDelivered
 from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.flows.steps import copy_of, user
+from tests.oidc.flows.steps import copy_of, shared_stores, two_processes, user
+from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
 from tests.oidc.interleaving import another_process
 from tests.oidc.world import Time, World, make_world
 
@@ -80,6 +81,24 @@ async def test_sid_and_sub_end_a_session_of_that_user_without_sid(world: World) 
     assert await user(browser) is None
 
 
+@pytest.mark.parametrize("named", ["first", "second"])
+async def test_logout_of_any_sid_that_a_session_had_ends_every_copy_of_its_cookie(
+    mode: str, named: str
+) -> None:
+    """A silent login has confirmed the user with another session at the provider."""
+    here, there = two_processes(mode)
+    browser = await here.signed_in()
+    copies = [copy_of(browser, world) for world in (here, there)]
+    here.op.edits.put("id_token", with_members(sid="second"))
+    here.time.advance(60)
+    assert outcome(await check(browser)) == SAME_USER
+    here.op.edits.clear()
+    sid = "second" if named == "second" else here.events[1].sid
+    await logged_out(here, with_members(sid=sid))
+    assert statuses(here) == [200]
+    assert [await user(each) for each in (*copies, browser)] == [None] * 3
+
+
 async def test_logout_token_may_come_during_a_sign_out(world: World) -> None:
     browser = await world.signed_in()
     world.time.advance(1)
@@ -98,14 +117,16 @@ async def test_same_logout_token_may_come_twice(world: World) -> None:
 
 
 @pytest.mark.parametrize("is_by_provider", [True, False])
-async def test_shorter_session_lifetime_brings_no_ended_session_back(is_by_provider: bool) -> None:
+async def test_shorter_session_lifetime_brings_no_ended_session_back(
+    mode: str, is_by_provider: bool
+) -> None:
     time = Time()
-    revocations = MemoryRevocationStore(clock=Clock(read=time))
+    shared = shared_stores(mode, time)
     settings = {"session_lifetime": 72 * 3600}
-    long = make_world(time=time, settings=settings, back_channel_logout_store=revocations)
+    long = make_world(time=time, settings=settings, **shared)
     browser = await long.signed_in()
     shorter = long.oidc.settings.model_copy(update={"session_lifetime": 3600})
-    short = another_process(long, settings=shorter, back_channel_logout_store=revocations)
+    short = another_process(long, settings=shorter, **shared)
     if is_by_provider:
         long.op.back_channel_transport = httpx.ASGITransport(short.app)
         await logged_out(long)
@@ -195,7 +216,7 @@ async def test_store_that_is_down_is_400(mode: str) -> None:
     outage.is_down = True
     await logged_out(world)
     assert statuses(world) == [400]
-    assert world.events[-1].code is Code.SESSION_REVOCATION_UNAVAILABLE
+    assert world.events[-1].code is Code.SESSION_STORE_UNAVAILABLE
     assert (await browser.get("/me")).status_code == 503, "and nobody is signed in meanwhile"
 
 

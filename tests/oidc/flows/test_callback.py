@@ -12,10 +12,27 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 from starlette.responses import PlainTextResponse
 
-from fastapi_oidc import OIDC, Clock, IdentityContext, OIDCError, SignedIn, StandardIdentity
-from fastapi_oidc.testing import sign_in
-from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
-from tests.oidc.flows.steps import callback_url, copy_of, generation, returned, two_processes, user
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    IdentityContext,
+    OIDCError,
+    PersistContext,
+    SessionError,
+    SignedIn,
+    StandardIdentity,
+)
+from fastapi_oidc.testing import TokenRevoked, sign_in
+from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    callback_url,
+    copy_of,
+    generation,
+    returned,
+    two_processes,
+    user,
+)
 from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import BASE_URL, LOGIN_URL, Time, make_world
 
@@ -101,13 +118,6 @@ async def test_login_that_began_while_the_store_was_down_ends_the_session_before
     assert [await generation(each) for each in (browser, copy)] == [0, None]
 
 
-async def test_records_that_are_down_keep_nobody_from_signing_in(mode: str) -> None:
-    outage, time = Outage(failing=frozenset({"take"}), is_down=True), Time()
-    lock = FallibleRefreshLock(outage, Clock(read=time))
-    world = two_processes(mode, time=time, refresh_lock=lock)[0]
-    assert await generation(await world.signed_in()) == 0
-
-
 @pytest.mark.parametrize("is_shared", [False, True])
 async def test_error_of_the_application_is_its_own(mode: str, is_shared: bool) -> None:
     def resolve(_context: IdentityContext) -> StandardIdentity:
@@ -150,3 +160,29 @@ async def test_on_success_and_on_failure_may_respond() -> None:
     assert (await sign_in(world.browser(), "/in", user="alice")).text == "hello Alice"
     refused = await world.browser().get("/back?state=x")
     assert refused.text == "sorry: authorization.transaction_missing"
+
+
+@pytest.mark.parametrize(("as_user", "is_revoked"), [("bob", True), ("alice", False)])
+async def test_tokens_of_a_replaced_session_are_revoked_unless_they_may_share_a_grant(
+    mode: str, as_user: str, is_revoked: bool
+) -> None:
+    """Revoking one refresh token may end all of the same user's session (RFC 7009 2.1)."""
+    world = make_world(session_store="memory" if mode == "store" else None)
+    world.op.edits.put("id_token", lambda said: said | {"sid": "the same"})
+    browser = await world.signed_in()
+    await sign_in(browser, f"{LOGIN_URL}&prompt=login", user=as_user)
+    assert await user(browser) == as_user
+    assert len(world.op.record.of(TokenRevoked)) == is_revoked
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+
+
+async def test_tokens_of_a_refused_login_are_revoked(mode: str) -> None:
+    def refuse(_context: PersistContext[Any]) -> None:
+        raise SessionError(Code.SESSION_FORBIDDEN, "not on the list")
+
+    store = "memory" if mode == "store" else None
+    world = make_world(before_session_persist=refuse, session_store=store)
+    answer = await sign_in(world.browser(), LOGIN_URL, user="alice")
+    assert (answer.status_code, answer.json()["code"]) == (403, "session.forbidden")
+    assert len(world.op.record.of(TokenRevoked)) == 1

@@ -6,6 +6,7 @@ The provider is strict: it takes back what it issued for a code that comes twice
 from __future__ import annotations
 
 import asyncio
+from secrets import token_urlsafe
 from typing import Any
 
 import pytest
@@ -14,15 +15,16 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi_oidc import (
     OIDC,
     IdentityContext,
-    MemoryRefreshLock,
     OIDCMiddleware,
     SignedIn,
     StandardIdentity,
 )
+from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.testing import Lifetimes, ServerError
+from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import (
+    LEASE,
     LOCAL,
-    LONGEST_HOLD,
     callback_url,
     copy_of,
     generation,
@@ -31,7 +33,7 @@ from tests.oidc.flows.steps import (
     user,
 )
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
-from tests.oidc.world import BASE_URL, World, make_world
+from tests.oidc.world import BASE_URL, Time, World, make_world
 
 
 @pytest.mark.parametrize("are_two", [False, True], ids=["one process", "two processes"])
@@ -65,7 +67,7 @@ async def test_process_that_dies_in_a_login_leaves_it_to_another(mode: str) -> N
     here.op.faults.put("token", held)
     begun(copy_of(browser, here).get(url))
     await held.gate.until_reached()
-    here.time.advance(LONGEST_HOLD)
+    here.time.advance(LEASE)
     assert await returned(same_browser(browser, there), url) == "/me"
 
 
@@ -91,18 +93,29 @@ async def test_callback_replayed_after_its_session_ended_signs_nobody_in(
     assert here.op.record.calls["token"] == 1
 
 
-async def test_callback_replayed_after_a_sign_out_is_refused_by_the_record_alone() -> None:
-    """Processes that share refresh records, and no revocations."""
-    lock = MemoryRefreshLock()
-    here = make_world(refresh_lock=lock, back_channel_logout_store=None)
-    there = another_process(here, refresh_lock=lock)
+@pytest.mark.parametrize("unreadable", ["down", "another secret"])
+async def test_repeated_callback_is_not_exchanged_while_the_store_cannot_be_read(
+    mode: str, unreadable: str
+) -> None:
+    """What cannot be read is not known to be absent: another process may have sent the code."""
+    time = Time()
+    outage, options = fallible(mode, time)
+    here = make_world(time=time, **options)
+    there = another_process(here, **options)
     browser = here.browser()
     url = await callback_url(browser)
     again = copy_of(browser, there)
-    await browser.get(url)
-    await browser.post("/auth/logout", data=LOCAL)
-    assert await returned(again, url) is None
-    assert await user(again) is None
+    assert await returned(browser, url) == "/me"
+    if unreadable == "down":
+        outage.is_down = True
+    else:
+        keys = KeyRing([token_urlsafe(32)])
+        there.oidc.runtime.party.sessions.cells._sealer = keys.sealer("row")
+    answer = await again.get(url)
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.store_unavailable")
+    assert here.op.record.calls["token"] == 1
+    outage.is_down = False
+    assert await generation(browser) == 0, "its tokens were not taken back"
 
 
 async def test_callback_replayed_later_returns_to_the_session(world: World) -> None:

@@ -14,15 +14,13 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC
+from fastapi_oidc import OIDC, Clock
 from fastapi_oidc.testing import TokenRevoked
-from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, callback_url, generation, shared_stores
+from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, callback_url, generation, stores_of
 from tests.oidc.interleaving import another_process
 from tests.oidc.suspensions import (
     SuspendingNetwork,
-    SuspendingRecords,
-    SuspendingRevocations,
-    SuspendingSessions,
+    SuspendingStore,
     is_cancelled,
     others_have_ended,
     suspending,
@@ -54,13 +52,7 @@ class Place:
 @pytest.fixture
 def place(mode: str) -> Place:
     time, network = Time(), SuspendingNetwork()
-    stores = shared_stores(mode, time)
-    if mode == "store":
-        stores["session_store"] = SuspendingSessions(stores["session_store"])
-    else:
-        revocations = stores["back_channel_logout_store"]
-        stores["back_channel_logout_store"] = SuspendingRevocations(revocations)
-        stores["refresh_lock"] = SuspendingRecords(stores["refresh_lock"])
+    stores = stores_of(mode, SuspendingStore(clock=Clock(read=time)))
     settings = {"session_lifetime": 30 * 24 * 3600}
     world = make_world(time=time, settings=settings, transport=network, mount=with_clear, **stores)
     network.inner = httpx.ASGITransport(world.op.app)

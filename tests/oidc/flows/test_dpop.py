@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import count
-from time import monotonic
 from typing import Annotated, Any
 
 import httpx
@@ -16,14 +15,16 @@ from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
 from fastapi_oidc import OIDC, OIDCSession, PersistContext, require_auth
-from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, REFUSALS_BEFORE_END
-from fastapi_oidc.session import record_hold
+from fastapi_oidc.flows.outcomes import LONGEST_BACKOFF
+from fastapi_oidc.flows.refresh import REFUSALS_BEFORE_END
+from fastapi_oidc.session.cells import Turn
+from fastapi_oidc.session.rows import Row
 from fastapi_oidc.testing import TokensIssued, UserInfoServed
 from fastapi_oidc.testing.faults import Answer
 from fastapi_oidc.testing.messages import Refusal
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LONGEST_HOLD,
+    LEASE,
     RETRY,
     callback_url,
     copy_of,
@@ -193,7 +194,7 @@ async def test_without_dpop_a_session_has_no_key_and_is_as_large_as_before() -> 
     world = make_world(mount=with_session)
     session = await session_of(await world.signed_in(), world)
     assert (session.tokens.dpop_key, session.tokens.proof_key()) == (None, None)
-    assert b"dpop" not in world.oidc.runtime.party.codec.encode(session)
+    assert b"dpop" not in world.oidc.runtime.party.sessions.codec.encode(session)
 
 
 @dataclass(slots=True)
@@ -281,16 +282,23 @@ class TestNonces:
     async def test_a_paused_process_does_not_send_it_again(
         self, processes: tuple[World, World], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """By then another process may own the record (decision 017)."""
+        """By then another process may own the row (decision 017)."""
         here, there = processes
         browser, gate = await here.signed_in(), Gate()
+        turns: list[Turn] = []
+        take = Turn.take
+
+        async def noted(turn: Turn) -> Row:
+            turns.append(turn)
+            return await take(turn)
+
+        monkeypatch.setattr(Turn, "take", noted)
         here.time.advance(AFTER_EXPIRY)
         here.op.faults.put("token", DemandsNonce(gate))
         paused = begun(browser.get("/me"))
         await gate.until_reached()
-        now = monotonic()
-        monkeypatch.setattr(record_hold, "monotonic", lambda: now + LONGEST_HOLD)
-        here.time.advance(LONGEST_HOLD)
+        turns[0]._leased_at -= LEASE  # as when it stood still for so long
+        here.time.advance(LEASE)
         held = Held()
         here.op.faults.put("token", held)
         elsewhere = begun(copy_of(browser, there).get("/me"))

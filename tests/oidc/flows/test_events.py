@@ -78,6 +78,7 @@ def test_line_of_the_log_has_no_line_break(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.messages == [
         "login.refused sub='alice\\nlogin.succeeded' session='session-1' sid='op-1'"
         " code='token.refused' because=\"it's over\""
+        f" see='{Code.TOKEN_REFUSED.link}'"
     ]
 
 
@@ -111,6 +112,7 @@ async def test_refused_login_says_why_in_one_line(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == [
         "login.refused code='token.refused' because='the provider returned invalid_scope"
         " (this client\\\\nmay not) (url=https://op.test/token, status=400)'"
+        f" see='{Code.TOKEN_REFUSED.link}'"
     ]
     assert world.event_names() == ["login.started", "login.refused"]
 

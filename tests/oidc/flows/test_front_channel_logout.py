@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, ConfigurationError, ProtocolViolation
-from fastapi_oidc.protocol.front_channel import front_channel_sid
+from fastapi_oidc.protocol.front_channel import front_channel_session
 from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.testing import DevUser, SignedIn, sign_in
 from tests.oidc.flows.fallible_stores import fallible
@@ -102,7 +102,7 @@ async def test_anything_else_ends_nothing(
 def test_a_shared_issuer_stands_for_its_tenants_alone(allowed: str, iss: str) -> None:
     tenants = Tenants.of(SHARED, [allowed])
     with pytest.raises(ProtocolViolation) as caught:
-        front_channel_sid({"iss": [iss], "sid": ["1"]}, SHARED, tenants=tenants)
+        front_channel_session({"iss": [iss], "sid": ["1"]}, SHARED, tenants=tenants)
     assert caught.value.code is Code.LOGOUT_REQUEST_ISSUER
 
 
@@ -110,7 +110,10 @@ def test_a_shared_issuer_stands_for_its_tenants_alone(allowed: str, iss: str) ->
 def test_a_shared_issuer_stands_for_its_tenants(allowed: str) -> None:
     iss = f"https://op.test/{TENANT}/v2.0"
     tenants = Tenants.of(SHARED, [allowed])
-    assert front_channel_sid({"iss": [iss], "sid": ["1"]}, SHARED, tenants=tenants) == "1"
+    assert front_channel_session({"iss": [iss], "sid": ["1"]}, SHARED, tenants=tenants) == (
+        iss,
+        "1",
+    )
 
 
 async def test_a_tenants_user_is_signed_out() -> None:

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from threading import Thread
-from typing import Any
 
 import httpx
 import pytest
 
-from fastapi_oidc import Clock, MemoryRefreshLock
-from fastapi_oidc.flows.local_sessions import LocalSessions
-from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.testing import OAuthError, sign_in
-from fastapi_oidc.ttl_cache import TTLCache
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes, user
-from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser, with_gate
-from tests.oidc.session.examples import User, a_session
+from tests.oidc.interleaving import Gate, Held, begun, same_browser, with_gate
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 EIGHT_HOURS = 8 * 3600
@@ -134,18 +127,6 @@ async def test_revoked_session_clears_the_cookie_of_a_late_response(late: Late) 
     assert await user(late.tab) is None
 
 
-async def test_without_shared_revocations_the_record_still_says_that_a_session_ended() -> None:
-    gate, lock = Gate(), MemoryRefreshLock()
-    here = make_world(mount=with_gate(gate), refresh_lock=lock, back_channel_logout_store=None)
-    there = another_process(here, refresh_lock=lock)
-    late = await a_late_response(here, there, gate, AFTER_EXPIRY)
-    copy = copy_of(late.tab, here)
-    await late.other_tab.post("/auth/logout", data=LOCAL)
-    assert "set-cookie" not in (await late.arrives()).headers
-    here.time.advance(AFTER_EXPIRY)
-    assert await user(copy) is None, "its next refresh finds the end"
-
-
 @pytest.mark.parametrize("store", [None, "memory"])
 async def test_a_refresh_that_outlasts_the_session_announces_no_second_end(
     store: str | None,
@@ -164,26 +145,3 @@ async def test_a_refresh_that_outlasts_the_session_announces_no_second_end(
     world.time.advance(1)
     assert await generation(tabs[2]) is None
     assert world.event_names().count("session.ended") == 1
-
-
-def test_an_end_in_a_thread_waits_for_a_state_that_is_being_stored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    time, session = Time(), a_session()
-    sessions: LocalSessions[User] = LocalSessions(Clock(read=lambda: time.now))
-    until = int(time.now) + EIGHT_HOURS
-    end = Thread(target=sessions.end, args=(session.id, "signed_out"), kwargs={"expires_at": until})
-    store = TTLCache.set
-
-    def store_amid_an_end(table: Any, *args: Any, **options: Any) -> None:
-        if end.ident is None:
-            end.start()
-            end.join(0.05)
-            assert end.is_alive(), "the end did not wait"
-        store(table, *args, **options)
-
-    monkeypatch.setattr(TTLCache, "set", store_amid_an_end)
-    sessions.keep(StoredSession(session))
-    end.join()
-    time.advance(EIGHT_HOURS - 1)
-    assert sessions.ended(session) == "signed_out"

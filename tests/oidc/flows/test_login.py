@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
@@ -10,7 +11,7 @@ import pytest
 from fastapi import Request
 from starlette.responses import Response
 
-from fastapi_oidc import Code, LoginOptions
+from fastapi_oidc import Code, LoginOptions, PersistContext
 from fastapi_oidc.testing import AuthorizationRequested, ServerError, sign_in
 from tests.oidc.flows.steps import callback_url, user
 from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
@@ -195,3 +196,24 @@ async def test_userinfo_is_fetched_only_where_it_is_wanted() -> None:
     world = make_world(settings={"fetch_userinfo": False})
     await world.signed_in()
     assert world.op.record.calls["userinfo"] == 0
+
+
+async def test_all_cookies_together_fit_into_the_headers_that_servers_accept() -> None:
+    """A large session, a sign-out that did not return, and many tabs that step up."""
+
+    def enlarge(context: PersistContext[Any]) -> Any:
+        claims = context.session.claims | {"text": secrets.token_hex(1000)}
+        return context.session.model_copy(update={"claims": claims})
+
+    world = make_world(before_session_persist=enlarge)
+    browser = await world.signed_in()
+    assert sum(map(len, browser.cookies.values())) > 3000, "which is as large as it may be"
+    latest = ""
+    for number in range(12):
+        url = f"/auth/login?max_age=60&return_to=/me?{'x' * 400}{number}"
+        latest = (await browser.get(url, follow_redirects=False)).headers["location"]
+        world.time.advance(1)
+        header = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+        assert len(header) < 7200
+    assert len(browser.cookies) > 3
+    assert (await sign_in(browser, latest, user="alice")).status_code == 200

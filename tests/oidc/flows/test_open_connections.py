@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import OIDC, MemoryRefreshLock
+from fastapi_oidc import OIDC
 from fastapi_oidc.testing import OAuthError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -18,19 +18,7 @@ from tests.oidc.flows.steps import (
     two_processes,
     with_connection,
 )
-from tests.oidc.interleaving import another_process, same_browser
-from tests.oidc.world import make_world
-
-
-async def test_open_connection_learns_of_an_end_by_the_record_alone() -> None:
-    """Of a process that shares refresh records, and no revocations."""
-    lock = MemoryRefreshLock()
-    here = make_world(refresh_lock=lock, back_channel_logout_store=None)
-    there = another_process(here, refresh_lock=lock, mount=with_connection)
-    browser = await here.signed_in()
-    connection = await connected(there, copy_of(browser, there))
-    await browser.post("/auth/logout", data=LOCAL)
-    assert not await there.oidc.is_still_signed_in(connection)
+from tests.oidc.interleaving import same_browser
 
 
 @pytest.mark.parametrize("how", ["sign-out", "revocation", "refusal", "expiry"])

@@ -1,177 +1,179 @@
-"""What happens when a process that refreshes a session dies or stands still.
+"""A process that dies or stands still at any step of a refresh, in virtual time.
 
-What each state of the record permits is in `tests/oidc/session/test_records.py`.
+At a step it begins or ends to read or write the store, or to ask the provider. A process that has
+died does nothing any more; one that stands still goes on in the end.
 """
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 
-from tests.oidc.machine.breakages import killed_after_the_response, killed_with_the_token_of_an_api
-from tests.oidc.machine.ledger import Browser
-from tests.oidc.machine.processes import Fault, Mode
-from tests.oidc.machine.world import MachineWorld, Story, play_story
-from tests.oidc.virtual_time import virtual_monotonic as virtual_monotonic
+import httpx
 
-pytestmark = pytest.mark.usefixtures("virtual_monotonic")
+from fastapi_oidc import Clock, MemoryStore
+from fastapi_oidc.session.store import Cell, Found, Store
+from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, generation, stores_of
+from tests.oidc.interleaving import another_process, begun
+from tests.oidc.virtual_time import VirtualTimeLoop
+from tests.oidc.world import make_world
 
-RECORDS, STORE = Mode(records=True), Mode(store=True)
-MODES = pytest.mark.parametrize("mode", [RECORDS, STORE], ids=["cookie", "store"])
-LONGEST_HOLD = 70.0
-"""Seconds for which a process owns a refresh record: `provider_timeout` and a long response."""
+BEGAN: Final = 1_800_000_000
+MOST_STEPS: Final = 40
+"""Of a refresh; there are about fifteen."""
 
-
-def after_fault(name: str, *faults: Fault | None, presented: int, seconds: float = 25) -> Story:
-    """A process asks for `name`, fails so and dies; `seconds` later another one goes on."""
-
-    def story(world: MachineWorld, alice: Browser) -> None:
-        before = world.ledger.tokens_presented
-        world.fail(0, name, *faults)
-        world.begin("me", alice, 0)
-        world.kill(0)
-        world.wait(seconds)
-        assert world.asked("me", alice, 1) == 200
-        assert world.ledger.tokens_presented == before + presented
-
-    return story
+Result = TypeVar("Result")
 
 
-@MODES
-def test_process_that_stood_still_after_the_response_is_fenced_off(mode: Mode) -> None:
-    """Others have gone on from the response, and refreshed once more."""
+class Process:
+    """Counts the steps of one process; at step `stops_at` it stops until `goes_on` is set."""
 
-    def story(world: MachineWorld, alice: Browser) -> None:
-        other = world.copy(alice)
-        world.fail(0, "advance", Fault.PAUSED)
-        world.begin("me", alice, 0)
-        for _ in range(2):
-            world.wait(LONGEST_HOLD)
-            assert world.asked("me", other, 1) == 200
-        generation = world.last_document["generation"]
-        world.open_gate()
-        for browser in (alice, other):
-            assert world.asked("me", browser, 0) == 200
-            assert world.last_document["generation"] == generation
+    def __init__(self) -> None:
+        self.steps, self.stops_at = 0, 0
+        self.where = ""
+        self.goes_on, self.stopped = asyncio.Event(), False
 
-    play_story(mode, story)
+    async def step(self, where: str) -> None:
+        self.steps += 1
+        if self.steps == self.stops_at:
+            self.where, self.stopped = where, True
+        if self.stopped:
+            await self.goes_on.wait()
 
-
-@MODES
-def test_process_dies_before_it_presents_the_token(mode: Mode) -> None:
-    def story(world: MachineWorld, alice: Browser) -> None:
-        before = world.ledger.tokens_presented
-        world.fail(0, "take", Fault.PAUSED)
-        world.begin("me", alice, 0)
-        world.kill(0)
-        world.wait(30)
-        assert world.asked("me", alice, 1) == 503, "the first process may still present the token"
-        assert world.ledger.tokens_presented == before
-        world.wait(LONGEST_HOLD)
-        assert world.asked("me", alice, 1) == 200
-        assert world.ledger.tokens_presented == before + 1
-
-    play_story(mode, story)
+    async def around(self, what: str, work: Callable[[], Awaitable[Result]]) -> Result:
+        await self.step(f"before {what}")
+        result = await work()
+        await self.step(f"after {what}")
+        return result
 
 
-@MODES
-@pytest.mark.parametrize("is_used", [False, True])
-def test_process_dies_before_the_response_comes(mode: Mode, is_used: bool) -> None:
-    """The session is lost if the provider used the token, and only then."""
+class Link(Store):
+    """The connection of one process to the store."""
 
-    def story(world: MachineWorld, alice: Browser) -> None:
-        before = world.ledger.tokens_presented
-        world.fail(0, "token", Fault.LATE_REPLY if is_used else Fault.LATE)
-        world.begin("me", alice, 0)
-        world.kill(0)
-        world.wait(LONGEST_HOLD - 20)
-        assert world.asked("me", alice, 1) == 503, "a response can still come"
-        assert world.ledger.tokens_presented == before + 1
-        world.wait(20)
-        assert world.asked("me", alice, 1) == (401 if is_used else 200)
-        assert world.ledger.tokens_presented == before + 2
+    def __init__(self, store: Store, process: Process) -> None:
+        self.store, self.process = store, process
 
-    play_story(mode, story)
+    async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
+        return await self.process.around("read", lambda: self.store.read(keys))
+
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+        return await self.process.around("swap", lambda: self.store.swap(key, before, after))
 
 
-@MODES
-def test_process_dies_after_it_kept_the_response(mode: Mode) -> None:
-    """Another process makes the next session of the response that the record has."""
-    play_story(mode, after_fault("advance", Fault.PAUSED, presented=1))
-    play_story(mode, killed_after_the_response)
+class Network(httpx.AsyncBaseTransport):
+    """The connection of one process to the provider."""
+
+    inner: httpx.AsyncBaseTransport
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        return await self.process.around(path, lambda: self.inner.handle_async_request(request))
 
 
-def test_process_dies_after_it_stored_the_next_session() -> None:
-    """The record does not know of the next session yet; another process makes it again."""
-    play_story(STORE, after_fault("replace", Fault.PAUSED, presented=1, seconds=5))
+class Place:
+    """Two processes, the first of which can stop, and alice's expired session."""
+
+    def __init__(self, mode: str, loop: VirtualTimeLoop) -> None:
+        self.loop, self.process = loop, Process()
+        clock = Clock(read=lambda: BEGAN + loop.seconds)
+        store = MemoryStore(clock=clock)
+        network = Network(self.process)
+        self.here = make_world(
+            time=lambda: BEGAN + loop.seconds,  # type: ignore[arg-type]
+            transport=network,
+            **stores_of(mode, Link(store, self.process)),
+        )
+        network.inner = httpx.ASGITransport(self.here.op.app)
+        self.there = another_process(self.here, **stores_of(mode, store))
+
+    @property
+    def presented(self) -> int:
+        """How many refresh tokens were presented; one code was exchanged."""
+        return self.here.op.record.calls["token"] - 1
+
+    async def stopped_at(self, step: int) -> tuple[httpx.AsyncClient, asyncio.Task[Any]]:
+        """The browser, and the request whose process stops at its step number `step`."""
+        browser = await self.here.signed_in()
+        await asyncio.sleep(AFTER_EXPIRY)
+        self.process.steps, self.process.stops_at = 0, step
+        request = begun(copy_of(browser, self.here).get("/me"))
+        await asyncio.sleep(0.001)
+        return browser, request
 
 
-def test_process_dies_before_the_record_has_the_next_session() -> None:
-    """The browser has it; another process makes it again for an old cookie."""
+def play(mode: str, story: Callable[[Place], Awaitable[bool]]) -> bool:
+    loop = VirtualTimeLoop()
 
-    def story(world: MachineWorld, alice: Browser) -> None:
-        presented, old = world.ledger.tokens_presented, world.copy(alice)
-        world.fail(0, "advance", None, Fault.DOWN)
-        assert world.asked("me", alice, 0) == 200
-        world.kill(0)
-        world.wait(25)
-        assert world.asked("me", old, 1) == 200
-        assert world.ledger.tokens_presented == presented + 1
+    async def whole() -> bool:
+        return await story(Place(mode, loop))
 
-    play_story(RECORDS, story)
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(whole())
+    finally:
+        loop.end()
 
 
-@MODES
-@pytest.mark.parametrize("before", [(), (None,)], ids=["answered", "done"])
-def test_lost_reply_of_the_records_is_asked_for_again(mode: Mode, before: tuple[None, ...]) -> None:
-    def story(world: MachineWorld, alice: Browser) -> None:
-        presented, old = world.ledger.tokens_presented, world.copy(alice)
-        world.fail(0, "advance", *before, Fault.REPLY_LOST)
-        assert world.asked("me", alice, 0) == 200
-        world.wait(5)
-        assert world.asked("me", old, 1) == 200
-        assert world.ledger.tokens_presented == presented + 1
-
-    play_story(mode, story)
+def at_each_step(mode: str, story: Callable[[Place, int], Awaitable[bool]]) -> None:
+    """Play the story with each step, until the refresh has fewer; it says whether it stopped."""
+    for step in range(1, MOST_STEPS):
+        if not play(mode, lambda place, step=step: story(place, step)):  # type: ignore[misc]
+            assert step > 8
+            return
+    raise AssertionError("the refresh has too many steps")
 
 
-def test_process_dies_before_it_exchanges_a_token() -> None:
-    """The exchange may be repeated, so others wait no longer than twice `provider_timeout`."""
+def test_another_process_goes_on_when_one_dies_at_any_step(mode: str) -> None:
+    """It knows after 10 to 15 seconds. The session is lost only where the response was."""
 
-    def story(world: MachineWorld, alice: Browser) -> None:
-        world.begin("me", alice, 0)  # with tokens for the next half minute
-        began = world.loop.seconds
-        world.fail(0, "take", Fault.PAUSED)
-        world.begin("call mail", alice, 0)
-        world.kill(0)
-        assert world.asked("call mail", alice, 0) == 200
-        assert 19 < world.loop.seconds - began < 22
+    async def story(place: Place, step: int) -> bool:
+        browser, request = await place.stopped_at(step)
+        if not place.process.stopped:
+            assert (await request).json()["generation"] == 1
+            return False
+        where, presented, began = place.process.where, place.presented, place.loop.seconds
+        request.cancel()
+        after = await generation(copy_of(browser, place.there))
+        seconds = place.loop.seconds - began
+        assert seconds < 15, where
+        is_lost = presented == 1 and after is None
+        assert is_lost or after == 1, where
+        assert place.presented == (2 if is_lost else 1), where
+        if is_lost:
+            assert where in ("after /token", "before swap"), "the response was not stored"
+        return True
 
-    play_story(STORE, story)
-
-
-@MODES
-def test_process_dies_with_the_token_of_an_api(mode: Mode) -> None:
-    """The next one goes on with the session, and asks for the API's token again."""
-
-    def story(world: MachineWorld, alice: Browser) -> None:
-        before = world.ledger.tokens_presented
-        killed_with_the_token_of_an_api(world, alice)
-        assert world.asked("call calendar", alice, 0) == 200
-        assert world.ledger.tokens_presented == before + 4
-
-    play_story(mode, story)
+    at_each_step(mode, story)
 
 
-def test_process_dies_between_the_end_in_the_record_and_the_revocation() -> None:
-    def story(world: MachineWorld, alice: Browser) -> None:
-        world.begin("me", alice, 0)  # with tokens for the next half minute
-        copy, before = world.copy(alice), world.ledger.tokens_presented
-        world.fail(0, "revoke", Fault.LATE)
-        world.begin("logout", alice, 0)
-        world.kill(0)
-        assert world.asked("me", copy, 1) == 200, "its access token is valid"
-        world.wait(60)
-        assert world.asked("me", copy, 1) == 401
-        assert world.ledger.tokens_presented == before
+def test_process_that_stands_still_presents_nothing_twice(mode: str) -> None:
+    """Another one goes on meanwhile, and refreshes the session once more."""
 
-    play_story(Mode(records=True, revocations=True), story)
+    async def story(place: Place, step: int) -> bool:
+        browser, request = await place.stopped_at(step)
+        if not place.process.stopped:
+            await request
+            return False
+        where, in_time = place.process.where, place.presented
+        other = copy_of(browser, place.there)
+        first = await generation(other)
+        if "/token" not in where and not (in_time and first is None):
+            assert first == 1, where
+            await asyncio.sleep(AFTER_EXPIRY)
+            assert await generation(other) == 2, where
+            assert place.presented == 2, where
+        before = place.presented
+        place.process.goes_on.set()
+        answer = await request
+        assert answer.status_code in (200, 401, 503), where
+        excused = where == "before /token"  # it was on its way already
+        assert place.presented == before + excused, where
+        if first is not None and not excused:
+            assert await generation(other) == await generation(copy_of(browser, place.here)), where
+        return True
+
+    at_each_step(mode, story)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
+from starlette.responses import StreamingResponse
 
-from fastapi_oidc import OIDC, IdentityContext, PersistContext, StandardIdentity
+from fastapi_oidc import OIDC, IdentityContext, PersistContext, SessionError, StandardIdentity
 from fastapi_oidc.flows import refresh
 from fastapi_oidc.testing import Lifetimes
 from tests.oidc.flows.steps import (
@@ -193,3 +195,28 @@ async def test_request_waits_for_the_start_of_its_refresh_for_a_limited_time(
     world.time.advance(2)
     assert [await generation(browser) for browser in (first, second)] == [1, 1]
     assert refreshes(world) == 2
+
+
+async def test_refresh_on_demand_after_the_response_has_started_uses_no_token(mode: str) -> None:
+    """A cookie cannot be sent any more; a store needs none."""
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/stream")
+        async def stream(request: Request) -> StreamingResponse:
+            async def parts() -> AsyncIterator[str]:
+                yield "began "
+                try:
+                    yield str((await oidc.refresh(request)).generation)
+                except SessionError as error:
+                    yield error.code
+
+            await oidc.require_auth(request)
+            return StreamingResponse(parts())
+
+    store = "memory" if mode == "store" else None
+    world = make_world(session_store=store, mount=mount)
+    browser = await world.signed_in()
+    said = (await browser.get("/stream")).text
+    assert said == ("began session.response_started" if mode == "cookie" else "began 1")
+    assert refreshes(world) == (mode == "store")
+    assert await generation(browser) == refreshes(world)

@@ -7,16 +7,20 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC, MemoryRefreshLock, MemorySessionStore, OIDCSession
+from fastapi_oidc import OIDC, Clock, MemoryStore
+from fastapi_oidc.flows.sessions import row_key
+from fastapi_oidc.session.store import Cell, Found
 from fastapi_oidc.testing import TokenRevoked, sign_in
-from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    copy_of,
+    generation,
+    stores_of,
+    two_processes,
+)
 from tests.oidc.interleaving import Gate, Held, another_process, begun
-from tests.oidc.machine.ledger import Browser
-from tests.oidc.machine.processes import Fault, Mode
-from tests.oidc.machine.world import MachineWorld, play_story
-from tests.oidc.session.dictionary_stores import DictionaryStore
-from tests.oidc.virtual_time import virtual_monotonic as virtual_monotonic
-from tests.oidc.world import LOGIN_URL, World, make_world
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 SHARED = pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
 
@@ -63,80 +67,57 @@ async def test_sign_out_while_the_provider_responds_wins(
             assert await generation(copy_of(browser, world)) is None
 
 
-@pytest.mark.usefixtures("virtual_monotonic")
+class LateReply(MemoryStore):
+    """Its reply to the write `late_at` comes when the gate is opened."""
+
+    gate, late_at = Gate(), 0
+
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+        found = await super().swap(key, before, after)
+        if before is not None and found is None:
+            self.late_at -= 1
+            if self.late_at == 0:
+                await self.gate.passed()
+        return found
+
+
 @SHARED
-@pytest.mark.parametrize(
-    ("mode", "slow"),
-    [
-        (Mode(store=True), "replace"),
-        (Mode(store=True), "advance"),
-        (Mode(records=True, revocations=True), "advance"),
-    ],
-)
-def test_sign_out_while_the_next_session_is_stored_wins(
-    mode: Mode, slow: str, elsewhere: bool
+@pytest.mark.parametrize("write", [1, 2, 3], ids=["taken", "response", "next session"])
+async def test_sign_out_while_a_step_of_a_refresh_is_stored_wins(
+    mode: str, elsewhere: bool, write: int
 ) -> None:
     """It is stored, and the reply that says so comes after the sign-out."""
-
-    def story(world: MachineWorld, alice: Browser) -> None:
-        copy = world.copy(alice)
-        world.fail(0, slow, *([None] if slow == "advance" else []), Fault.LATE_REPLY)
-        world.begin("me", copy, 0)
-        world.begin("logout", alice, int(elsewhere))
-        world.open_gate()
-        for number in (0, 1):
-            assert world.asked("me", copy, number) == 401
-
-    play_story(mode, story)
-
-
-class ThreeMethods(DictionaryStore):
-    """A dictionary whose rows are set when the gate is opened; `replace` takes two steps."""
-
-    gate: Gate | None = None
-
-    async def set(self, id: str, session: OIDCSession[Any], /) -> None:
-        if self.gate is not None:
-            await self.gate.passed()
-        await super().set(id, session)
-
-
-@pytest.mark.parametrize(
-    ("elsewhere", "has_records"), [(False, False), (False, True), (True, True)]
-)
-async def test_sign_out_while_a_store_sets_a_row_leaves_no_row(
-    elsewhere: bool, has_records: bool
-) -> None:
-    store = ThreeMethods()
-    lock = MemoryRefreshLock() if has_records else None
-    shared: dict[str, Any] = {"session_store": store, "refresh_lock": lock}
-    here = make_world(back_channel_logout_store=None, **shared)
+    time = Time()
+    store = LateReply(clock=Clock(read=time))
+    store.gate = Gate()
+    shared = stores_of(mode, store)
+    here = make_world(time=time, **shared)
     there = another_process(here, **shared)
     browser = await here.signed_in()
-    gate = store.gate = Gate()
-    here.time.advance(AFTER_EXPIRY)
-    refreshing = begun(copy_of(browser, here).get("/me"))
-    await gate.until_reached()
+    copies = [copy_of(browser, world) for world in (here, there)]
+    time.advance(AFTER_EXPIRY)
+    store.late_at = write
+    refreshing = begun(copies[0].get("/me"))
+    await store.gate.until_reached()
     await copy_of(browser, there if elsewhere else here).post("/auth/logout", data=LOCAL)
-    gate.opened.set()
-    assert (await refreshing).status_code == 401
-    assert store.rows == {}
+    store.gate.opened.set()
+    assert "set-cookie" not in (await refreshing).headers
+    assert [await generation(copy) for copy in copies] == [None, None]
 
 
 async def test_row_deleted_by_the_application_is_not_stored_again() -> None:
-    store, held = MemorySessionStore[Any](), Held()
+    store, held = MemoryStore(), Held()
     world = make_world(session_store=store)
     browser = await world.signed_in()
     world.op.faults.put("token", held)
     world.time.advance(AFTER_EXPIRY)
     refreshing = begun(browser.get("/me"))
     await held.gate.until_reached()
-    found = await store.find_by_session_id(str(world.events[-1].session_id))
-    assert found is not None
-    await store.delete(found[0])
+    key = f"oidc:{row_key(str(world.events[-1].session_id))}"
+    await store.move(key, lambda value, _: Cell(b"", 0))
     held.gate.opened.set()
     assert (await refreshing).status_code == 401
-    assert await store.get(found[0]) is None
+    assert list(await store.read([key])) == [b""]
 
 
 async def test_clear_session_during_a_refresh_wins(mode: str) -> None:

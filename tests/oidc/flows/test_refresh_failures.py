@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from starlette.responses import HTMLResponse, Response
 
 from fastapi_oidc import PersistContext
-from fastapi_oidc.flows import local_sessions
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
-from fastapi_oidc.testing.faults import Fault
+from fastapi_oidc.testing.faults import Answer, Fault
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LOCAL,
     SHORTLY_BEFORE_EXPIRY,
     copy_of,
     generation,
-    refreshes,
 )
 from tests.oidc.world import World, make_world
 
@@ -127,41 +126,6 @@ async def test_pauses_double_up_to_a_minute() -> None:
     assert pauses[:7] == [5, 10, 20, 40, 60, 60, 60]
 
 
-@pytest.mark.parametrize("others", ["end", "are refreshed"])
-async def test_a_pause_is_not_pushed_out_by_what_was_learned_before(
-    others: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process remembers ends for hours, other states for minutes, and a pause for less."""
-    monkeypatch.setattr(local_sessions, "LOCAL_SESSIONS", 2)
-    world = make_world()
-    browser, *changed = [await world.signed_in() for _ in range(4)]
-    world.time.advance(AFTER_EXPIRY)
-    for other in changed:
-        if others == "end":
-            await other.post("/auth/logout", data=LOCAL)
-        else:
-            assert await generation(other) == 1
-    world.op.faults.put("token", ServerError())
-    assert await generation(browser) is None
-    calls = world.op.record.calls["token"]
-    assert await generation(browser) is None
-    assert world.op.record.calls["token"] == calls
-
-
-async def test_end_that_others_pushed_out_is_found_at_the_next_refresh(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(local_sessions, "LOCAL_SESSIONS", 2)
-    world = make_world(settings={"revoke_on_local_logout": False})
-    browsers = [await world.signed_in() for _ in range(4)]
-    copies = [copy_of(browser, world) for browser in browsers]
-    for browser in browsers:
-        await browser.post("/auth/logout", data=LOCAL)
-    world.time.advance(AFTER_EXPIRY)
-    assert [await generation(copy) for copy in copies] == [None] * 4
-    assert refreshes(world) == 0
-
-
 async def test_pause_is_over_when_the_clock_was_set_back(world: World) -> None:
     browser = await world.signed_in()
     world.time.advance(7200)
@@ -212,3 +176,37 @@ async def test_request_says_why_its_refresh_was_postponed(caplog: pytest.LogCapt
     assert attempted.startswith("session.refresh_postponed sub='alice'")
     assert waited.startswith("request.refused code='session.refresh_postponed'")
     assert "the provider returned invalid_client (unknown client)" in waited
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a proxy without a backend, a firewall or a login page answers."""
+
+    status: int
+    body: str
+
+    async def happen(self, answer: Answer) -> Response:
+        return HTMLResponse(self.body, self.status)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page(404, "404 page not found"),
+        Page(403, "<html>forbidden</html>"),
+        Page(400, "bad request"),
+        Page(401, ""),
+        Page(200, "<html>sign in</html>"),
+        Page(400, '{"message": "no route matched"}'),
+    ],
+)
+async def test_answer_that_is_not_the_providers_signs_nobody_out(world: World, page: Page) -> None:
+    """Only JSON with `error` is a refusal (RFC 6749 5.2)."""
+    browser = await world.signed_in()
+    world.op.faults.put("token", page, times=99)
+    world.time.advance(AFTER_EXPIRY)
+    for _ in range(9):
+        assert (await browser.get("/me")).status_code == 503
+        world.time.advance(60)
+    world.op.faults.clear()
+    assert await generation(browser) == 1

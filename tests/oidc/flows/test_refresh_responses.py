@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from time import monotonic
+from typing import Any
+
 import httpx
 import pytest
 
-from fastapi_oidc import Clock, MemoryRefreshLock
-from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, UNVERIFIED_SECONDS
+from fastapi_oidc.flows.outcomes import LONGEST_BACKOFF
+from fastapi_oidc.flows.token_sessions import UNVERIFIED_SECONDS
 from fastapi_oidc.testing import ServerError
-from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
+from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LONGEST_HOLD,
     RETRY,
     copy_of,
     generation,
+    others_have_run,
     refreshes,
-    two_processes,
-    until,
 )
 from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
@@ -106,29 +108,10 @@ async def test_another_process_continues_from_a_response_that_waits(
     assert refreshes(here) == 1
 
 
-async def test_verified_response_outlives_its_key() -> None:
-    time = Time()
-    outage, options = fallible("store", time)
-    world = make_world(time=time, **options)
-    browser = await world.signed_in()
-    time.advance(AFTER_EXPIRY)
-    outage.is_down, outage.failing = True, frozenset({"replace"})
-    assert (await browser.get("/me")).json()["code"] == "session.store_unavailable"
-    outage.is_down = False
-    world.op.rotate_keys()
-    await world.signed_in("bob")  # which reads the keys again
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1
-
-
-@pytest.mark.parametrize("is_shared", [False, True], ids=["one process", "shared records"])
-async def test_response_that_no_key_verifies_is_given_up_after_an_hour(is_shared: bool) -> None:
-    time = Time()
-    lock = MemoryRefreshLock(clock=Clock(read=time)) if is_shared else None
-    world = make_world(time=time, refresh_lock=lock)
+async def test_response_that_no_key_verifies_is_given_up_after_an_hour(world: World) -> None:
     browser, held = await world.signed_in(), Held(first=True)
     world.op.faults.put("token", held)
-    time.advance(AFTER_EXPIRY)
+    world.time.advance(AFTER_EXPIRY)
     request = begun(browser.get("/me"))
     await held.gate.until_reached()
     world.op.rotate_keys()
@@ -137,37 +120,55 @@ async def test_response_that_no_key_verifies_is_given_up_after_an_hour(is_shared
     assert (await request).status_code == 503
     calls = world.op.record.calls["token"]
     for _ in range(UNVERIFIED_SECONDS // LONGEST_BACKOFF - 1):
-        time.advance(LONGEST_BACKOFF)
+        world.time.advance(LONGEST_BACKOFF)
         assert (await browser.get("/me")).status_code == 503
-    time.advance(LONGEST_BACKOFF)
+    world.time.advance(LONGEST_BACKOFF)
     assert (await browser.get("/me")).status_code == 401
     assert world.op.record.calls["token"] == calls
 
 
 @pytest.mark.parametrize("is_closed", [False, True], ids=["goes on", "ends"])
-async def test_response_that_the_records_could_not_take_is_written_later(
+async def test_response_that_the_store_could_not_take_is_written_as_soon_as_it_can(
     mode: str, is_closed: bool
 ) -> None:
     """Without it another process would present the token again."""
-    outage, time = Outage(), Time()
-    lock = FallibleRefreshLock(outage, Clock(read=time))
-    here, there = two_processes(mode, time=time, refresh_lock=lock)
+    time = Time()
+    outage, options = fallible(mode, time)
+    here = make_world(time=time, **options)
+    there = another_process(here, **options)
     browser, held = await here.signed_in(), Held(first=True)
-    userinfo = Held()
     here.op.faults.put("token", held)
-    here.op.faults.put("userinfo", userinfo)
     time.advance(AFTER_EXPIRY)
-    begun(browser.get("/me"))
+    request = begun(browser.get("/me"))
     await held.gate.until_reached()
     outage.is_down = True
     held.gate.opened.set()
-    await userinfo.gate.until_reached()  # and the first process makes no session of the response
-    outage.is_down = False
-    if is_closed:
-        await here.oidc.runtime.party.outbox.aclose()
-    else:
-        await (await here.signed_in("bob")).get("/")  # a request finds that the store responds
-        await until(lambda: not here.oidc.runtime.party.outbox)
-    time.advance(LONGEST_HOLD)
+    await others_have_run()
+    closing = asyncio.create_task(here.oidc.aclose()) if is_closed else None
+    outage.is_down, back_at = False, monotonic()
     assert await generation(copy_of(browser, there)) == 1
+    assert monotonic() - back_at < 1.5, "about a second after the store is back"
+    assert (await request).json()["generation"] == 1
+    if closing is not None:
+        await closing
     assert refreshes(here) == 1
+
+
+@pytest.mark.parametrize("expires_in", [631_138_518, 10**30, -5, "3600", "soon", 3600.5, True])
+async def test_expires_in_of_any_kind_costs_no_session(world: World, expires_in: Any) -> None:
+    """Twenty years, as one provider says, or no number at all (RFC 6749 5.1)."""
+    browser = await world.signed_in()
+    world.op.edits.put("token_response", lambda said: said | {"expires_in": expires_in})
+    world.time.advance(AFTER_EXPIRY)
+    assert [await generation(browser) for _ in range(2)] == [1, 1]
+    assert refreshes(world) == 1
+    assert await generation(await world.signed_in()) == 0
+
+
+async def test_response_that_cannot_be_judged_is_not_asked_for_again(world: World) -> None:
+    """It is stored as it came, so a release that can read it goes on from there."""
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    world.op.edits.put("id_token", lambda said: said | {"sub": "mallory"})
+    assert (await browser.get("/me")).status_code == 401
+    assert refreshes(world) == 1

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from fastapi_oidc import Clock, ConfigurationError, MemoryRevocationStore, OIDCSession
-from tests.oidc.flows.steps import LOCAL, callback_url, copy_of, generation, shared_stores, user
+from fastapi_oidc import (
+    Clock,
+    ConfigurationError,
+    IdentityContext,
+    OIDCSession,
+    PersistContext,
+    StandardIdentity,
+)
+from fastapi_oidc.flows.sessions import READ_TOGETHER
+from fastapi_oidc.session.lists import MOST_LISTED
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    callback_url,
+    copy_of,
+    generation,
+    shared_stores,
+    two_processes,
+    user,
+)
 from tests.oidc.interleaving import Gate, another_process, begun
-from tests.oidc.session.dictionary_stores import ListOfRevocations
 from tests.oidc.world import Time, World, make_world
+
+HOUR = 3600
 
 
 async def session_of(world: World) -> OIDCSession[Any]:
@@ -79,36 +99,50 @@ def skewed(mode: str, skew: int) -> tuple[World, World]:
     return here, another_process(here, clock=clock, **shared)
 
 
-async def test_revocation_during_a_login_ends_its_session() -> None:
-    """It comes after the login has read the revocations, and before its session is stored."""
+@pytest.mark.parametrize("callback", ["resolve_identity", "before_session_persist"])
+async def test_revocation_during_a_login_ends_its_session(mode: str, callback: str) -> None:
+    """The application has read what the user may do, and then that is taken back."""
     gate = Gate()
 
-    class Slow(MemoryRevocationStore):
-        async def stamps(self, session: OIDCSession[Any], /) -> tuple[str, ...]:
-            stamps = await super().stamps(session)
+    async def resolve(context: IdentityContext) -> StandardIdentity:
+        if callback == "resolve_identity":
             await gate.passed()
-            return stamps
+        return StandardIdentity(sub=str(context.id_token_claims["sub"]))
 
-    world = make_world(back_channel_logout_store=Slow())
-    browser = world.browser()
-    callback = await callback_url(browser)
-    login = begun(browser.get(callback, follow_redirects=False))
+    async def persist(context: PersistContext[Any]) -> None:
+        if callback == "before_session_persist":
+            await gate.passed()
+
+    here, there = two_processes(mode, resolve_identity=resolve, before_session_persist=persist)
+    browser = here.browser()
+    login = begun(browser.get(await callback_url(browser), follow_redirects=False))
     await gate.until_reached()
-    await world.oidc.revoke(sub="alice")
+    await there.oidc.revoke(sub="alice")
     gate.opened.set()
     await login
     assert await generation(browser) is None
+    assert await generation(await here.signed_in()) == 0, "a later login sees what is new"
 
 
-async def test_store_of_the_application_needs_two_methods() -> None:
-    world = make_world(back_channel_logout_store=ListOfRevocations())
-    old = await world.signed_in()
-    await world.oidc.revoke(sub="alice")
-    new = await world.signed_in()
-    copy = copy_of(new, world)
-    assert [await generation(browser) for browser in (old, new)] == [None, 0]
-    await new.post("/auth/logout", data=LOCAL)
-    assert await generation(copy) is None
+async def test_session_whose_end_the_application_shortened_stays_ended(mode: str) -> None:
+    """A copy of the cookie from before has the later end."""
+
+    def shorten(context: PersistContext[Any]) -> Any:
+        if context.reason == "refresh":
+            return context.session.model_copy(update={"expires_at": int(time.now) + HOUR})
+        return None
+
+    time = Time()
+    settings = {"session_lifetime": 100 * HOUR}
+    here, there = two_processes(mode, time=time, settings=settings, before_session_persist=shorten)
+    browser = await here.signed_in()
+    copies = [copy_of(browser, world) for world in (here, there)]
+    time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    await browser.post("/auth/logout", data=LOCAL)
+    for hours in (0, 1, 1, 24, 73):
+        time.advance(hours * HOUR)
+        assert [await generation(copy) for copy in copies] == [None, None]
 
 
 async def test_revoke_takes_exactly_one_name(world: World) -> None:
@@ -140,7 +174,41 @@ async def test_sessions_of_lists_what_is_active_newest_first() -> None:
     assert await world.oidc.sessions_of("alice") == []
 
 
+async def test_listing_many_sessions_lets_other_requests_run() -> None:
+    world = make_world(session_store="memory")
+    await world.signed_in()
+    party, session = world.oidc.runtime.party, await session_of(world)
+    for number in range(MOST_LISTED + 50):
+        another = session.model_copy(update={"id": str(number)})
+        await party.sessions.begin(party.sessions.prepare(another))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(others())
+    listed = await world.oidc.sessions_of("alice")
+    task.cancel()
+    assert len(listed) == MOST_LISTED
+    assert turns >= MOST_LISTED / READ_TOGETHER
+
+
 async def test_sessions_of_needs_a_session_store() -> None:
     with pytest.raises(ConfigurationError) as caught:
         await make_world().oidc.sessions_of("alice")
     assert caught.value.code == "configuration.store_missing"
+
+
+async def test_a_user_signs_in_again_after_the_secret_was_replaced(mode: str) -> None:
+    """Whatever the store has of sessions that nobody can open any more."""
+    time = Time()
+    stores = shared_stores(mode, time)
+    before = make_world(time=time, **stores)
+    await before.signed_in()
+    await before.oidc.revoke(sub="alice")
+    after = make_world(time=time, **stores)  # with a secret of its own
+    assert await user(await after.signed_in()) == "alice"
+    assert len(await after.oidc.sessions_of("alice")) == 1 if mode == "store" else True

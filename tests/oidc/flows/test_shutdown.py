@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc import MemoryStore
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.flows import refresh
 from tests.oidc.flows.steps import (
@@ -19,10 +19,11 @@ from tests.oidc.flows.steps import (
     generation,
     others_have_run,
     refreshes,
+    stores_of,
     two_processes,
 )
 from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import World, make_world
+from tests.oidc.world import BASE_URL, World, make_world
 
 
 async def test_an_outer_lifespan_waits_for_a_refresh_that_was_sent(world: World) -> None:
@@ -122,38 +123,56 @@ async def test_refresh_that_waits_for_another_process_is_not_sent(mode: str) -> 
     assert refreshes(here) == 1
 
 
-class Closing:
+class ClosingStore(MemoryStore):
     """Notes that it was closed, or fails at it."""
 
-    def __init__(self, closed: list[str], name: str, *, fails: bool = False) -> None:
+    def __init__(self, fails: bool) -> None:
         super().__init__()
-        self._closed, self._name, self._fails = closed, name, fails
+        self.is_closed, self._fails = False, fails
 
     async def aclose(self) -> None:
-        self._closed.append(self._name)
+        self.is_closed = True
         if self._fails:
-            raise RuntimeError(self._name)
+            raise RuntimeError("store")
 
 
-class Sessions(Closing, MemorySessionStore[Any]): ...
+@pytest.mark.parametrize("failing", ["provider", "store"])
+async def test_everything_is_closed_when_something_cannot_be(
+    mode: str, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, closed = ClosingStore(failing == "store"), asyncio.Event()
+    world = make_world(**stores_of(mode, store))
 
+    async def close_provider() -> None:
+        closed.set()
+        if failing == "provider":
+            raise RuntimeError("provider")
 
-class Lock(Closing, MemoryRefreshLock): ...
-
-
-class Revocations(Closing, MemoryRevocationStore): ...
-
-
-@pytest.mark.parametrize("failing", ["provider", "sessions"])
-async def test_everything_is_closed_when_something_cannot_be(failing: str) -> None:
-    closed: list[str] = []
-    world = make_world(
-        session_store=Sessions(closed, "sessions", fails=failing == "sessions"),
-        back_channel_logout_store=Revocations(closed, "revocations"),
-        refresh_lock=Lock(closed, "lock"),
-    )
-    provider = Closing(closed, "provider", fails=failing == "provider")
-    world.oidc.runtime.party.provider.aclose = provider.aclose  # type: ignore[method-assign]
+    monkeypatch.setattr(world.oidc.runtime.party.provider, "aclose", close_provider)
     with pytest.raises(RuntimeError, match=failing):
         await world.oidc.aclose()
-    assert sorted(closed) == ["lock", "provider", "revocations", "sessions"]
+    assert store.is_closed
+    assert closed.is_set()
+
+
+async def test_a_server_that_runs_no_lifespan_is_told_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing would wait for its refreshes at shutdown."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        await world.app({**scope, "state": {}}, receive, send)
+
+    browser = world.op.browser(served, base_url=BASE_URL)
+    for _ in range(2):
+        await browser.get("/")
+    [said] = [each for each in caplog.messages if "lifespan" in each]
+    assert said.endswith("Call at shutdown: await oidc.aclose()")
+
+
+async def test_a_server_that_runs_the_lifespan_is_told_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world.app.router.lifespan_context(world.app):
+        await world.browser().get("/")
+    assert "lifespan" not in caplog.text

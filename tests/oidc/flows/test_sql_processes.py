@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import StandardIdentity
-from fastapi_oidc.session.sql import SQLSessionStore
-from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, refreshes
+from fastapi_oidc.session.sql import SQLStore
+from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, refreshes, stores_of
 from tests.oidc.interleaving import another_process
-from tests.oidc.session.conftest import empty_sql_store
+from tests.oidc.session.conftest import opened_values
 from tests.oidc.session.conftest import postgres_url as postgres_url
 from tests.oidc.session.conftest import sql_url as sql_url
 from tests.oidc.session.conftest import sqlite_url as sqlite_url
@@ -21,15 +20,12 @@ from tests.oidc.world import Time, World, make_world
 
 def shared(mode: str, url: str) -> dict[str, Any]:
     """The options of one process: a store and connections of its own, in the same database."""
-    store = SQLSessionStore(url, StandardIdentity)
-    if mode == "store":
-        return {"session_store": store, "back_channel_logout_store": None}
-    return {"back_channel_logout_store": store.revocations, "refresh_lock": store.records}
+    return stores_of(mode, SQLStore(url))
 
 
 @pytest.fixture
 async def processes(mode: str, sql_url: str) -> AsyncIterator[tuple[World, World]]:
-    async with empty_sql_store(sql_url):
+    async with opened_values(sql_url):
         time = Time()
         here = make_world(time=time, **shared(mode, sql_url))
         there = another_process(here, **shared(mode, sql_url))

@@ -7,7 +7,9 @@ import pytest
 
 from fastapi_oidc import Code
 from fastapi_oidc.testing import DevUser, sign_in
-from tests.oidc.flows.steps import AFTER_EXPIRY, user
+from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, user
+from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
+from tests.oidc.interleaving import another_process
 from tests.oidc.world import LOGIN_URL, World, make_world
 
 SHARED_ISSUER = "https://op.test/common/v2.0"
@@ -52,3 +54,56 @@ async def test_refresh_that_changes_the_tenant_ends_the_session() -> None:
 async def test_shared_endpoint_without_allowed_tenants_is_refused() -> None:
     answer = await of_tenants().browser().get("/auth/login")
     assert (answer.status_code, answer.json()["code"]) == (502, Code.PROVIDER_ISSUER_MISMATCH)
+
+
+class TestUsersWithTheSameSub:
+    """Of two tenants: a user is `iss` and `sub` of the ID token together (Core 5.7)."""
+
+    async def worlds(self) -> tuple[World, httpx.AsyncClient, httpx.AsyncClient]:
+        """Browsers of alice of one tenant, and of another whom the provider calls alice too."""
+        issuers = [SHARED_ISSUER.replace("common", tenant) for tenant in (OURS, THEIRS)]
+        users = [DevUser("alice", tenant=OURS)]
+        world = make_world(
+            provider={"issuer": SHARED_ISSUER, "users": users},
+            settings={"allowed_tenants": [OURS, THEIRS]},
+            session_store="memory",
+        )
+        ours = await world.signed_in()
+        self.other = {"iss": issuers[1], "tid": THEIRS}
+        world.op.edits.put("id_token", lambda said: said | self.other)
+        theirs = await world.signed_in()
+        world.op.edits.clear()
+        return world, ours, theirs
+
+    async def test_a_silent_login_of_one_does_not_confirm_the_other(self) -> None:
+        _, ours, theirs = await self.worlds()
+        assert outcome(await check(ours)) == SAME_USER
+        assert outcome(await check(theirs))[0] == "other_user"
+        assert [await user(each) for each in (ours, theirs)] == ["alice", "alice"]
+
+    async def test_each_has_sessions_of_its_own(self) -> None:
+        world, ours, theirs = await self.worlds()
+        issuer = self.other["iss"]
+        assert len(await world.oidc.sessions_of("alice")) == 2
+        [session] = await world.oidc.sessions_of("alice", issuer=issuer)
+        assert session.issuer == issuer
+        await world.oidc.revoke(sub="alice", issuer=issuer)
+        assert [await user(each) for each in (ours, theirs)] == ["alice", None]
+
+    async def test_a_logout_token_of_one_does_not_end_the_other(self) -> None:
+        world, ours, theirs = await self.worlds()
+        world.op.edits.put(
+            "logout_token",
+            lambda said: {k: v for k, v in said.items() if k != "sid"} | self.other,
+        )
+        world.time.advance(5)
+        await world.op.log_out("alice")
+        assert [await user(each) for each in (ours, theirs)] == ["alice", None]
+
+    async def test_a_tenant_that_is_no_longer_allowed_is_signed_out(self) -> None:
+        world, ours, theirs = await self.worlds()
+        settings = world.oidc.settings.model_copy(update={"allowed_tenants": (OURS,)})
+        store = world.oidc.runtime.party.sessions.cells.store
+        later = another_process(world, settings=settings, session_store=store)
+        copies = [copy_of(each, later) for each in (ours, theirs)]
+        assert [await user(each) for each in copies] == ["alice", None]

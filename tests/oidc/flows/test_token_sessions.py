@@ -70,10 +70,11 @@ async def test_refresh_takes_tokens_and_claims_and_keeps_the_rest() -> None:
     after = await watched.refreshed(browser)
     assert (after.generation, after.refreshed_at) == (1, int(watched.world.time.now))
     assert (after.sid, after.claims["team"], after.session_state) == ("op-2", "blue", "new")
+    assert after.former_sids == (before.sid,)
     assert after.tokens.scope == ("openid",)
     assert after.tokens.access_token != before.tokens.access_token
-    changed = {"tokens", "claims", "sid", "session_state", "generation", "refreshed_at"}
-    same = OIDCSession.model_fields.keys() - changed
+    changed = {"tokens", "claims", "session_state", "generation", "refreshed_at"}
+    same = OIDCSession.model_fields.keys() - changed - {"sid", "former_sids"}
     assert all(getattr(after, name) == getattr(before, name) for name in same)
 
 

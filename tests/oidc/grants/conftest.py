@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 from fastapi import BackgroundTasks, Depends, FastAPI
 
-from fastapi_oidc import OIDC, Clock, MemorySessionStore, OIDCSession, require_auth
+from fastapi_oidc import OIDC, Clock, MemoryStore, OIDCSession, require_auth
 from tests.oidc.grants.api import Api
 from tests.oidc.world import Time, World, make_world
 
@@ -41,12 +41,12 @@ def time() -> Time:
 
 
 @pytest.fixture
-def store(mode: str, time: Time) -> MemorySessionStore[Any] | None:
-    return MemorySessionStore(clock=Clock(read=time)) if mode == "store" else None
+def store(mode: str, time: Time) -> MemoryStore | None:
+    return MemoryStore(clock=Clock(read=time)) if mode == "store" else None
 
 
 @pytest.fixture
-def world(store: MemorySessionStore[Any] | None, time: Time) -> World:
+def world(store: MemoryStore | None, time: Time) -> World:
     return calling_world(session_store=store, time=time)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import Clock, MemoryRefreshLock, ProviderError
+from fastapi_oidc import Clock, MemoryStore, ProviderError
 from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokensIssued
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.grants.api import Api, issued
@@ -63,7 +63,7 @@ async def test_a_refused_token_is_replaced() -> None:
 
 async def test_processes_share_a_token() -> None:
     time = Time()
-    shared: dict[str, Any] = {"refresh_lock": MemoryRefreshLock(clock=Clock(read=time))}
+    shared: dict[str, Any] = {"back_channel_logout_store": MemoryStore(clock=Clock(read=time))}
     here = app_world(time=time, **shared)
     there = another_process(here, **shared)
     api = Api(here)
@@ -72,7 +72,7 @@ async def test_processes_share_a_token() -> None:
     assert issued(here, KIND) == 1
 
 
-async def test_without_records_each_process_has_its_own_token() -> None:
+async def test_while_the_store_is_down_each_process_has_its_own_token() -> None:
     time = Time()
     outage, stores = fallible("store", time)
     world = app_world(time=time, **stores)

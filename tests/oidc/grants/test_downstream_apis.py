@@ -249,8 +249,7 @@ async def test_a_sign_out_during_an_exchange_revokes_what_comes(
 
 async def test_a_sign_out_elsewhere_before_the_token_is_stored_revokes_it(kind: GrantKind) -> None:
     """The session looks alive when the token comes, and its record has ended when it is stored."""
-    options = described(kind, mount=calling, back_channel_logout_store=None)
-    here, there = two_processes("cookie", **options)
+    here, there = two_processes("cookie", **described(kind, mount=calling))
 
     @here.app.get("/calendar")
     async def calendar(current: Session) -> int:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 
 from fastapi_oidc import DownstreamAPI, Grant
@@ -128,6 +129,66 @@ async def test_a_refused_token_is_replaced_by_one_of_the_same_key(world: World) 
     assert api.asked == 3
     assert len({proof.thumbprint for proof in api.proofs}) == 1
     assert issued(world) == 1
+
+
+LIBRARIES = [httpx, httpx2]
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)
+@pytest.mark.parametrize("options", [{}, {"content": b"lunch"}])
+async def test_each_request_of_a_chain_of_redirects_has_a_proof(
+    world: World, library: Any, options: dict[str, Any]
+) -> None:
+    """RFC 9449 4.3: `htu` is the URL of this request."""
+    grant, served = await grant_in(world), []
+
+    def strict(request: Any) -> Any:
+        if "DPoP" not in request.headers:
+            return library.Response(401, headers={"WWW-Authenticate": 'DPoP error="invalid_proof"'})
+        token = request.headers["Authorization"].removeprefix("DPoP ")
+        accept_proof(
+            request.headers["DPoP"],
+            method=request.method,
+            url=str(request.url),
+            now=int(world.time.now),
+            access_token=token,
+            thumbprint=BoundApi(world).thumbprint(token),
+        )
+        served.append((request.method, request.url.path, request.content))
+        following = {"/a": "/b", "/b": "/c"}.get(request.url.path)
+        return library.Response(307, headers={"Location": following}) if following else answer()
+
+    def answer() -> Any:
+        return library.Response(200)
+
+    transport = library.MockTransport(strict)
+    async with library.AsyncClient(
+        auth=world.oidc.auth(grant), transport=transport, follow_redirects=True
+    ) as client:
+        assert (await client.post(f"{API_URL}/a", **options)).status_code == 200
+    body = options.get("content", b"")
+    assert served == [("POST", path, body) for path in ("/a", "/b", "/c")]
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)
+async def test_no_proof_leaves_the_origin(world: World, library: Any) -> None:
+    grant, sent = await grant_in(world), []
+
+    def away(request: Any) -> Any:
+        sent.append((request.url.host, {name.lower() for name, _ in request.headers.raw}))
+        if request.url.host == "other.test":
+            return library.Response(401, headers={"WWW-Authenticate": NONCE, "DPoP-Nonce": "n"})
+        return library.Response(307, headers={"Location": "https://other.test/"})
+
+    transport = library.MockTransport(away)
+    async with library.AsyncClient(
+        auth=world.oidc.auth(grant), transport=transport, follow_redirects=True
+    ) as client:
+        assert (await client.get(API_URL)).status_code == 401
+    [(_, ours), (host, theirs)] = sent
+    assert {b"authorization", b"dpop"} <= ours
+    assert host == "other.test"
+    assert not {b"authorization", b"dpop"} & theirs
 
 
 async def test_the_nonce_of_another_origin_is_not_used(world: World) -> None:

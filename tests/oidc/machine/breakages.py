@@ -9,25 +9,25 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from fastapi_oidc import MemoryRevocationStore, MemorySessionStore
-from fastapi_oidc.flows.local_sessions import LocalSessions, TokenAnswer
 from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.sessions import Live, Sessions
+from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.grants import grants
 from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.session import records
-from fastapi_oidc.session.record_hold import RecordHold
-from fastapi_oidc.session.records import Phase, RefreshRecord, Take
+from fastapi_oidc.session import revocations, rows
+from fastapi_oidc.session.cells import Seen, Turn
+from fastapi_oidc.session.rows import Row
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import RESOURCES, Fault, Mode
 from tests.oidc.machine.world import MachineWorld, Story
 
 MODES: Final = {
-    "cookie": Mode(processes=1),
-    "records": Mode(records=True),
-    "records and revocations": Mode(records=True, revocations=True),
-    "idle timeout, DPoP": Mode(records=True, revocations=True, idle_timeout=3600, dpop=True),
-    "store": Mode(store=True),
+    "cookie": Mode("", processes=1),
+    "cookie, store of endings": Mode(),
+    "cookie, idle timeout, DPoP": Mode(idle_timeout=3600, dpop=True),
+    "store": Mode("session_store"),
 }
+_COOKIE, _SHARED, _DPOP, _STORE = MODES.values()
 
 
 class Breakage(NamedTuple):
@@ -39,8 +39,9 @@ class Breakage(NamedTuple):
     found: str
 
 
-def advance_for_anybody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(records, "_is_owned", lambda record, change: True)
+def finish_what_has_ended(patch: pytest.MonkeyPatch) -> None:
+    finish = rows.finish
+    patch.setattr(rows, "finish", lambda row, *rest: finish(replace(row, ended=None), *rest))
 
 
 def refreshed_while_signing_out_elsewhere(world: MachineWorld, alice: Browser) -> None:
@@ -54,9 +55,7 @@ def refreshed_while_signing_out_elsewhere(world: MachineWorld, alice: Browser) -
 
 
 def lose_answers(patch: pytest.MonkeyPatch) -> None:
-    async def answered(self: RecordHold, data: bytes) -> None: ...
-
-    patch.setattr(RecordHold, "answered", answered)
+    patch.setattr(rows, "answer", lambda row, *rest: row)
 
 
 def killed_after_the_response(world: MachineWorld, alice: Browser) -> None:
@@ -68,39 +67,40 @@ def killed_after_the_response(world: MachineWorld, alice: Browser) -> None:
 
 
 def take_what_has_ended(patch: pytest.MonkeyPatch) -> None:
-    taken = records.taken
-
-    def taken_anyway(record: RefreshRecord, *rest: Any) -> RefreshRecord:
-        is_over = record.phase is Phase.ENDED
-        return taken(replace(record, phase=Phase.IDLE) if is_over else record, *rest)
-
-    patch.setattr(records, "taken", taken_anyway)
+    take = rows.take
+    patch.setattr(rows, "take", lambda row, *rest: take(replace(row, ended=None), *rest))
 
 
-def old_cookie_after_signing_out(world: MachineWorld, alice: Browser) -> None:
-    old = world.copy(alice)
+def signed_out_before_the_row_is_taken(world: MachineWorld, alice: Browser) -> None:
+    world.fail(1, "take", Fault.LATE)
+    world.begin("me", world.copy(alice), 1)
     world.fail(0, "provider", Fault.DOWN)  # so that the token is not revoked
     world.begin("logout", alice, 0)
-    world.begin("me", old, world.mode.processes - 1)
+    world.open_gate()
 
 
-def take_what_is_held(patch: pytest.MonkeyPatch) -> None:
-    taken = records.taken
-
-    def taken_anyway(record: RefreshRecord, *rest: Any) -> RefreshRecord:
-        return taken(replace(record, held_until=0.0), *rest)
-
-    patch.setattr(records, "taken", taken_anyway)
+def ignore_leases(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rows, "LEASE_SECONDS", 0.0)
 
 
-def believe_any_deadline(patch: pytest.MonkeyPatch) -> None:
-    taken = records.taken
+def take_for_anybody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Turn, "owns", lambda turn, row: not row.ended)
 
-    def taken_by_deadline(record: RefreshRecord, take: Take, now: float) -> RefreshRecord:
-        after = taken(record, take, now)
-        return replace(after, held_until=record.held_until) if after.owner != take.owner else after
 
-    patch.setattr(records, "taken", taken_by_deadline)
+def renew_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rows, "renew", lambda row, *rest: row)
+
+
+def slow_provider(world: MachineWorld, alice: Browser) -> None:
+    world.fail(0, "token", Fault.LATE)
+    world.begin("me", alice, 0)
+    world.wait(13)
+    world.begin("me", world.copy(alice), 1)
+
+
+def believe_any_age(patch: pytest.MonkeyPatch) -> None:
+    take = rows.take
+    patch.setattr(rows, "take", lambda row, age, *rest: take(row, max(age, 0.0), *rest))
 
 
 def clock_that_is_set_back(world: MachineWorld, alice: Browser) -> None:
@@ -117,13 +117,13 @@ def asked_everywhere_at_once(world: MachineWorld, alice: Browser) -> None:
 
 
 def refresh_all_as_one(patch: pytest.MonkeyPatch) -> None:
-    outcome, outcomes = RefreshCoordinator._outcome, list[Any]()
+    begin, outcomes = RefreshCoordinator._begin, list[Any]()
 
-    async def first_outcome(self: Any, stored: Any, make: Any) -> Any:
-        outcomes.append(await outcome(self, stored, make))
+    async def first_outcome(self: Any, run: Any) -> Any:
+        outcomes.append(await begin(self, run))
         return outcomes[0]
 
-    patch.setattr(RefreshCoordinator, "_outcome", first_outcome)
+    patch.setattr(RefreshCoordinator, "_begin", first_outcome)
 
 
 def two_persons_at_once(world: MachineWorld, alice: Browser) -> None:
@@ -132,29 +132,27 @@ def two_persons_at_once(world: MachineWorld, alice: Browser) -> None:
         world.begin("me", browser, 0)
 
 
-def store_any_generation(patch: pytest.MonkeyPatch) -> None:
-    async def replace_any(self: Any, id: str, session: Any) -> bool:
-        before = self._rows.get(id)
-        if before is not None:
-            row = self._row(session, before.user)
-            self._rows.set(id, row, expires_at=session.expires_at)
-        return before is not None
+def finish_any_generation(patch: pytest.MonkeyPatch) -> None:
+    def finish(row: Row, mine: Row, result: Row) -> Row:
+        return replace(result, generation=mine.generation + 1)
 
-    patch.setattr(MemorySessionStore, "replace", replace_any)
+    patch.setattr(rows, "finish", finish)
 
 
 def row_that_is_stored_late(world: MachineWorld, alice: Browser) -> None:
-    world.fail(0, "replace", Fault.LATE)
+    world.fail(0, "take", None, *[Fault.DOWN] * 99)  # it is not renewed
+    for name in ("finish", "write"):
+        world.fail(0, name, *[Fault.DOWN] * 999)
     world.begin("me", alice, 0)
     for _ in range(2):
         world.wait(35)
-        world.begin("me", alice, 0)
-    world.open_gate()
-    world.kill(0)
+        world.begin("me", alice, 1)
+    world.repair()
+    world.wait(35)
 
 
 def present_after_a_pause(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RecordHold, "age", 0.0)
+    patch.setattr(Turn, "require_lease", lambda turn: None)
 
 
 def process_that_stands_still(world: MachineWorld, alice: Browser) -> None:
@@ -166,17 +164,37 @@ def process_that_stands_still(world: MachineWorld, alice: Browser) -> None:
 
 
 def forget_what_ended_here(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LocalSessions, "end", lambda *args, **options: None)
-    patch.setattr(records, "end_reason_in", lambda record: None)
+    patch.setattr(Sessions, "end_here", lambda *args: None)
+
+
+def signed_out_while_the_store_is_down(world: MachineWorld, alice: Browser) -> None:
+    world.fail(1, "end", *[Fault.DOWN] * 99)
+    old_cookie_after_signing_out(world, alice)
+
+
+def judge_by_the_presented_copy(patch: pytest.MonkeyPatch) -> None:
+    async def judge(self: Any, copy: Any) -> Any:
+        return Live(copy.session, Seen(), copy)
+
+    patch.setattr(Sessions, "judge", judge)
+
+
+def old_cookie_after_signing_out(world: MachineWorld, alice: Browser) -> None:
+    world.begin("me", alice, 0)  # with tokens for the next half minute
+    old, last = world.copy(alice), world.mode.processes - 1
+    world.fail(last, "provider", Fault.DOWN)  # so that the token is not revoked
+    world.begin("logout", alice, last)
+    world.begin("me", old, last)
 
 
 def ignore_revocations(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryRevocationStore, "reason", lambda self, session: None)
+    patch.setattr(revocations, "end_of", lambda session, values: None)
 
 
-def old_cookie_that_is_not_refreshed(world: MachineWorld, alice: Browser) -> None:
+def revoked_elsewhere(world: MachineWorld, alice: Browser) -> None:
     world.begin("me", alice, 0)  # with tokens for the next half minute
-    old_cookie_after_signing_out(world, alice)
+    world.revoke(alice.user, 0)
+    world.begin("me", alice, 1)
 
 
 def await_the_provider_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -195,7 +213,7 @@ def provider_that_is_silent(world: MachineWorld, alice: Browser) -> None:
 
 
 def one_token_for_all_apis(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(grants, "record_id", lambda session_id, api: f"{session_id}/any")
+    patch.setattr(grants, "token_key", lambda session_id, api: f"token:{session_id}/any")
 
 
 def two_apis(world: MachineWorld, alice: Browser) -> None:
@@ -204,7 +222,7 @@ def two_apis(world: MachineWorld, alice: Browser) -> None:
 
 
 def one_token_for_all_persons(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(grants, "record_id", lambda session_id, api: f"any/{api.key()}")
+    patch.setattr(grants, "token_key", lambda id, api: f"token:any/{api.key(api.grant)}")
 
 
 def two_persons_at_one_api(world: MachineWorld, alice: Browser) -> None:
@@ -219,12 +237,12 @@ def forget_for_which_api(patch: pytest.MonkeyPatch) -> None:
 
 def killed_with_the_token_of_an_api(world: MachineWorld, alice: Browser) -> None:
     world.begin("me", alice, 0)  # with tokens for the next half minute
-    world.fail(0, "advance", Fault.PAUSED)
+    world.fail(0, "answer", Fault.PAUSED)
     world.wait(15)
     world.begin("call calendar", alice, 0)
     world.kill(0)
     world.wait(22)
-    world.begin("call itself", alice, 0)
+    world.begin("call itself", alice, 1)
 
 
 def prove_with_another_key(patch: pytest.MonkeyPatch) -> None:
@@ -235,41 +253,26 @@ def an_api_is_called(world: MachineWorld, alice: Browser) -> None:
     world.begin("call mail", alice, 1)
 
 
-_RECORDS, _ALL = MODES["records"], MODES["records and revocations"]
-_DPOP = MODES["idle timeout, DPoP"]
-BREAKAGES: Final = {
-    each.breakage.__name__.replace("_", " "): each
-    for each in (
-        Breakage(
-            advance_for_anybody,
-            _RECORDS,
-            refreshed_while_signing_out_elsewhere,
-            "had ended was refreshed",
-        ),
-        Breakage(lose_answers, _RECORDS, killed_after_the_response, "session was lost"),
-        Breakage(
-            take_what_has_ended, _RECORDS, old_cookie_after_signing_out, "ended was refreshed"
-        ),
-        Breakage(take_what_is_held, _RECORDS, asked_everywhere_at_once, "presented again"),
-        Breakage(believe_any_deadline, _RECORDS, clock_that_is_set_back, "although nothing fails"),
-        Breakage(refresh_all_as_one, _RECORDS, two_persons_at_once, "somebody else"),
-        Breakage(store_any_generation, MODES["store"], row_that_is_stored_late, "no answer"),
-        Breakage(present_after_a_pause, _RECORDS, process_that_stands_still, "presented again"),
-        Breakage(
-            forget_what_ended_here,
-            MODES["cookie"],
-            old_cookie_that_is_not_refreshed,
-            "ended was accepted",
-        ),
-        Breakage(ignore_revocations, _ALL, old_cookie_that_is_not_refreshed, "ended was accepted"),
-        Breakage(one_token_for_all_apis, _RECORDS, two_apis, "a token for another"),
-        Breakage(
-            one_token_for_all_persons, _RECORDS, two_persons_at_one_api, "token of somebody else"
-        ),
-        Breakage(
-            forget_for_which_api, _RECORDS, killed_with_the_token_of_an_api, "a token for another"
-        ),
-        Breakage(prove_with_another_key, _DPOP, an_api_is_called, "proof by another key"),
-        Breakage(await_the_provider_for_ever, _RECORDS, provider_that_is_silent, "no answer after"),
-    )
-}
+_AGAIN, _ACCEPTED, _REFRESHED = "presented again", "ended was accepted", "had ended was refreshed"
+_OTHER_API = "a token for another"
+_BREAKAGES: Final = [
+    (finish_what_has_ended, _SHARED, refreshed_while_signing_out_elsewhere, _REFRESHED),
+    (lose_answers, _SHARED, killed_after_the_response, "session was lost"),
+    (take_what_has_ended, _SHARED, signed_out_before_the_row_is_taken, _REFRESHED),
+    (ignore_leases, _SHARED, asked_everywhere_at_once, _AGAIN),
+    (take_for_anybody, _SHARED, asked_everywhere_at_once, _AGAIN),
+    (renew_nothing, _SHARED, slow_provider, _AGAIN),
+    (believe_any_age, _SHARED, clock_that_is_set_back, "although nothing fails"),
+    (refresh_all_as_one, _SHARED, two_persons_at_once, "somebody else"),
+    (finish_any_generation, _STORE, row_that_is_stored_late, _AGAIN),
+    (present_after_a_pause, _SHARED, process_that_stands_still, _AGAIN),
+    (forget_what_ended_here, _SHARED, signed_out_while_the_store_is_down, _ACCEPTED),
+    (judge_by_the_presented_copy, _COOKIE, old_cookie_after_signing_out, _ACCEPTED),
+    (ignore_revocations, _SHARED, revoked_elsewhere, _ACCEPTED),
+    (one_token_for_all_apis, _SHARED, two_apis, _OTHER_API),
+    (one_token_for_all_persons, _SHARED, two_persons_at_one_api, "token of somebody else"),
+    (forget_for_which_api, _SHARED, killed_with_the_token_of_an_api, _OTHER_API),
+    (prove_with_another_key, _DPOP, an_api_is_called, "proof by another key"),
+    (await_the_provider_for_ever, _SHARED, provider_that_is_silent, "no answer after"),
+]
+BREAKAGES: Final = {each[0].__name__.replace("_", " "): Breakage(*each) for each in _BREAKAGES}

@@ -13,8 +13,7 @@ import httpx
 
 from fastapi_oidc.protocol.dpop import jwk_thumbprint
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.session.records import Advance, Phase
-from fastapi_oidc.session.revocations import RevocationRecord
+from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.testing import DevProvider
 from tests.oidc.machine.processes import RESOURCES, STORE_TIMEOUT, Mode, Process
 from tests.oidc.virtual_time import VirtualTimeLoop
@@ -46,7 +45,7 @@ class Presentation:
     """A fault kept the response from being secured."""
     repeated: bool = False
     overtaken: bool = False
-    """A dead process sent it, and it may reach the provider after the same token of another."""
+    """It may reach the provider after the same token of another process."""
 
     @property
     def is_lost(self) -> bool:
@@ -113,8 +112,9 @@ class Ledger:
     def __init__(self, mode: Mode, loop: VirtualTimeLoop, op: DevProvider) -> None:
         self.mode, self.loop, self.op = mode, loop, op
         self.sessions: dict[str, KnownSession] = {}
-        self.rows: dict[str, str] = {}
         self.presented: defaultdict[str, list[Presentation]] = defaultdict(list)
+        self.taken: dict[tuple[Process, str | None], float] = {}
+        """When a process last became or stayed the owner of the row of a session."""
         self.logouts: defaultdict[str, int] = defaultdict(int)
         self.uncertain: set[str] = set()
         self.opened_at, self.last_status = 0.0, 0
@@ -129,12 +129,17 @@ class Ledger:
         """No token is presented twice while, or after, a response to it can come."""
         now, issued = self.loop.seconds, self.op._state.credentials.refresh_token(token)
         for earlier in self.presented[token]:
-            is_over = not self.mode.is_shared or now >= earlier.at + RESPONSE_SECONDS
-            nobody_knows = earlier.process is not process and not earlier.secured and is_over
-            if (earlier.arrived or not earlier.over) and not nobody_knows:
+            # An owner that cannot renew its row, or does not live any more, loses it.
+            is_cut_off = earlier.process.is_dead or earlier.hindered
+            leased_at = self.taken.get((earlier.process, earlier.sid), earlier.at)
+            is_over = now >= leased_at + LEASE_SECONDS or not self.mode.is_shared
+            nobody_knows = earlier.process is not process and not earlier.secured
+            if (earlier.arrived or not earlier.over) and not (
+                nobody_knows and is_cut_off and is_over
+            ):
                 self.faults_found.append("a refresh token was presented again")
             earlier.repeated = True
-            earlier.overtaken |= earlier.process.is_dead and now < earlier.at + RESPONSE_SECONDS
+            earlier.overtaken |= not earlier.over and now < earlier.at + RESPONSE_SECONDS
         presentation = Presentation(process, now, issued.grant.sid if issued else "")
         self.presented[token].append(presentation)
         return presentation
@@ -167,43 +172,25 @@ class Ledger:
 
         return httpx.MockTransport(called)
 
-    def note(self, process: Process, name: str, args: tuple[Any, ...], result: Any) -> None:
-        """A store has done what it was asked."""
-        match name, args, result:
-            case "advance", (id, Advance(phase=Phase.ENDED), *_), True:
-                self._note_end_of_record(id)
-            case "advance", (id, Advance(phase=Phase.ANSWERED | Phase.IDLE) as change, *_), True:
-                if change.data or change.to_generation > change.generation:
-                    self._secure(id, process)
-            case "set", (row, session, *_), _:
-                self.rows[row] = session.id
-            case "replace", (_, session, *_), True:
-                self._secure(session.id, process)
-            case "delete", (row, *_), _:
-                self._end_everywhere(self.rows.get(row))
-            case "revoke", (RevocationRecord(session_id=id), *_), _:
-                self._end_everywhere(id)
+    def note(self, process: Process, id: str, change: str) -> None:
+        """The store has changed the row of a session."""
+        if (known := self.sessions.get(id)) is None:
+            return
+        if change == "end":
+            known.ended_everywhere = True
+            if known.generation_at_end is None:
+                known.generation_at_end = self.generation(known)
+        if change == "take":
+            self.taken[process, known.sid] = self.loop.seconds
+        for each in self._of(known):
+            if each.process is process:
+                each.secured |= each.used and change in ("answer", "finish")
 
     def hinder(self, process: Process) -> None:
         """The process cannot write down what the provider returned."""
         for presentation in chain.from_iterable(self.presented.values()):
             if presentation.process is process and not presentation.secured:
                 presentation.hindered = True
-
-    def _secure(self, id: str, process: Process) -> None:
-        if id in self.sessions:
-            for presentation in self._of(self.sessions[id]):
-                presentation.secured |= presentation.used and presentation.process is process
-
-    def _end_everywhere(self, id: str | None) -> None:
-        if id is not None:
-            known = self.known(id, "")
-            known.ended_everywhere = known.may_be_over = True
-
-    def _note_end_of_record(self, id: str) -> None:
-        known = self.sessions.get(id)
-        if known is not None and known.generation_at_end is None:
-            known.generation_at_end = self.generation(known)
 
     def generation(self, known: KnownSession) -> int:
         """As many refreshes as the session can have seen."""
@@ -214,8 +201,7 @@ class Ledger:
         known = self.sessions.get(pending.session_id or "")
         if known is None:
             return False
-        is_asked = pending.kind == "ask" and known.generation_at_end is not None
-        return known.ended_everywhere or pending.process in known.ended_in or is_asked
+        return known.ended_everywhere or pending.process in known.ended_in
 
     def begin_ending(self, user: str) -> list[KnownSession]:
         over = [known for known in self.sessions.values() if known.user == user]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -16,9 +16,8 @@ from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse
 
 from fastapi_oidc import OIDC, Clock, DownstreamAPI, OIDCError, OIDCMiddleware
-from fastapi_oidc.session.records import RefreshRecords
-from fastapi_oidc.session.revocations import RevocationStore
-from fastapi_oidc.session.stores import SessionStore
+from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session.store import Cell, Found, Store
 
 if TYPE_CHECKING:
     from tests.oidc.machine.ledger import Presentation
@@ -47,22 +46,20 @@ class Fault(Enum):
 
 @dataclass(frozen=True)
 class Mode:
-    """Where an application keeps its sessions."""
+    """Where an application keeps its sessions, and which option has the store."""
 
+    option: str = "back_channel_logout_store"
     processes: int = 2
-    records: bool = False
-    revocations: bool = False
-    store: bool = False
     idle_timeout: int | None = None
     dpop: bool = False
 
     @property
     def is_shared(self) -> bool:
-        return self.records or self.store
+        return bool(self.option)
 
     @property
-    def ends_everywhere(self) -> bool:
-        return self.revocations or self.store
+    def in_store(self) -> bool:
+        return self.option == "session_store"
 
 
 class Process:
@@ -74,32 +71,29 @@ class Process:
         self.faults: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         mode = world.mode
         clock = Clock(read=lambda: EPOCH + world.loop.seconds + self.clock_error)
+        options: dict[str, Any] = {mode.option: _Store(self)} if mode.option else {}
         self.oidc: OIDC[Any, Any] = OIDC(
             world.settings,
             clock=clock,
             transport=_ToProvider(self),
-            session_store=_Store(self, world.store) if mode.store else None,
-            back_channel_logout_store=(
-                _Revocations(self, world.revocations) if mode.revocations else None
-            ),
-            refresh_lock=_Records(self, world.records) if mode.records else None,
             downstream_apis=APIS,
+            **options,
         )
         self.app = _application(self.oidc, world)
 
     async def ask(
-        self, name: str, operation: Callable[[], Awaitable[Any]], args: tuple[Any, ...]
+        self, name: str, operation: Callable[[], Awaitable[Any]], note: Callable[[Any], None]
     ) -> Any:
-        """The reply of a store, with the next fault of this name."""
+        """The reply of the store, with the next fault of this name."""
         world, fault = self.world, await self.next_fault(name)
-        if fault is not None and name in ("advance", "replace"):
+        if fault is not None and name != "find":
             world.ledger.hinder(self)
 
         async def effect() -> Any:
             if fault is Fault.LATE:
                 await world.gate.wait()
             result = await operation()
-            world.ledger.note(self, name, args, result)
+            note(result)
             if fault is Fault.LATE_REPLY:
                 await world.gate.wait()
             return result
@@ -130,43 +124,49 @@ class Process:
             await asyncio.get_running_loop().create_future()
 
 
-def _asks(name: str) -> Any:
-    async def method(self: Any, *args: Any, **options: Any) -> Any:
-        operation = partial(getattr(self.inner, name), *args, **options)
-        return await self.process.ask(name, operation, args)
+class _Store(Store):
+    """The store that all processes share, asked over the network."""
 
-    return method
+    def __init__(self, process: Process) -> None:
+        self.process, self.inner = process, process.world.store
+
+    async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
+        values: Sequence[bytes] = await self.process.ask(
+            "find", partial(self.inner.read, keys), lambda result: None
+        )
+        return values
+
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+        """A fault of a write has the name of what becomes of the row, or of the key."""
+        _, kind, id = key.split(":", 2)  # after the name of the instance
+        old, new = self._row(f"{kind}:{id}", before), self._row(f"{kind}:{id}", after.value)
+        name = "list" if new is None else _change(old, new)
+        name = "revoke" if kind in ("user", "sid") else name
+        name = "look" if before is None else name
+
+        def note(result: Found | None) -> None:
+            if result is None and new is not None and kind == "session":
+                self.process.world.ledger.note(self.process, id, name)
+
+        operation = partial(self.inner.swap, key, before, after)
+        found: Found | None = await self.process.ask(name, operation, note)
+        return found
+
+    def _row(self, key: str, value: bytes | None) -> Row | None:
+        if not key.startswith(("session:", "token:", "login:")):
+            return None
+        return self.process.oidc.runtime.party.sessions.cells._seen(key, value or b"").row
 
 
-class _Remote:
-    def __init__(self, process: Process, inner: Any) -> None:
-        self.process, self.inner = process, inner
-
-
-class _Records(_Remote, RefreshRecords):
-    take, advance, look = map(_asks, ("take", "advance", "look"))
-
-
-class _Revocations(_Remote, RevocationStore):
-    revoke, ended_by, stamps = map(_asks, ("revoke", "ended_by", "stamps"))
-
-
-class _Store(_Remote, SessionStore[Any]):
-    records_last_use = returns_copies = True
-    get, set, delete = map(_asks, ("get", "set", "delete"))
-    replace, touch, find = map(_asks, ("replace", "touch", "find"))
-    find_by_session_id = _asks("find_by_session_id")
-
-    def bind(self, *args: Any) -> None:
-        self.inner.bind(*args)
-
-    @property
-    def revocations(self) -> RevocationStore:
-        return _Revocations(self.process, self.inner.revocations)
-
-    @property
-    def records(self) -> RefreshRecords:
-        return _Records(self.process, self.inner.records)
+def _change(before: Row | None, after: Row) -> str:
+    before = before or Row()
+    if after.ended:
+        return "end"
+    if after.answer and not before.answer:
+        return "answer"
+    if after.owner:
+        return "take"
+    return "finish" if after.generation > before.generation else "write"
 
 
 class _ToProvider(httpx.AsyncBaseTransport):

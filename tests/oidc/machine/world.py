@@ -8,14 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import httpx
 
-from fastapi_oidc import (
-    Clock,
-    MemoryRefreshLock,
-    MemoryRevocationStore,
-    MemorySessionStore,
-    OIDCSettings,
-    SessionError,
-)
+from fastapi_oidc import Clock, MemoryStore, OIDCSettings, SessionError
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser, Lifetimes, sign_in
 from fastapi_oidc.testing.record import LogoutDelivered
 from tests.oidc.machine.ledger import SESSION_SECONDS, Browser, Ledger, Pending
@@ -72,11 +65,7 @@ class MachineWorld:
         self.op = _provider(mode, clock)
         self.settings = _settings(mode, self.op.issuer)
         self.ledger = Ledger(mode, self.loop, self.op)
-        self.records, self.revocations = (
-            MemoryRefreshLock(clock=stores),
-            MemoryRevocationStore(clock=stores),
-        )
-        self.store = MemorySessionStore[Any](clock=stores)
+        self.store = MemoryStore(clock=stores)
         self.orders: dict[int, asyncio.Future[str]] = {}
         self.last_document: dict[str, Any] = {}
         self.pending: list[Pending] = []
@@ -119,7 +108,7 @@ class MachineWorld:
         if known is not None:
             known.may_be_over |= kind in ("login", "logout")
             known.checks += kind == "silent"
-        if not self.mode.store:
+        if not self.mode.in_store:
             kind = kind.replace("job", "call")
         task = self.loop.create_task(self._request(kind, browser, {"x-process": str(number)}))
         self.requests.append(task)
@@ -278,19 +267,19 @@ class MachineWorld:
 
     def session_id(self, browser: Browser) -> str | None:
         """The session that the browser's cookie names."""
-        hint = self._hint(browser)
-        return None if hint is None else hint.previous.id
+        copy = self._copy(browser)
+        return None if copy is None else copy.id
 
-    def _hint(self, browser: Browser) -> Any:
-        backend = self.processes[0].oidc.runtime.party.backend
-        return backend.hint(dict(browser.client.cookies), self.op.issuer, "app")
+    def _copy(self, browser: Browser) -> Any:
+        sessions = self.processes[0].oidc.runtime.party.sessions
+        return sessions.copy_in(dict(browser.client.cookies))
 
     def _note_what_only_it_knew(self) -> None:
-        """Without anything shared, a browser whose cookie is not the newest loses its session."""
+        """Without a store, a browser whose cookie is not the newest loses its session."""
         for browser in self.browsers:
-            hint = self._hint(browser)
-            known = None if hint is None else self.ledger.sessions.get(hint.previous.id)
-            if known and hint.stored.session.generation != self.ledger.generation(known):
+            copy = self._copy(browser)
+            known = None if copy is None else self.ledger.sessions.get(copy.id)
+            if known and copy.session.generation != self.ledger.generation(known):
                 known.may_be_over = True
 
     def require(self) -> None:
@@ -307,6 +296,7 @@ def play_story(mode: Mode, story: Story) -> None:
     try:
         for browser in world.browsers:
             world.begin("login", browser, 0)
+        assert len(world.ledger.sessions) == len(world.browsers)
         world.begin("me", world.browsers[0], mode.processes - 1)
         world.wait(35)
         story(world, world.browsers[0])

@@ -71,8 +71,8 @@ async def no_base_url(desk: Desk) -> str:
     return settings_error(desk, BASE_URL="")
 
 
-async def a_store_by_its_url(_desk: Desk) -> str:
-    return error_of(lambda: an_instance(session_store="redis://localhost"))
+async def a_store_of_another_database(_desk: Desk) -> str:
+    return error_of(lambda: an_instance(session_store="mysql://localhost"))
 
 
 async def a_transport_of_httpx2(_desk: Desk) -> str:

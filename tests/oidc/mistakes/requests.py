@@ -9,7 +9,7 @@ from fastapi import Depends, FastAPI, WebSocket
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.testclient import TestClient
 
-from fastapi_oidc import OIDC, MemorySessionStore, OIDCMiddleware, require_auth
+from fastapi_oidc import OIDC, MemoryStore, OIDCMiddleware, require_auth
 from fastapi_oidc.testing import sign_in, sign_in_sync
 from tests.oidc.mistakes.desk import Desk, an_application, an_instance
 from tests.oidc.web.asking import begin
@@ -80,13 +80,13 @@ async def a_link_to_the_sign_out(_desk: Desk) -> str:
         return (await browser.get("/auth/logout", headers={"accept": "text/html"})).text
 
 
-class Breakable(MemorySessionStore[Any]):
+class Breakable(MemoryStore):
     is_down = False
 
-    async def find(self, id: str, digests: Any, /) -> Any:
+    async def read(self, keys: Any, /) -> Any:
         if self.is_down:
             raise ConnectionError
-        return await super().find(id, digests)
+        return await super().read(keys)
 
 
 async def a_store_that_is_down(desk: Desk) -> str:

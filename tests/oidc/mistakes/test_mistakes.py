@@ -29,7 +29,7 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         at_the_start.the_address_of_the_metadata,
         at_the_start.a_base_url_with_a_path,
         at_the_start.no_base_url,
-        at_the_start.a_store_by_its_url,
+        at_the_start.a_store_of_another_database,
         at_the_start.a_transport_of_httpx2,
         at_the_start.no_annotation,
         at_the_start.an_async_listener,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from fastapi_oidc import MemorySessionStore, OIDCSession, PersistContext
+from fastapi_oidc import MemoryStore, OIDCSession, PersistContext
 from fastapi_oidc.settings import revealed
 from tests.oidc.property.app_requests import (
     Answered,
@@ -66,13 +66,13 @@ async def prepared(**options: Any) -> Target:
     return Target(world, parameters, cookies, [secret for secret in secrets if secret])
 
 
-class Store(MemorySessionStore[Any]):
+class Store(MemoryStore):
     is_down = False
 
-    async def get(self, id: str, /) -> OIDCSession[Any] | None:
+    async def read(self, keys: Any, /) -> Any:
         if self.is_down:
             raise ConnectionError
-        return await super().get(id)
+        return await super().read(keys)
 
 
 class Line(httpx.AsyncBaseTransport):

@@ -1,4 +1,4 @@
-"""The issuer of a tenant, for which a shared one stands."""
+"""The issuer of a tenant behind a shared one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from tests.oidc.protocol.test_metadata import DOCUMENT
 
 SHARED = "https://login.test/organizations/v2.0"
 OURS, THEIRS = "11111111-aaaa-4444-8888-000000000000", "22222222-bbbb-4444-8888-000000000000"
-CLAIMS: dict[str, JSON] = {"iss": f"https://login.test/{OURS}/v2.0", "tid": OURS}
+OUR_ISSUER = f"https://login.test/{OURS}/v2.0"
+CLAIMS: dict[str, JSON] = {"iss": OUR_ISSUER, "tid": OURS}
 
 
 def accept(change: Changes, *names: str) -> str:
@@ -35,8 +36,8 @@ def accept(change: Changes, *names: str) -> str:
     return require_issuer(claims, SHARED, Code.ID_TOKEN_ISSUER, tenants=tenants)
 
 
-def test_a_token_of_an_allowed_tenant_counts_as_one_of_the_shared_issuer() -> None:
-    assert accept({}) == accept({}, THEIRS, OURS) == accept({}, "*") == SHARED
+def test_the_issuer_of_an_allowed_tenant_is_the_one_in_its_token() -> None:
+    assert accept({}) == accept({}, THEIRS, OURS) == accept({}, "*") == OUR_ISSUER
 
 
 @pytest.mark.parametrize(
@@ -100,9 +101,7 @@ def accept_at_login(claims: dict[str, JSON]) -> str:
 
 
 def accept_at_refresh(claims: dict[str, JSON]) -> str:
-    original = EarlierIdToken(
-        SHARED, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1", tenant=OURS
-    )
+    original = EarlierIdToken(OUR_ISSUER, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1")
     return accept_refreshed_id_token(changed(VALID, claims), original, OF_TENANTS, AT).iss
 
 
@@ -120,7 +119,7 @@ def accept_user_info(claims: dict[str, JSON]) -> str:
         at=AT,
         tenants=TENANTS,
     )
-    return SHARED
+    return OUR_ISSUER
 
 
 @pytest.mark.parametrize(
@@ -135,16 +134,15 @@ def accept_user_info(claims: dict[str, JSON]) -> str:
 def test_every_message_is_held_against_the_issuer_of_its_tenant(
     accept_message: Callable[[dict[str, JSON]], str], code: Code
 ) -> None:
-    assert accept_message(CLAIMS) == SHARED
+    assert accept_message(CLAIMS) == OUR_ISSUER
     with refused(code, ProtocolViolation):
         accept_message({**CLAIMS, "iss": SHARED})
 
 
 def test_a_refresh_is_of_the_tenant_of_the_login() -> None:
     everybody = replace(OF_TENANTS, tenants=Tenants.of(SHARED, ["*"]))
-    original = EarlierIdToken(
-        SHARED, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1", tenant=THEIRS
-    )
+    theirs = f"https://login.test/{THEIRS}/v2.0"
+    original = EarlierIdToken(theirs, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1")
     with refused(Code.ID_TOKEN_ISSUER, ProtocolViolation):
         accept_refreshed_id_token(changed(VALID, CLAIMS), original, everybody, AT)
 

@@ -43,6 +43,12 @@ async def test_a_token_is_revoked(op: OP) -> None:
     assert op.requests[-1].headers["Authorization"].startswith("Basic ")
 
 
+async def test_the_body_of_a_successful_revocation_is_not_read(op: OP) -> None:
+    """RFC 7009 2.2: the client must ignore it."""
+    op.answer("/revoke", {"error": "invalid_request"})
+    await op.provider().revoke("rt", "refresh_token")
+
+
 async def test_a_failed_revocation_is_told(op: OP) -> None:
     op.answer_text("/revoke", "", "text/plain", status=503)
     with refused(Code.PROVIDER_STATUS, ProviderError):

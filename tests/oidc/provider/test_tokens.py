@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -11,6 +13,7 @@ from fastapi_oidc.protocol.client_auth import SignedAssertion
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.refusal import RefusedGrant, TokenRefused
+from fastapi_oidc.protocol.token import TokenResponse
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.op import ISSUER, NOW, OP, TOKENS
 
@@ -31,7 +34,7 @@ async def test_a_code_is_exchanged(op: OP) -> None:
 
 
 async def test_a_refresh_token_is_exchanged(op: OP) -> None:
-    assert (await op.provider().refresh("the-token")).access_token == "at"
+    assert json.loads(await op.provider().refresh("the-token"))["access_token"] == "at"
     assert op.last_form() == {"grant_type": "refresh_token", "refresh_token": "the-token"}
 
 
@@ -59,8 +62,33 @@ async def test_no_assertion_is_sent_twice(op: OP) -> None:
     assert len(ids) == 3
 
 
-async def test_a_refusal_without_json_is_a_refusal(op: OP) -> None:
-    op.answer_text("/token", "<h1>Bad request</h1>", "text/html", status=400)
+@pytest.mark.parametrize(
+    ("status", "media_type", "body"),
+    [
+        (404, "text/plain", "404 page not found"),
+        (403, "text/html", "<h1>Forbidden</h1>"),
+        (403, "application/json", '{"message": "Forbidden"}'),
+        (401, "text/html", ""),
+        (400, "text/html", "<h1>Bad request</h1>"),
+        (400, "application/json", '{"error": ["invalid_grant"]}'),
+        (400, "text/html", '{"error": "invalid_grant"}'),
+    ],
+)
+async def test_what_is_no_oauth_error_refuses_nothing(
+    op: OP, status: int, media_type: str, body: str
+) -> None:
+    """The page of a proxy without its backend, and of a firewall."""
+    op.answer_text("/token", body, media_type, status=status)
+    with pytest.raises(ProviderError, match=f"HTTP {status}.*a proxy or a firewall") as caught:
+        await op.provider().refresh("rt")
+    assert caught.value.code is Code.PROVIDER_REFUSAL_UNREADABLE
+    assert caught.value.status == 503
+    assert not isinstance(caught.value, TokenRefused)
+
+
+async def test_400_without_a_body_is_a_refusal(op: OP) -> None:
+    """Glewlwyd refuses an expired refresh token so."""
+    op.answer_text("/token", "", "text/plain", status=400)
     with refused(Code.TOKEN_REFUSED, TokenRefused):
         await op.provider().refresh("rt")
 
@@ -90,13 +118,13 @@ async def test_an_error_under_status_200_is_that_error(op: OP) -> None:
 
 async def test_tokens_beside_an_error_are_tokens(op: OP) -> None:
     op.answer("/token", {**TOKENS, "error": "none"})
-    assert (await op.provider().refresh("rt")).access_token == "at"
+    assert json.loads(await op.provider().refresh("rt"))["access_token"] == "at"
 
 
 async def test_no_error_holds_a_secret(op: OP) -> None:
     op.answer_text("/token", '{"access_token": "secret-at", ', "application/json")
     with pytest.raises(ProviderError) as caught:
-        await op.provider().refresh("secret-rt")
-    assert caught.value.code == Code.PROVIDER_ANSWER_MALFORMED
+        TokenResponse.read(await op.provider().refresh("secret-rt"))
+    assert caught.value.code == Code.TOKEN_MALFORMED
     told = [str(caught.value), str(caught.value.details), repr(caught.value.__cause__)]
     assert "secret" not in "".join(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -14,8 +15,7 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from fastapi_oidc import StandardIdentity
-from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL
 from tests.oidc.redis_topologies.servers import Server, program_of, running
@@ -72,17 +72,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def stores(shape: str, url: str) -> dict[str, Any]:
+    store = RedisStore(url, prefix=f"{secrets.token_hex(4)}:")  # each world has its own secret
     if shape == "cookie":
-        return {"back_channel_logout_store": RedisRevocationStore.from_url(url)}
-    store = RedisSessionStore.from_url(url, StandardIdentity)
+        return {"back_channel_logout_store": store}
     return {"session_store": store, "back_channel_logout_store": None}
 
 
 @asynccontextmanager
 async def visiting(server: Server, shape: str) -> AsyncIterator[Visit]:
     url = f"redis://127.0.0.1:{server.port}"
-    lock = RedisRefreshLock.from_url(url)
-    world = make_world(time=Time(time.time()), refresh_lock=lock, **stores(shape, url))
+    world = make_world(time=Time(time.time()), **stores(shape, url))
     async with world.browser() as browser:
         yield Visit(world, browser)
     await world.oidc.aclose()

@@ -1,7 +1,7 @@
 """An API, the provider that issues its tokens, and a program that calls it."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -75,6 +75,7 @@ def make_api_world(
     settings: dict[str, Any] | None = None,
     provider: dict[str, Any] | None = None,
     world: dict[str, Any] | None = None,
+    more_clients: Sequence[DevClient] = (),
     **options: Any,
 ) -> APIWorld:
     """An application with an API, and the program `program` registered at its provider."""
@@ -104,7 +105,7 @@ def make_api_world(
             mount(application, oidc, api)
 
     resource = DevResource(AUDIENCE, ["machines:read", "machines:write"])
-    described = {"clients": [program, app], "resources": [resource]}
+    described = {"clients": [program, app, *more_clients], "resources": [resource]}
     made_world = make_world(
         settings={"client_secret": login_secret} | (settings or {}),
         provider=described | (provider or {}),

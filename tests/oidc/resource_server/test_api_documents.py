@@ -9,6 +9,8 @@ from fastapi_oidc import OIDC, AccessToken, ConfigurationError, OIDCMiddleware, 
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.web.api import API
 from tests.oidc.resource_server.api_world import AUDIENCE, METADATA_URL, APIWorld, make_api_world
+from tests.oidc.web.test_startup import start
+from tests.oidc.world import make_world
 
 SCOPES = {"machines:read": "See machines", "machines:write": "Change machines"}
 
@@ -139,3 +141,19 @@ async def test_a_second_api_has_a_scheme_of_its_own() -> None:
 
     found = await document(make_api_world(mount=mount), "/openapi.json")
     assert found["paths"]["/other"]["get"]["security"] == [{"oidc_api2": ["x"]}]
+
+
+@pytest.mark.parametrize("prefix", [None, "/v1", ""])
+async def test_metadata_that_are_not_mounted_are_told_at_the_start(
+    prefix: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    oidc = make_world().oidc
+    app, api = FastAPI(), oidc.api(AUDIENCE)
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+    if prefix is not None:
+        app.include_router(api.router, prefix=prefix)
+    await start(app)
+    told = [message.splitlines()[-1] for message in caplog.messages]
+    expected = "Add the line, without a prefix: app.include_router(api.router)"
+    assert told == ([] if prefix == "" else [expected])

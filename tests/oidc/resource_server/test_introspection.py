@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+from typing import Any
 
 import pytest
+from starlette.types import Message
 
 from fastapi_oidc import Code
-from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError, TokenIntrospected
+from fastapi_oidc.resource_server import introspections
+from fastapi_oidc.testing import AnswerLost, DevClient, OAuthError, ServerError, TokenIntrospected
 from tests.oidc.interleaving import Held, begun
-from tests.oidc.resource_server.api_world import APIWorld, make_api_world
+from tests.oidc.resource_server.api_world import AUDIENCE, APIWorld, make_api_world
 
 
 def make() -> APIWorld:
@@ -129,14 +133,98 @@ async def test_while_the_provider_is_down_nobody_gets_in_and_failures_are_not_ca
     assert (await world.get(token)).status_code == 200
 
 
-async def test_a_provider_without_introspection_is_an_outage_for_the_log() -> None:
-    world = make()
+def without_endpoint(**options: Any) -> APIWorld:
+    world = make_api_world(token_format="opaque", introspect=True, **options)
     world.world.op.edits.put(
         "metadata",
         lambda said: {name: one for name, one in said.items() if name != "introspection_endpoint"},
     )
+    return world
+
+
+async def test_a_provider_without_introspection_is_no_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = without_endpoint()
     answer = await world.get(await world.token())
-    assert (answer.status_code, answer.json()["code"]) == (503, "provider.endpoint_missing")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert "has no introspection_endpoint" in caplog.text
+
+
+async def test_a_provider_without_introspection_is_told_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = without_endpoint()
+    await started(world)
+    assert f"The API {AUDIENCE}: introspect: the provider's metadata has no" in caplog.text
+
+
+async def started(world: APIWorld) -> None:
+    """Start the application, and stop it when the API has looked at the provider."""
+    messages = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def receive() -> Message:
+        if (looking := world.api._looking) is not None:
+            await asyncio.wait([looking])
+        return {"type": next(messages)}
+
+    async def send(message: Message) -> None: ...
+
+    scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
+    await world.world.app(scope, receive, send)
+
+
+async def test_nothing_is_told_at_the_start_of_an_api_in_order_or_of_an_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await started(make())
+    world = make()
+    world.world.op.faults.put("metadata", ServerError(), times=9)
+    await started(world)
+    assert caplog.messages == []
+
+
+async def test_a_jwt_is_verified_here_and_an_opaque_token_at_the_provider() -> None:
+    for token_format, asked in (("jwt", 0), ("opaque", 1)):
+        world = make_api_world(token_format=token_format, introspect="opaque")
+        assert (await world.get(await world.token())).status_code == 200
+        assert (await world.get("a.b.c")).json()["code"] == Code.ACCESS_TOKEN_INACTIVE
+        assert questions(world) == asked + 1
+
+
+async def test_an_opaque_token_without_introspection_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_api_world(token_format="opaque")
+    answer = await world.get(await world.token())
+    assert (answer.status_code, answer.json()["code"]) == (401, Code.JWS_MALFORMED)
+    assert "an opaque token, not a JWT" in caplog.text
+    assert 'oidc.api(introspect="opaque")' in caplog.text
+
+
+async def test_the_api_introspects_with_a_client_of_its_own() -> None:
+    secret = secrets.token_urlsafe(32)
+    own = DevClient(client_id="the-api", client_secret=secret)
+    world = make_api_world(
+        token_format="opaque",
+        introspect=True,
+        introspection_client=("the-api", secret),
+        more_clients=[own],
+    )
+    assert (await world.get(await world.token())).status_code == 200
+    [asked] = world.world.op.record.of(TokenIntrospected)
+    assert asked.client_id == "the-api"
+
+
+async def test_invented_tokens_do_not_evict_active_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(introspections, "MAX_TOKENS", 3)
+    world = make_api_world(token_format="opaque", introspect=True, introspection_lifetime=4)
+    token = await world.token()
+    await world.get(token)
+    for number in range(5):
+        await world.get(f"invented-{number}")
+    await world.get(token)
+    assert questions(world) == 6
 
 
 @pytest.mark.parametrize("aud", ["https://other.test", None])
@@ -150,9 +238,9 @@ async def test_the_cache_has_no_tokens() -> None:
     world = make()
     token = await world.token()
     await world.get(token)
-    introspections = world.api._server.introspections
-    assert introspections is not None
-    assert token not in repr(vars(introspections._responses))
+    cached = world.api._server.introspections
+    assert cached is not None
+    assert token not in repr(vars(cached._active))
 
 
 async def revoke(world: APIWorld, token: str) -> None:

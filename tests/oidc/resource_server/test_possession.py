@@ -11,12 +11,11 @@ import httpx
 import pytest
 from pydantic import JsonValue
 
-from fastapi_oidc import Code, MemoryRefreshLock
+from fastapi_oidc import Code, MemoryStore
 from fastapi_oidc.errors import ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, DPoPKey
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.resource_server.possession import require_certificate
-from fastapi_oidc.session.records import RefreshRecord, RefreshRecords, Take
 from tests.oidc.protocol.examples import refused
 from tests.oidc.resource_server.api_world import (
     MACHINES,
@@ -129,10 +128,10 @@ async def test_a_proof_is_good_for_one_request() -> None:
     challenged(await mine.get(proof), Code.DPOP_ISSUED_AT)
 
 
-async def test_a_proof_is_good_for_one_of_the_processes_that_share_records() -> None:
-    records = MemoryRefreshLock()
-    first = make_api_world(world={"refresh_lock": records})
-    mine, second = await bound(first), second_process(first, refresh_lock=records)
+async def test_a_proof_is_good_for_one_of_the_processes_that_share_a_store() -> None:
+    shared = {"back_channel_logout_store": MemoryStore()}
+    first = make_api_world(world=shared)
+    mine, second = await bound(first), second_process(first, **shared)
     proof = mine.proof()
     assert (await mine.get(proof)).status_code == 200
     challenged(await second.get(mine.token, scheme="DPoP", DPoP=proof), Code.DPOP_REPLAYED)
@@ -153,21 +152,13 @@ async def test_a_refused_request_does_not_use_a_proof_up() -> None:
     assert (await mine.get(proof)).status_code == 200
 
 
-class BrokenRecords(RefreshRecords):
-    """Records that cannot be reached."""
-
-    async def take(self, id: str, take: Take, *, lifetime: int) -> RefreshRecord:
-        raise ConnectionError
-
-    async def advance(self, id: str, change: object, *, lifetime: int) -> bool:
-        raise ConnectionError
-
-    async def look(self, id: str) -> RefreshRecord:
+class BrokenStore(MemoryStore):
+    async def swap(self, key: Any, before: Any, after: Any, /) -> Any:
         raise ConnectionError
 
 
 async def test_while_nobody_can_tell_whether_a_proof_was_used_nobody_gets_in() -> None:
-    mine = await bound(make_api_world(world={"refresh_lock": BrokenRecords()}))
+    mine = await bound(make_api_world(world={"back_channel_logout_store": BrokenStore()}))
     answer = await mine.get(mine.proof())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
 

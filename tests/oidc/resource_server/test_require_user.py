@@ -14,6 +14,7 @@ from fastapi_oidc import (
     IdentityContext,
     StandardIdentity,
 )
+from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.testing import session_for
 from tests.oidc.resource_server.api_world import METADATA_URL, make_api_world
 from tests.oidc.world import make_world
@@ -106,7 +107,9 @@ async def test_a_program_without_either_is_told_of_both() -> None:
     assert (answer.status_code, answer.json()["code"]) == (401, Code.SESSION_REQUIRED)
     cookie, _, bearer = answer.headers["www-authenticate"].partition(", Bearer ")
     assert cookie.startswith("Cookie ")
+    bearer, _, dpop = bearer.partition(", DPoP ")
     assert bearer == f'realm="oidc", resource_metadata="{METADATA_URL}"'
+    assert dpop == f'algs="{" ".join(PROOF_ALGORITHMS)}"'
 
 
 async def test_a_person_without_either_is_sent_to_sign_in() -> None:

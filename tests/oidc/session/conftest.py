@@ -9,8 +9,9 @@ from redis.asyncio import Redis
 from sqlalchemy import delete
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.session.sql import SQLSessionStore, metadata
-from tests.oidc.session.examples import NOW, SECRET, User, bound
+from fastapi_oidc.session.sql import SQLStore
+from fastapi_oidc.session.sql.store import table
+from tests.oidc.session.examples import NOW
 from tests.postgres_server import postgres_url as postgres_url
 from tests.redis_server import redis_url as redis_url
 
@@ -47,24 +48,6 @@ def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('sqlite') / 'sessions.db'}"
 
 
-@asynccontextmanager
-async def opened_sql_store(url: str, secret: str = SECRET) -> AsyncIterator[SQLSessionStore[User]]:
-    """A store as one process has it."""
-    store = bound(SQLSessionStore(url, User), secret)
-    await store.create_tables()
-    yield store
-    await store.aclose()
-
-
-@asynccontextmanager
-async def empty_sql_store(url: str) -> AsyncIterator[SQLSessionStore[User]]:
-    """A store without a row."""
-    async with opened_sql_store(url) as store:
-        for table in metadata.sorted_tables:
-            await store._database.run(delete(table), {})
-        yield store
-
-
 @pytest.fixture(params=["postgresql", "sqlite"])
 def sql_url(request: pytest.FixtureRequest) -> str:
     """Of each database in turn."""
@@ -77,8 +60,17 @@ def url_of(request: pytest.FixtureRequest, kind: str) -> str:
     return url
 
 
+@asynccontextmanager
+async def opened_values(url: str) -> AsyncIterator[SQLStore]:
+    """A store as one process has it, empty."""
+    store = SQLStore(url)
+    await store.create_tables()
+    await store._database.run(delete(table), {})
+    yield store
+    await store.aclose()
+
+
 @pytest.fixture
-async def sql_store(sql_url: str) -> AsyncIterator[SQLSessionStore[User]]:
-    """Bound, and empty."""
-    async with empty_sql_store(sql_url) as store:
+async def sql_values(sql_url: str) -> AsyncIterator[SQLStore]:
+    async with opened_values(sql_url) as store:
         yield store

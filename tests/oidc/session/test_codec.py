@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue, SecretStr
 from typing_extensions import TypedDict
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
@@ -63,6 +63,39 @@ def test_an_identity_of_another_type_is_refused_when_it_is_written(identity: obj
     with pytest.raises(ConfigurationError) as caught:
         SessionCodec(User).encode(session)
     assert caught.value.code is Code.CONFIGURATION_INVALID
+    assert "alice" not in str(caught.value)
+
+
+class Secretive(BaseModel):
+    sub: str
+    key: SecretStr
+
+
+class Forgetful(BaseModel):
+    sub: str
+    role: str = Field(default="reader", exclude=True)
+
+
+class Admin(UserModel):
+    level: int = 7
+
+
+@pytest.mark.parametrize(
+    ("identity_type", "identity"),
+    [
+        (Secretive, Secretive(sub="alice", key=SecretStr("alice-key"))),
+        (Forgetful, Forgetful(sub="alice", role="admin")),
+        (UserModel, Admin(sub="alice", roles=[])),
+        (dict, {1: "alice"}),
+        (dict, {"roles": ("alice",)}),
+    ],
+)
+def test_an_identity_that_would_come_back_as_something_else_is_refused(
+    identity_type: type[User], identity: object
+) -> None:
+    session = a_session().model_copy(update={"identity": identity})
+    with pytest.raises(ConfigurationError, match="read back as something else") as caught:
+        SessionCodec(identity_type).encode(session)
     assert "alice" not in str(caught.value)
 
 

@@ -9,11 +9,11 @@ from itertools import product
 
 import pytest
 
-ON_REDIS = ["", ".session_store", ".revocation_store", ".refresh_lock", ".connections"]
-ON_SQL = product(["", ".session_store", ".tables"], ["sqlalchemy", "greenlet"])
+ON_REDIS = ["", ".session_store", ".revocation_store", ".store", ".connections"]
+ON_SQL = product(["", ".store"], ["sqlalchemy", "greenlet"])
 NEEDS = [
     *(("redis", module, "redis", "stores and locks on Redis need") for module in ON_REDIS),
-    *(("sql", *each, "the session store on SQL needs") for each in ON_SQL),
+    *(("sql", *each, "the store on SQL needs") for each in ON_SQL),
 ]
 
 

@@ -71,3 +71,11 @@ def test_the_public_session_has_no_token_and_no_claim() -> None:
 
 def test_without_a_session_nobody_is_signed_in() -> None:
     assert PublicSession.of(None) == PublicSession[object](is_authenticated=False)
+
+
+def test_tokens_are_shown_by_no_accident() -> None:
+    tokens = a_session().tokens
+    for show in (dict, list, iter, tuple):
+        with pytest.raises(TypeError, match="cannot be iterated"):
+            show(tokens)
+    assert "again" not in str(dict(a_session()))

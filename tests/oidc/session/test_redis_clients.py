@@ -12,9 +12,8 @@ from redis.asyncio.connection import SSLConnection
 from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.redis.clients import NODE_SECONDS, client_of, close, pool_of
-from tests.oidc.session.examples import User
 
 CREDENTIALS = {"username": "app", "password": "p@ss/word,+"}
 WRITTEN = "app:p%40ss%2Fword%2C%2B"
@@ -135,12 +134,9 @@ def test_a_cluster_with_tls() -> None:
         "unix+cluster:///redis.sock",
     ],
 )
-@pytest.mark.parametrize("made", [RedisRevocationStore, RedisRefreshLock])
-def test_what_is_no_url_of_a_redis_is_refused_without_being_repeated(
-    made: type[RedisRevocationStore | RedisRefreshLock], url: str
-) -> None:
+def test_what_is_no_url_of_a_redis_is_refused_without_being_repeated(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        made.from_url(url)
+        RedisStore(url)
     assert caught.value.code is Code.CONFIGURATION_INVALID
     assert re.search(r"Error|Exception", caught.value.message)
     assert "secret" not in f"{caught.value!r} {caught.value} {caught.value.message}"
@@ -170,5 +166,5 @@ def a_replica() -> Redis:
 )
 def test_a_client_that_would_mislead_is_refused(make: Callable[[], Redis | RedisCluster]) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        RedisSessionStore(make(), User)
+        RedisStore(make())
     assert caught.value.code is Code.CONFIGURATION_INVALID

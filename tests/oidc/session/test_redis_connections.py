@@ -13,15 +13,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.records import RefreshRecord
-from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.redis.clients import client_of
 from fastapi_oidc.session.redis.connections import Connections
-from fastapi_oidc.session.stores import DEFAULT_TIMEOUT
-from tests.oidc.session.examples import User, a_session, bound
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT
+from tests.oidc.session.values import KEY, has_one, put_one
 from tests.redis_server import running_redis
-
-ID = "a" * 43
 
 
 class Commands:
@@ -71,10 +68,9 @@ async def test_a_pool_that_waits_or_is_ours_is_used_as_it_is(redis_url: str) -> 
 async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, prefix: str) -> None:
     """A pool of four connections raises at the fifth."""
     client = Redis.from_url(redis_url, max_connections=4)
-    store = bound(RedisSessionStore(client, User, prefix=prefix, timeout=60))
-    await store.set(ID, a_session())
-    sessions = await asyncio.gather(*(store.get(ID) for _ in range(1000)))
-    assert sessions == [a_session()] * 1000
+    store = RedisStore(client, prefix=prefix, timeout=60)
+    await put_one(store)
+    assert all(await asyncio.gather(*(has_one(store) for _ in range(1000))))
     await client.aclose()
 
 
@@ -86,7 +82,7 @@ async def test_a_command_that_waits_too_long_for_a_turn_raises_that_the_store_is
     held = asyncio.create_task(Connections(client, DEFAULT_TIMEOUT).run(commands))
     await commands.reached.wait()
     with pytest.raises(SessionError) as caught:
-        await bound(RedisSessionStore(client, User, timeout=0.01)).get(ID)
+        await RedisStore(client, timeout=0.01).read([KEY])
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
     commands.go_on.set()
     await held
@@ -109,21 +105,23 @@ async def test_the_nodes_of_a_cluster_are_asked_for_what_each_has(
     assert await cluster.values(["one", "two"]) == [b"one", b"two"]
 
 
-async def test_stores_made_of_a_url_close_what_they_opened(redis_url: str, prefix: str) -> None:
-    store = bound(RedisSessionStore.from_url(redis_url, User, prefix=prefix))
-    revocations = RedisRevocationStore.from_url(redis_url, prefix=prefix)
-    lock = RedisRefreshLock.from_url(redis_url, prefix=prefix)
-    for _ in range(2):  # and open again
-        await store.set(ID, a_session())
-        assert not await revocations.ended_by(a_session())
-        await lock.look("name")
-        await asyncio.gather(store.aclose(), revocations.aclose(), lock.aclose())
+async def test_a_store_made_of_a_url_closes_what_it_opened(redis_url: str, prefix: str) -> None:
+    store = RedisStore(redis_url, prefix=prefix)
+    for _ in range(2):  # and opens it again
+        await put_one(store)
+        assert await has_one(store)
+        await store.aclose()
+
+
+async def test_a_store_has_as_many_connections_as_it_is_allowed(redis_url: str) -> None:
+    store = RedisStore(redis_url, max_connections=7)
+    assert store._connections._here().limit.limit == 7
 
 
 async def test_a_client_that_was_given_is_not_closed(redis: Redis, prefix: str) -> None:
     await redis.ping()
     connection = redis.connection_pool._available_connections[0]
-    await bound(RedisSessionStore(redis, User, prefix=prefix)).aclose()
+    await RedisStore(redis, prefix=prefix).aclose()
     assert connection.is_connected
 
 
@@ -132,48 +130,47 @@ async def test_a_name_that_leads_to_another_master_is_followed(tmp_path: Path) -
     name = tmp_path / "redis.sock"
     with running_redis() as one, running_redis() as other:
         name.symlink_to(one.removeprefix("unix://"))
-        store = bound(RedisSessionStore.from_url(f"unix://{name}", User))
-        await asyncio.gather(*(store.set(ID, a_session()) for _ in range(5)))
+        store = RedisStore(f"unix://{name}")
+        await asyncio.gather(*(put_one(store) for _ in range(5)))
         client = Redis.from_url(one)
         await client.replicaof("127.0.0.1", "1")
         name.unlink()
         name.symlink_to(other.removeprefix("unix://"))
         with pytest.raises(SessionError):
-            await store.delete(ID)
-        await store.set(ID, a_session())
-        assert [await store.get(ID) for _ in range(5)] == [a_session()] * 5
+            await put_one(store)
+        await put_one(store)
+        assert [await has_one(store) for _ in range(5)] == [True] * 5
         await asyncio.gather(store.aclose(), client.aclose())
 
 
 async def test_a_connection_that_redis_dropped_is_replaced() -> None:
     with running_redis() as url:
-        store = bound(RedisSessionStore.from_url(url, User))
-        await store.set(ID, a_session())
+        store = RedisStore(url)
+        await put_one(store)
         other = Redis.from_url(url, retry=Retry(NoBackoff(), 0))
         await other.client_kill_filter(_type="normal", skipme=True)
-        assert await store.get(ID) == a_session()
+        assert await has_one(store)
         await asyncio.gather(store.aclose(), other.aclose())
 
 
-def test_what_was_closed_in_one_event_loop_works_in_the_next(redis_url: str) -> None:
+def test_what_was_closed_in_one_event_loop_works_in_the_next(redis_url: str, prefix: str) -> None:
     """As when an application is started twice in one process, by its tests."""
-    store = RedisRevocationStore(client_of(redis_url, max_connections=2))
+    store = RedisStore(redis_url, prefix=prefix, max_connections=2)
 
     async def used_and_closed() -> None:
-        questions = (store.ended_by(a_session()) for _ in range(20))
-        assert set(await asyncio.gather(*questions)) == {None}
+        assert not any(await asyncio.gather(*(has_one(store) for _ in range(20))))
         await store.aclose()
 
     for _ in range(2):
         asyncio.run(used_and_closed())
 
 
-def test_clients_end_with_their_event_loops_and_with_the_store(redis_url: str) -> None:
-    store = RedisRevocationStore.from_url(redis_url)
+def test_clients_end_with_their_event_loops_and_with_the_store(redis_url: str, prefix: str) -> None:
+    store = RedisStore(redis_url, prefix=prefix)
 
-    async def used_and_closed(store: RedisRevocationStore) -> ReferenceType[object]:
-        assert await store.ended_by(a_session()) is None
-        client = store.connections.client
+    async def used_and_closed(store: RedisStore) -> ReferenceType[object]:
+        assert not await has_one(store)
+        client = store._connections.client
         await store.aclose()
         return ref(client)
 
@@ -188,13 +185,13 @@ def test_clients_end_with_their_event_loops_and_with_the_store(redis_url: str) -
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_store_made_of_a_url_works_in_every_event_loop(redis_url: str, prefix: str) -> None:
     """As for a command line that calls `asyncio.run(oidc.revoke(...))` and closes nothing."""
-    store = bound(RedisSessionStore.from_url(redis_url, User, prefix=prefix))
+    store = RedisStore(redis_url, prefix=prefix)
 
-    async def use(store: RedisSessionStore[User]) -> list[object]:
-        await store.set(ID, a_session())
-        return [await store.get(ID), await store.records.look("session-1")]
+    async def use(store: RedisStore) -> bool:
+        await put_one(store)
+        return await has_one(store)
 
     for _ in range(4):
-        assert asyncio.run(use(store)) == [a_session(), RefreshRecord()]
+        assert asyncio.run(use(store))
     del store
     gc.collect()  # the warnings come within this test

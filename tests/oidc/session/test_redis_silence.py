@@ -23,13 +23,11 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.records import SealedRecords
-from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.redis.circuit import PROBE_PAUSE, Circuit, RedisUnresponsiveError
 from fastapi_oidc.session.redis.connections import Connections
-from fastapi_oidc.session.sealing import KeyRing
-from tests.oidc.session.examples import SECRET, User, a_session, bound
 from tests.oidc.session.test_redis_circuit import Seconds
+from tests.oidc.session.values import KEY, calls_of
 
 USUAL = 5.0
 CONNECTIONS = "fastapi_oidc.session.redis.connections"
@@ -208,30 +206,24 @@ async def test_a_cluster_that_does_not_respond_is_waited_for_once(
         nodes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         hosts = ",".join(f"127.0.0.1:{node.getsockname()[1]}" for node in nodes)
         url = f"redis+cluster://{hosts}?socket_timeout=0.05"
-        store = bound(RedisSessionStore.from_url(url, User))
+        store = RedisStore(url)
         causes = []
         for _ in range(3):
             with pytest.raises(SessionError) as caught:
-                await store.get("id")
+                await store.read([KEY])
             causes.append(type(caught.value.__cause__))
         await store.aclose()
     assert (causes[0], causes[-1]) == (RedisClusterException, RedisUnresponsiveError)
 
 
 @pytest.mark.usefixtures("driven")
-async def test_while_it_is_open_stores_and_lock_are_unavailable_at_once(redis: Redis) -> None:
+async def test_while_it_is_open_a_store_is_unavailable_at_once(redis: Redis) -> None:
     connections = Connections(redis, 0.01)
     for _ in range(2):
         with pytest.raises(TimeoutError):
             await connections.run(never)
-    session = a_session()
-    lock = SealedRecords(RedisRefreshLock(redis), KeyRing([SECRET]).sealer("record"))
-    for call, code in (
-        (bound(RedisSessionStore(redis, User)).get("id"), Code.SESSION_STORE_UNAVAILABLE),
-        (RedisRevocationStore(redis).ended_by(session), Code.SESSION_REVOCATION_UNAVAILABLE),
-        (lock.look("name"), Code.SESSION_LOCK_UNAVAILABLE),
-    ):
+    for call in calls_of(RedisStore(redis)):
         with pytest.raises(SessionError) as caught:
             await call
-        assert (caught.value.code, caught.value.status) == (code, 503)
+        assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
         assert isinstance(caught.value.__cause__, RedisUnresponsiveError)

@@ -1,99 +1,130 @@
+"""Revocations of users and of sessions at the provider, and the lists of a user's sessions."""
+
 from __future__ import annotations
 
+import json
+
 import pytest
-from pydantic import ValidationError
 
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.lists import MOST_LISTED, ids_in, with_id
+from fastapi_oidc.session.model import EndReason, OIDCSession
 from fastapi_oidc.session.revocations import (
+    ANY,
+    NO_SID,
     Revocation,
-    RevocationRecord,
-    are_current,
-    digests_of,
-    end_record,
-    expiry_of_record,
-    keys_of_record,
+    added,
+    by_application,
+    end_of,
+    keys_of,
+    sid_key,
+    stamps_in,
+    user_key,
 )
-from tests.oidc.session.examples import NOW, a_record, a_session
+from tests.oidc.session.examples import NOW, User, a_session
 
-HOUR = 3600
 APP = ("https://op.example.com", "app")
-CLIENT = {"issuer": "https://op.example.com", "client_id": "app", "issued_at": NOW}
+BY_PROVIDER = Revocation(NOW, "", "ended_by_provider")
+
+
+def ended(
+    session: OIDCSession[User], key: str, of: str, revocation: Revocation
+) -> EndReason | None:
+    """Why the session has ended, after one revocation under one key."""
+    found = {key: added(b"", of, revocation)}
+    return end_of(session, [found.get(each, b"") for each in keys_of(session)])
+
+
+def moved_on(sid: str | None = "second", *former: str) -> OIDCSession[User]:
+    return a_session().model_copy(update={"sid": sid, "former_sids": former})
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("session", "key", "of", "is_named"),
     [
-        {},
-        {"session_id": "session-1", "sid": "op-session-1"},
-        {"session_id": "session-1", "sub": "alice"},
+        (a_session(), user_key(*APP, "alice"), ANY, True),
+        (a_session(), user_key(*APP, "alice"), NO_SID, False),
+        (a_session(sid=None), user_key(*APP, "alice"), NO_SID, True),
+        (a_session(), user_key(*APP, "bob"), ANY, False),
+        (a_session(), user_key("https://other.example.com", "app", "alice"), ANY, False),
+        (a_session(), user_key("https://op.example.com", "other", "alice"), ANY, False),
+        (a_session(), sid_key(*APP, "op-session-1"), ANY, True),
+        (a_session(), sid_key(*APP, "op-session-1"), "alice", True),
+        (a_session(), sid_key(*APP, "op-session-1"), "bob", False),
+        (a_session(), sid_key(*APP, "op-session-2"), ANY, False),
+        (moved_on("second", "first"), sid_key(*APP, "first"), ANY, True),
+        (moved_on("third", "second", "first"), sid_key(*APP, "first"), "alice", True),
     ],
 )
-def test_a_record_names_a_session_or_what_the_provider_calls_it(names: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="a record names"):
-        RevocationRecord(**CLIENT, **names, expires_at=NOW + 1)  # type: ignore[arg-type]
-
-
-def test_a_record_has_the_reason_of_its_maker() -> None:
-    assert a_record(made_by="provider").reason == "ended_by_provider"
-    assert a_record(made_by="application").reason == "revoked"
-    with pytest.raises(ValidationError, match="no other reason"):
-        RevocationRecord(**CLIENT, sub="alice", expires_at=NOW + 1, reason="signed_out")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("session_lifetime", "record_lifetime"),
-    [(60, 30 * 86_400), (30 * 86_400, 30 * 86_400), (90 * 86_400, 90 * 86_400)],
-)
-def test_a_record_outlives_sessions_of_an_earlier_longer_lifetime(
-    session_lifetime: int, record_lifetime: int
+def test_what_a_revocation_names(
+    session: OIDCSession[User], key: str, of: str, is_named: bool
 ) -> None:
-    assert expiry_of_record(NOW, session_lifetime) == NOW + record_lifetime + HOUR
+    assert ended(session, key, of, by_application("revoked")) == ("revoked" if is_named else None)
+    reason = "ended_by_provider" if is_named else None
+    assert ended(session, key, of, BY_PROVIDER) == reason
 
 
-@pytest.mark.parametrize(
-    ("names", "keys"),
-    [
-        ({"session_id": "one"}, [("session", "one")]),
-        ({"sid": "two"}, [(*APP, "sid", "two", "")]),
-        ({"sub": "bob"}, [(*APP, "sub", "bob")]),
-        (
-            {"sid": "two", "sub": "bob"},
-            [(*APP, "sid", "two", "bob"), (*APP, "sub", "bob", "without sid")],
-        ),
-    ],
-)
-def test_a_record_is_kept_under_the_keys_of_what_it_names(
-    names: dict[str, str], keys: list[tuple[str, ...]]
-) -> None:
-    record = RevocationRecord(**CLIENT, **names, expires_at=NOW + 1)  # type: ignore[arg-type]
-    assert list(keys_of_record(record)) == keys
+def test_a_logout_token_ends_the_logins_that_are_not_later() -> None:
+    key = user_key(*APP, "alice")
+    for at, reason in ((NOW - 1, "ended_by_provider"), (NOW, "ended_by_provider"), (NOW + 1, None)):
+        assert ended(a_session(authenticated_at=at), key, ANY, BY_PROVIDER) == reason
 
 
-def test_the_record_of_one_session_outlives_every_copy_of_its_cookie() -> None:
-    record = end_record(a_session(), "signed_out", NOW + 5)
-    assert (record.session_id, record.reason) == ("session-1", "signed_out")
-    assert record.expires_at == a_session().expires_at + HOUR
+def test_an_older_logout_token_that_comes_late_takes_nothing_back() -> None:
+    older = Revocation(NOW - 60, "", "ended_by_provider")
+    assert older.merged(BY_PROVIDER) == BY_PROVIDER.merged(older) == BY_PROVIDER
 
 
-def test_the_record_of_an_expired_session_outlives_a_response_under_way() -> None:
-    for ended in (NOW, NOW - 1, NOW - HOUR):
-        old = a_session(expires_at=ended)
-        assert end_record(old, "signed_out", NOW).expires_at == NOW + HOUR
+def test_a_login_is_ordered_by_what_it_finds_and_by_no_clock() -> None:
+    value = added(b"", ANY, by_application("revoked"))
+    found = [value, b""]
+    before = a_session(authenticated_at=NOW + 9999)
+    after = before.model_copy(update={"prior_revocations": stamps_in(before, found)})
+    assert (end_of(before, found), end_of(after, found)) == ("revoked", None)
+    again = [added(value, ANY, by_application("signed_out")), b""]
+    assert (end_of(before, again), end_of(after, again)) == ("signed_out", "signed_out")
 
 
-def test_revocations_of_both_makers_are_kept_side_by_side() -> None:
-    provider, application = Revocation(provider=NOW), Revocation(stamp="one", reason="signed_out")
-    both = Revocation(NOW, "one", "signed_out")
-    assert application.merged(provider) == provider.merged(application) == both
-    assert Revocation(provider=NOW - 1).merged(both) == both
-    provider_at, stamp, reason = Revocation(stamp="two").merged(both)
-    assert (provider_at, reason) == (NOW, "revoked")
-    assert stamp not in ("one", "two")
+def test_a_revocation_that_is_written_again_takes_no_later_one_back() -> None:
+    """A login between the two does not count as one after them."""
+    first, second = by_application("revoked"), by_application("revoked")
+    value = added(added(b"", ANY, first), ANY, second)
+    session = a_session()
+    between = session.model_copy(
+        update={"prior_revocations": stamps_in(session, [added(b"", ANY, first)])}
+    )
+    assert end_of(between, [added(value, ANY, first), b""]) == "revoked"
 
 
-def test_digests_are_current_until_the_sid_changes() -> None:
-    digests = digests_of(a_session())
-    assert are_current(digests, a_session())
-    assert not are_current(digests, a_session(sid="another"))
-    assert not are_current(digests, a_session(sid=None))
-    assert not are_current((), a_session())
-    assert are_current(digests_of(a_session(sid=None)), a_session(sid=None))
+def test_revocations_of_provider_and_application_are_kept_side_by_side() -> None:
+    value = added(added(b"", ANY, by_application("revoked")), ANY, BY_PROVIDER)
+    session = a_session()
+    known = session.model_copy(update={"prior_revocations": stamps_in(session, [value, b""])})
+    assert end_of(session, [value, b""]) == "revoked"
+    assert end_of(known, [value, b""]) == "ended_by_provider"
+
+
+@pytest.mark.parametrize("encoded", [b"x", b"[]", b"7", b'{"": 7}', b'{"": [1, 2, 3, 4]}'])
+def test_a_value_of_another_release_is_not_taken_for_none(encoded: bytes) -> None:
+    with pytest.raises(SessionError) as caught:
+        end_of(a_session(), [encoded])
+    assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
+
+
+def test_keys_do_not_name_the_user() -> None:
+    keys = keys_of(a_session())
+    assert not [key for key in keys if "alice" in key or "op-session" in key or not key.isascii()]
+
+
+def test_a_list_has_each_id_once_and_forgets_what_has_ended() -> None:
+    value = with_id(with_id(b"", "one", NOW + 10, NOW), "two", NOW + 20, NOW)
+    assert ids_in(with_id(value, "one", NOW + 30, NOW), NOW) == ["two", "one"]
+    assert ids_in(value, NOW + 10) == ["two"]
+    assert list(json.loads(with_id(value, "three", NOW + 40, NOW + 10))) == ["two", "three"]
+
+
+def test_a_list_does_not_grow_without_end() -> None:
+    value = b""
+    for number in range(MOST_LISTED + 1):
+        value = with_id(value, str(number), NOW + 10, NOW)
+    assert ids_in(value, NOW) == [str(number) for number in range(1, MOST_LISTED + 1)]

@@ -30,7 +30,7 @@ def test_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OIDC_EXTRA_PARAMS", '{"ui_locales": "de"}')
     monkeypatch.setenv("OIDC_FETCH_USERINFO", "false")
     monkeypatch.setenv("OIDC_MAX_AGE", "")
-    policy = OIDCSettings().policy()
+    policy = OIDCSettings()
     assert policy.extra_params == {"ui_locales": "de"}
     assert policy.fetch_userinfo is False
     assert policy.max_age is None, "an empty variable is none"
@@ -112,6 +112,32 @@ def test_a_misspelt_variable_is_warned_about_and_named_beside_what_is_missing(
         OIDCSettings()
     assert caplog.messages == ["OIDC_COOKIE_SECERT is not read: is OIDC_COOKIE_SECRET meant?"]
     assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("OIDC_REDIRECT_URI", "base_url and the prefix of the router make the redirect URI"),
+        ("OIDC_USE_PKCE", "PKCE with S256 is always used"),
+        ("OIDC_AUTHORITY", "is OIDC_ISSUER meant?"),
+        ("OIDC_NEXTAUTH_SECRET", "is OIDC_COOKIE_SECRET meant?"),
+        ("OIDC_TOKEN_ENDPOINT_AUTH_METHOD", "is OIDC_CLIENT_AUTH_METHOD meant?"),
+        ("OIDC_AUDIENCE", "oidc.api(audience=...), or extra_params for logins"),
+    ],
+)
+def test_a_name_of_another_library_is_told_with_what_it_is_called_here(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variable: str, told: str
+) -> None:
+    monkeypatch.setenv(variable, "a-secret-value")
+    OIDCSettings()
+    assert caplog.messages == [f"{variable} is not read: {told}"]
+
+
+def test_an_argument_of_another_library_is_told_too() -> None:
+    with pytest.raises(ConfigurationError, match=r"authority: is not a setting, is issuer meant\?"):
+        OIDCSettings(**options(authority="https://op.example.com"))
+    with pytest.raises(ConfigurationError, match="use_pkce: is not a setting, PKCE with S256"):
+        OIDCSettings(**options(use_pkce=True))
 
 
 @pytest.mark.parametrize("variable", ["OIDC_PARTNERS_SCOPE", "OIDC_PROXY_HOST", "OIDC_A_SCOPE"])

@@ -12,10 +12,9 @@ from fastapi_oidc import (
     OIDC,
     Code,
     ConfigurationError,
-    MemorySessionStore,
+    MemoryStore,
     OIDCSettings,
     SessionStore,
-    StandardIdentity,
 )
 from tests.oidc.settings.examples import SECRET, options
 
@@ -23,7 +22,7 @@ from tests.oidc.settings.examples import SECRET, options
 def test_the_unchanged_options_are_accepted() -> None:
     settings = OIDCSettings(**options())
     assert settings.origin == "https://app.example.com"
-    assert settings.policy().scope == ("openid", "profile", "email")
+    assert settings.scope == ("openid", "profile", "email")
 
 
 @pytest.mark.parametrize(
@@ -93,10 +92,20 @@ def test_no_secret_in_repr_or_dump() -> None:
     assert "PRIVATE KEY" not in shown
 
 
+class OwnStore(SessionStore):
+    async def get(self, id: str, /) -> None: ...
+
+    async def set(self, id: str, session: object, /) -> None: ...
+
+    async def delete(self, id: str, /) -> None: ...
+
+
 @pytest.mark.parametrize("option", ["session_store", "back_channel_logout_store", "refresh_lock"])
-@pytest.mark.parametrize("given", ["redis://:password@db", MemorySessionStore, object()])
+@pytest.mark.parametrize("given", ["mysql://:password@db", MemoryStore, object()])
 def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: object) -> None:
     wrong: dict[str, Any] = {option: given}
+    if option == "refresh_lock":
+        wrong["session_store"] = OwnStore()
     with pytest.raises(ConfigurationError, match=option) as caught:
         OIDC(OIDCSettings(**options()), **wrong)
     assert caught.value.code is Code.CONFIGURATION_INVALID
@@ -104,11 +113,4 @@ def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: obj
 
 
 def test_a_store_of_ones_own_needs_its_methods_alone() -> None:
-    class OwnStore(SessionStore[StandardIdentity]):
-        async def get(self, id: str, /) -> None: ...
-
-        async def set(self, id: str, session: object, /) -> None: ...
-
-        async def delete(self, id: str, /) -> None: ...
-
     OIDC(OIDCSettings(**options()), session_store=OwnStore())

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from fastapi_oidc import (
     API,
     OIDC,
-    MemoryRevocationStore,
+    MemoryStore,
     OIDCMiddleware,
     OIDCProviders,
     OIDCSession,
@@ -70,8 +70,8 @@ UNREACHABLE: Final = Raising(httpx.ConnectError("refused"))
 SLOW: Final = Raising(httpx.ReadTimeout("nothing came"))
 
 
-class Broken(MemoryRevocationStore):
-    async def stamps(self, session: Any, /) -> tuple[str, ...]:
+class Broken(MemoryStore):
+    async def read(self, keys: Any, /) -> Any:
         raise ConnectionError
 
 

@@ -9,7 +9,7 @@ import pytest
 from fastapi import BackgroundTasks, FastAPI, Request
 from fastapi.responses import StreamingResponse
 
-from fastapi_oidc import OIDC, Clock, MemorySessionStore
+from fastapi_oidc import OIDC, Clock, MemoryStore
 from tests.oidc.interleaving import another_process, same_browser
 from tests.oidc.suspensions import others_have_ended
 from tests.oidc.world import Time, make_world
@@ -37,7 +37,7 @@ async def test_a_session_that_a_thread_clears_after_the_answer_had_begun_is_over
 ) -> None:
     time = Time()
     shared: dict[str, Any] = {
-        "session_store": MemorySessionStore(clock=Clock(read=time)),
+        "session_store": MemoryStore(clock=Clock(read=time)),
         "back_channel_logout_store": None,
     }
     world = make_world(mount=clearing_late, time=time, **shared)

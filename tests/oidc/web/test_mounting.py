@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Message
 
-from fastapi_oidc import ConfigurationError, OIDCMiddleware
+from fastapi_oidc import Code, ConfigurationError, OIDCMiddleware
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.web.asking import begin, browser_of, who
 from tests.oidc.world import BASE_URL, Time, make_world
@@ -151,4 +151,5 @@ async def test_a_page_without_a_login_route_is_refused_in_one_line(
     assert caplog.messages == [
         "request.refused code='configuration.route_missing' because=\"the login route is not"
         " mounted: app.include_router(oidc.router, prefix='/auth')\""
+        f" see='{Code.CONFIGURATION_ROUTE_MISSING.link}'"
     ]

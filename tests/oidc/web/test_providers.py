@@ -126,9 +126,11 @@ async def test_without_a_session_a_call_is_refused() -> None:
         assert (await browser.get("/auth/session")).json() == {"is_authenticated": False}
 
 
-@pytest.mark.parametrize("options", [{}, {"session_store": "memory"}])
+@pytest.mark.parametrize(
+    "options", [{"back_channel_logout_store": "memory"}, {"session_store": "memory"}]
+)
 async def test_a_login_ends_the_session_at_the_other_provider(options: dict[str, Any]) -> None:
-    world = world_of(back_channel_logout_store="memory", **options)
+    world = world_of(**options)
     async with world.browser() as browser, world.browser() as copy:
         await sign_in_at(browser, "staff")
         copy.cookies.update(dict(browser.cookies))

@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("auth0_fastapi", reason="a peer: the dependency group bench")
 
-from fastapi_oidc import SessionCodec, StandardIdentity
+from fastapi_oidc import StandardIdentity
+from fastapi_oidc.session.codec import SessionCodec
 from tests.programs import require_program
 from tools.benchmarks.applications import (
     BY_DEPENDS,

@@ -1,0 +1,392 @@
+"""The sessions of an application: found, begun, used and ended. No flow asks where a session is.
+
+A session in a store has a row from its login. A session in a cookie has one from its first refresh,
+sign-out or use; its cookie is a copy. Every copy is judged by the row and by the revocations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hmac import compare_digest
+from typing import Final, Generic, NamedTuple, TypeAlias
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.events import Announcer, Event, EventName, refusal
+from fastapi_oidc.session import revocations, rows
+from fastapi_oidc.session.cells import MARGIN, Cells, Seen, Unreadable
+from fastapi_oidc.session.codec import SessionCodec, SessionReader
+from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.copies import CookieForm, Copy
+from fastapi_oidc.session.lists import MOST_LISTED, ids_in, with_id
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.reference import SECRET_BYTES, digest_of
+from fastapi_oidc.session.revocations import Revocation
+from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session.sealing import DecryptionCache
+from fastapi_oidc.ttl_cache import TTLCache
+
+READ_TOGETHER: Final = 32
+"""Number of listed sessions that are read at the same time."""
+
+MOST_ANNOUNCED: Final = 20_000
+"""Maximum number of ended sessions whose end one process announces only once."""
+
+SHUTDOWN_SECONDS: Final = 5.0
+"""Seconds for which a process repeats failed writes at shutdown."""
+
+ANY_EPOCH: Final = 1 << 60
+
+
+class Prepared(NamedTuple, Generic[Identity]):
+    """A session that can be stored, with its encoded content and the value of its cookie."""
+
+    session: OIDCSession[Identity]
+    content: bytes
+    cookie: str
+
+    def __repr__(self) -> str:
+        """Without the content, which has the tokens."""
+        return f"Prepared(session={self.session!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Live(Generic[Identity]):
+    """A session that has not ended, its row, and the copy that led to it.
+
+    `cookie` is the value of its cookie if that has been made already.
+    """
+
+    session: OIDCSession[Identity]
+    seen: Seen = field(repr=False)
+    copy: Copy[Identity] = field(repr=False)
+    cookie: str = field(default="", repr=False)
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.session.id
+
+
+class Over(NamedTuple, Generic[Identity]):
+    """A session that has ended, and the copy that led to it.
+
+    `session` is a state of it, if one is known. `is_refused`: the session may continue, but not for
+    this copy, which is from before a step-up.
+    """
+
+    copy: Copy[Identity]
+    reason: EndReason
+    session: OIDCSession[Identity] | None = None
+    is_refused: bool = False
+
+
+Found: TypeAlias = Live[Identity] | Over[Identity] | None
+
+
+class Sessions(Generic[Identity]):
+    """Everything that a process does with sessions and their store.
+
+    `in_store`: rows have the sessions, and cookies only lead to them. `records_endings`: the
+    application has configured a store, so the provider may end sessions. Methods raise SessionError
+    (session.store_unavailable) when the store fails.
+    """
+
+    def __init__(
+        self,
+        cells: Cells,
+        form: CookieForm[Identity],
+        names: CookieNames,
+        codec: SessionCodec[Identity],
+        *,
+        clock: Clock,
+        announcer: Announcer,
+        in_store: bool,
+        records_endings: bool,
+    ) -> None:
+        self.cells, self.codec, self.names = cells, codec, names
+        self.in_store, self.records_endings = in_store, records_endings
+        self._form, self._clock, self._announcer = form, clock, announcer
+        self._readers = DecryptionCache(self._reader, clock=clock)
+        # Ends that the store does not have yet.
+        self._ending: dict[str, EndReason] = {}
+        self._announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
+        self._writing: set[asyncio.Task[None]] = set()
+
+    @property
+    def option_in_memory(self) -> str:
+        """The option whose store is in the memory of this process alone; "" without one."""
+        if not (self.records_endings and self.cells.store.is_in_memory):
+            return ""
+        return "session_store" if self.in_store else "back_channel_logout_store"
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the sessions are in the memory of this process alone."""
+        return self.in_store and self.cells.store.is_in_memory
+
+    def copy_in(self, cookies: Mapping[str, str]) -> Copy[Identity] | None:
+        """The content of the session cookie; None without one, or if it cannot be read."""
+        with suppress(SessionError):
+            if value := cookies.get(self.names.session):
+                return self._form.open(value)
+        return None
+
+    def fault_of(self, cookies: Mapping[str, str]) -> Code | None:
+        """Why the session cookie cannot be read; None if it can, or without one."""
+        try:
+            if value := cookies.get(self.names.session):
+                self._form.open(value)
+        except SessionError as error:
+            return error.code
+        return None
+
+    async def find(self, cookies: Mapping[str, str]) -> Found[Identity]:
+        """The session of these cookies; None without one, or if the store does not know it."""
+        copy = self.copy_in(cookies)
+        return None if copy is None else await self.judge(copy)
+
+    async def find_by_id(self, id: str) -> Found[Identity]:
+        """The session with this id; raises ConfigurationError (configuration.store_missing)."""
+        self.require_rows("find a session by its id")
+        return await self.judge(Copy(id, (), ANY_EPOCH, 0))
+
+    async def judge(self, copy: Copy[Identity]) -> Found[Identity]:
+        """The newest state of the session that `copy` leads to, by its row and revocations."""
+        seen, values = await self.cells.see(row_key(copy.id), copy.keys)
+        found = self.live(copy, seen)
+        if not isinstance(found, Live):
+            return found
+        keys = revocations.keys_of(found.session)
+        if keys != copy.keys:
+            values = await self.cells.read(keys)
+        reason = revocations.end_of(found.session, values)
+        return found if reason is None else Over(copy, reason, found.session)
+
+    def live(self, copy: Copy[Identity], seen: Seen, cookie: str = "") -> Found[Identity]:
+        """What `copy` and its row say together; the revocations are another question."""
+        row, session = seen.row, copy.session
+        if reason := row.ended or self._ending.get(copy.id):
+            return Over(copy, reason, session)
+        if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):
+            return None
+        if copy.epoch < row.epoch:
+            return Over(copy, "signed_out", session, is_refused=True)
+        if row.content and (session is None or row.generation > session.generation):
+            session = self._opened(row.content)
+        if session is None:
+            return None
+        if row.last_seen_at > (session.last_seen_at or 0):
+            session = session.model_copy(update={"last_seen_at": row.last_seen_at})
+        return Live(session, seen, copy, cookie)
+
+    def prepare(self, session: OIDCSession[Identity]) -> Prepared[Identity]:
+        """`session`, ready to be stored.
+
+        Raises ConfigurationError for an identity of another type, and CookieTooLarge.
+        """
+        content = self.codec.encode(session)
+        cookie = "" if self.in_store else self._form.seal(session, content, 0, b"")
+        return Prepared(session, content, cookie)
+
+    def row_of(self, prepared: Prepared[Identity], live: Live[Identity], *, new_epoch: bool) -> Row:
+        """The row for the next generation of `live`. `new_epoch` refuses all earlier copies."""
+        session, row = prepared.session, live.seen.row
+        return Row(
+            content=prepared.content,
+            epoch=session.generation if new_epoch else row.epoch,
+            secret=row.secret,
+            expires_at=session.last_end,
+            last_seen_at=session.last_seen_at or 0,
+        )
+
+    async def begin(self, prepared: Prepared[Identity]) -> Live[Identity]:
+        """Store the session of a new login."""
+        session, seen = prepared.session, Seen()
+        keys, ends = revocations.keys_of(session), session.last_end
+        if not self.in_store:
+            copy = Copy(session.id, keys, session.generation, ends, session)
+            return Live(session, seen, copy, prepared.cookie)
+        secret = os.urandom(SECRET_BYTES)
+        row = Row(content=prepared.content, secret=digest_of(secret), expires_at=ends)
+        await self.cells.change(
+            list_key(session.issuer, session.client_id, session.sub),
+            lambda value: with_id(value, session.id, ends, self._clock.now()),
+            expires_at=ends,
+        )
+        seen = await self.cells.move(row_key(session.id), lambda *_: row, seen)
+        return Live(session, seen, Copy(session.id, keys, 0, ends, secret=secret))
+
+    async def touch(self, live: Live[Identity]) -> Live[Identity]:
+        """Record that the session is used now. While the store fails, the next request does it."""
+        now, session = self._clock.now(), live.session
+        mine = Row(generation=session.generation, expires_at=session.last_end)
+        seen = live.seen
+        with suppress(SessionError):
+            seen = await self.cells.move(
+                row_key(live.id), lambda row, _: rows.touch(row, now, mine), seen
+            )
+        session = session.model_copy(update={"last_seen_at": now})
+        return replace(live, session=session, seen=seen, cookie="")
+
+    def end_here(self, id: str, reason: EndReason) -> None:
+        """End the session in this process. `end` must follow."""
+        self._ending[id] = reason
+
+    async def end(self, id: str, reason: EndReason, *, expires_at: int) -> None:
+        """End the session: at once in this process, and elsewhere as soon as the store has it.
+
+        `expires_at` is the session's absolute end. A failed write is announced and repeated.
+        """
+        self.end_here(id, reason)
+        first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._record_end(id, reason, expires_at, first))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        await asyncio.shield(first)
+
+    async def _record_end(
+        self, id: str, reason: EndReason, expires_at: int, first: asyncio.Future[None]
+    ) -> None:
+        def on_failure(error: SessionError) -> None:
+            event = refusal(EventName.SESSION_NOT_REMOVED, error, self._clock.now())
+            self._announcer(replace(event, session_id=id))
+            first.set_result(None)
+
+        try:
+            seen = await self.cells.insist(
+                row_key(id),
+                lambda row, _: rows.end(row, reason, expires_at=expires_at),
+                until=expires_at,
+                on_failure=on_failure,
+            )
+        except asyncio.CancelledError:
+            self._announce(EventName.SESSION_REMOVAL_GIVEN_UP, id)
+            raise
+        finally:
+            was_late = first.done()
+            if not was_late:
+                first.set_result(None)
+        self._ending.pop(id, None)
+        if was_late and seen is not None:
+            self._announce(EventName.SESSION_REMOVED, id)
+
+    def announce_end(self, id: str, sub: str | None, code: Code, because: str) -> None:
+        """Announce the end of a session once, however many requests find it."""
+        now = self._clock.now()
+        if id not in self._announced:
+            self._announced.set(id, True, expires_at=now + MARGIN)
+            event = Event(EventName.SESSION_ENDED, now, code=code, explanation=because)
+            self._announcer(replace(event, sub=sub, session_id=id))
+
+    async def end_by_id(self, id: str, reason: EndReason, *, expires_at: int) -> None:
+        """End the session everywhere before this returns; raises SessionError."""
+        self._require_endings()
+        key = row_key(id)
+        await self.cells.move(key, lambda row, _: rows.end(row, reason, expires_at=expires_at))
+
+    async def revoke(self, key: str, of: str, revocation: Revocation, *, lifetime: int) -> None:
+        """End the sessions with this key of which `of` names some, before this returns."""
+        self._require_endings()
+        expires_at = self._clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME)
+        await self.cells.change(
+            key, lambda value: revocations.added(value, of, revocation), expires_at=expires_at
+        )
+
+    async def stamps(self, session: OIDCSession[Identity]) -> tuple[str, ...]:
+        """The stamps of the revocations so far that name `session`."""
+        values = await self.cells.read(revocations.keys_of(session))
+        return revocations.stamps_in(session, values)
+
+    async def sessions_of(
+        self, issuer: str, client_id: str, sub: str
+    ) -> Sequence[OIDCSession[Identity]]:
+        """The user's sessions that have not ended."""
+        self.require_rows("list sessions")
+        (value,) = await self.cells.read([list_key(issuer, client_id, sub)])
+        ids = ids_in(value, self._clock.now())[-MOST_LISTED:]
+        found: list[OIDCSession[Identity]] = []
+        for first in range(0, len(ids), READ_TOGETHER):
+            some = await asyncio.gather(*map(self._find_listed, ids[first : first + READ_TOGETHER]))
+            found += [each.session for each in some if isinstance(each, Live)]
+            await asyncio.sleep(0)
+        return found
+
+    async def _find_listed(self, id: str) -> Found[Identity]:
+        """The session; None if another secret sealed it, because nobody here can use it."""
+        try:
+            return await self.find_by_id(id)
+        except Unreadable:
+            return None
+
+    def cookies(self, live: Live[Identity]) -> tuple[CookieChange, ...]:
+        """The cookie that leads to `live`, until its absolute end; none without the secret."""
+        session, copy, epoch = live.session, live.copy, live.seen.row.epoch
+        if self.in_store and not copy.secret:
+            return ()
+        content = b"" if live.cookie or self.in_store else self.codec.encode(session)
+        value = live.cookie or self._form.seal(session, content, epoch, copy.secret)
+        max_age = max(0, session.expires_at - self._clock.now())
+        return (self._cookie(value, max_age),)
+
+    def clearing(self) -> tuple[CookieChange, ...]:
+        """Delete the session cookie."""
+        return (self._cookie(None, 0),)
+
+    def needs_cookie(self, live: Live[Identity]) -> bool:
+        """Whether the browser needs another cookie than the one that it has sent."""
+        return not self._form.leads_to(live.copy, live.session, live.seen.row.epoch)
+
+    async def aclose(self) -> None:
+        """Repeat the failed writes for some seconds, and close the store."""
+        tasks = set(self._writing)
+        if tasks:
+            await asyncio.wait(tasks, timeout=SHUTDOWN_SECONDS)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        await self.cells.store.aclose()
+
+    def _cookie(self, value: str | None, max_age: int) -> CookieChange:
+        names = self.names
+        return CookieChange(name=names.session, value=value, max_age=max_age, secure=names.secure)
+
+    def _opened(self, content: bytes) -> OIDCSession[Identity] | None:
+        try:
+            return self._readers.open(content)()
+        except SessionError:  # written before the identity's type changed
+            return None
+
+    def _reader(self, content: bytes) -> tuple[SessionReader[Identity], int]:
+        return SessionReader(self.codec, content), 2 * len(content)
+
+    def _announce(self, name: EventName, id: str) -> None:
+        self._announcer(Event(name, self._clock.now(), session_id=id))
+
+    def require_rows(self, purpose: str) -> None:
+        """Raise ConfigurationError (configuration.store_missing) without a session store."""
+        if not self.in_store:
+            explanation = f"only a session_store can {purpose}"
+            raise ConfigurationError(Code.CONFIGURATION_STORE_MISSING, explanation)
+
+    def _require_endings(self) -> None:
+        if not self.records_endings:
+            raise ConfigurationError(
+                Code.CONFIGURATION_STORE_MISSING,
+                "ending sessions from elsewhere needs a session_store, or for sessions in cookies "
+                'a back_channel_logout_store: "memory", or a store that all processes share',
+            )
+
+
+def row_key(id: str) -> str:
+    """The key of a session's row."""
+    return f"session:{id}"
+
+
+def list_key(issuer: str, client_id: str, sub: str) -> str:
+    """The key of the list of a user's sessions."""
+    return f"sessions:{revocations.user_key(issuer, client_id, sub)}"

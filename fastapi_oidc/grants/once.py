@@ -1,0 +1,119 @@
+"""Tokens that are obtained once for all tasks and processes that need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeGuard
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
+from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.protocol.refusal import TokenRefused
+from fastapi_oidc.session.cells import Cells, Seen, Turn
+from fastapi_oidc.session.rows import LEASE_SECONDS, Row
+from fastapi_oidc.ttl_cache import TTLCache
+
+PATIENCE: Final = LEASE_SECONDS + 3.0
+"""Seconds that a request waits for the token request of another process, which may have died."""
+
+PAUSE_SECONDS: Final = 5
+"""Seconds after a failure in which the last token is used, if possible, without a new request."""
+
+MOST_PAUSED: Final = 10_000
+"""Maximum number of failures in memory."""
+
+ATTEMPTS: Final = 3
+"""A concurrent caller's request may return a token that does not meet this caller's need."""
+
+Obtain: TypeAlias = Callable[[], Coroutine[Any, Any, IssuedToken]]
+
+
+class Once:
+    """Tokens with a row each. Such a token may be requested again, unlike the session's own.
+
+    Raises SessionError while the store is unavailable.
+    """
+
+    def __init__(self, cells: Cells, clock: Clock) -> None:
+        self._cells, self._clock = cells, clock
+        self._obtaining: SingleFlight[str, IssuedToken] = SingleFlight()
+        self._paused: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_PAUSED)
+
+    async def token(
+        self, key: str, needed: Needed, obtain: Obtain, *, expires_at: int
+    ) -> IssuedToken:
+        """A token that meets the need, from the row `key` or from `obtain`.
+
+        While no new token is available, one that can be sent at all is. The row is stored until
+        `expires_at` (seconds since the epoch).
+        """
+        for attempt in range(ATTEMPTS):
+            seen, _ = await self._cells.see(key)
+            known = _token_in(seen.row)
+            if self.is_good(known, key, needed):
+                return known
+            is_last = attempt == ATTEMPTS - 1
+            try:
+                work = partial(self._obtain, key, seen, obtain, expires_at)
+                token = await self._obtaining.run(key, work)
+            except OIDCError as error:
+                self._note(key, error)
+                if self.is_good(known, key, needed):
+                    return known
+                # The request of the first caller may have ended; this caller's may not.
+                if error.code is not Code.SESSION_RESPONSE_STARTED or is_last:
+                    raise
+            else:
+                if is_last or self.is_good(token, key, needed):
+                    return token
+        raise AssertionError("unreachable")
+
+    def is_good(
+        self, token: IssuedToken | None, key: str, needed: Needed
+    ) -> TypeGuard[IssuedToken]:
+        """Whether `token` meets the need or, shortly after a failure, can be sent at all."""
+        if token is None:
+            return False
+        now = self._clock.now()
+        return needed.is_met_by(token, now) or (
+            key in self._paused and needed.is_served_by(token, now)
+        )
+
+    async def alone(self, key: str, obtain: Obtain) -> IssuedToken:
+        """A token from `obtain`, once for all tasks of this process."""
+        return await self._obtaining.run(f"alone/{key}", obtain)
+
+    async def aclose(self, seconds: float) -> None:
+        """Wait for the requests under way."""
+        await self._obtaining.wait(seconds)
+
+    async def _obtain(self, key: str, known: Seen, obtain: Obtain, expires_at: int) -> IssuedToken:
+        mine = Row(generation=known.row.generation, expires_at=expires_at)
+        turn = Turn(self._cells, key, mine, known)
+        while not turn.owns(row := await turn.take()):
+            token = _token_in(row)
+            if token is not None and row.generation > mine.generation:
+                return token
+            if turn.waited > PATIENCE:
+                explanation = "another process is still requesting the token"
+                raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
+            await turn.pause()
+        try:
+            async with turn.renewing():
+                token = await obtain()
+        except BaseException:
+            await turn.release()
+            raise
+        await turn.finish(Row(content=token.encode(), expires_at=expires_at))
+        return token
+
+    def _note(self, key: str, error: OIDCError) -> None:
+        is_outage = isinstance(error, ProviderError) and not isinstance(error, TokenRefused)
+        if is_outage or (isinstance(error, SessionError) and error.is_outage):
+            self._paused.set(key, True, expires_at=self._clock.now() + PAUSE_SECONDS)
+
+
+def _token_in(row: Row) -> IssuedToken | None:
+    return IssuedToken.decode(row.content) if row.content else None

@@ -1,0 +1,290 @@
+"""The values of an instance in its store, rows among them, and the turns at a row."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple, TypeAlias
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.concurrency import ConcurrencyLimit
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session import rows
+from fastapi_oidc.session.model import EndReason
+from fastapi_oidc.session.outage import unavailable_as
+from fastapi_oidc.session.rows import LEASE_SECONDS, Row
+from fastapi_oidc.session.sealing import Sealer
+from fastapi_oidc.session.store import Cell, Store
+
+RENEW_SECONDS: Final = LEASE_SECONDS / 3
+"""Seconds between two renewals of an owner's lease."""
+
+SEND_MARGIN: Final = 2.0
+"""Seconds before the end of a lease from which on its owner sends nothing any more."""
+
+FIRST_POLL, LONGEST_POLL = 0.05, 0.5
+"""Seconds between two reads of a row that another process owns; doubled each time."""
+
+MARGIN: Final = 3600
+"""Seconds for which a store keeps a value beyond its end: it deletes it by its own clock, and a
+response to a request of an ended session may still be under way.
+"""
+
+FIRST_RETRY, LONGEST_RETRY = 0.1, 1.0
+"""Seconds between two attempts to write while the store is down; doubled each time."""
+
+Rule: TypeAlias = Callable[[Row, float], Row]
+"""A pure function: a row and the seconds since it was written -> the row to store."""
+
+
+class Unreadable(SessionError):
+    """A row that another secret sealed. It is not known to be absent."""
+
+    def __init__(self) -> None:
+        explanation = "the row in the store was sealed with another cookie_secret"
+        super().__init__(Code.SESSION_STORE_UNAVAILABLE, explanation)
+
+
+class Seen(NamedTuple):
+    """A row and the sealed value in which it was read."""
+
+    row: Row = Row()
+    value: bytes = b""
+
+
+class Cells:
+    """Values of one OIDC instance in a store; rows are sealed, each for its key.
+
+    Instances may share a store: `name`, the instance's, is in front of every key. Revocations and
+    lists are not sealed: they have no secrets, and outlive the secret that seals the sessions.
+    Methods raise SessionError (session.store_unavailable) when the store fails, and for a row that
+    another secret or release sealed: it is not known to be absent.
+    """
+
+    def __init__(self, store: Store, sealer: Sealer, clock: Clock, name: str = "oidc") -> None:
+        self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
+        self._retrying = ConcurrencyLimit(1)
+        self._retry_at = self._pause = 0.0
+
+    async def read(self, keys: Sequence[str]) -> Sequence[bytes]:
+        """The values of keys that are no rows, b"" for a key without one, in one round trip."""
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            return await self.store.read([self._key(key) for key in keys])
+
+    async def see(self, key: str, others: Sequence[str] = ()) -> tuple[Seen, Sequence[bytes]]:
+        """The row of `key`, and the values of `others`, in one round trip."""
+        value, *values = await self.read([key, *others])
+        return self._seen(key, value), values
+
+    async def move(
+        self, key: str, rule: Rule, known: Seen | None = None, *, margin: int = MARGIN
+    ) -> Seen:
+        """Replace the row by the result of `rule`, unless that is the same object.
+
+        The store keeps the row until `margin` seconds after its end.
+        """
+        made = Seen()
+
+        def change(value: bytes, age: float) -> Cell | None:
+            nonlocal made
+            before = self._seen(key, value)
+            row = rule(before.row, age)
+            made = before if row is before.row else Seen(row, self._seal(key, row.encode()))
+            return None if made is before else Cell(made.value, row.expires_at + margin)
+
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            await self.store.move(
+                self._key(key), change, known=None if known is None else known.value
+            )
+        return made
+
+    async def change(self, key: str, change: Callable[[bytes], bytes], *, expires_at: int) -> None:
+        """Replace a value that is no row by the result of a pure function."""
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            await self.store.move(
+                self._key(key), lambda value, _: Cell(change(value), expires_at + MARGIN)
+            )
+
+    async def claim(self, key: str, *, expires_at: int) -> bool:
+        """Whether this is the first call for `key`, in any process."""
+        mine = secrets.token_bytes(9)
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            value = await self.store.move(
+                self._key(key),
+                lambda value, _: None if value else Cell(mine, expires_at),
+                known=b"",
+            )
+        return value == mine
+
+    async def insist(
+        self,
+        key: str,
+        rule: Rule,
+        known: Seen | None = None,
+        *,
+        until: int,
+        margin: int = MARGIN,
+        on_failure: Callable[[SessionError], None] = lambda error: None,
+    ) -> Seen | None:
+        """Like `move`, repeated until the store has taken it; None after `until`.
+
+        `until` is in seconds since the epoch. No request's task may await this.
+        """
+        try:
+            return await self.move(key, rule, known, margin=margin)
+        except SessionError as error:
+            on_failure(error)
+            self._postpone()
+        loop = asyncio.get_running_loop()
+        while self._clock.now() < until:
+            # One at a time asks a store that is down; after the first success the others follow.
+            async with self._retrying.slot():
+                await asyncio.sleep(max(0.0, self._retry_at - loop.time()))
+                try:
+                    seen = await self.move(key, rule, margin=margin)
+                except SessionError:
+                    self._postpone()
+                else:
+                    self._retry_at = self._pause = 0.0
+                    return seen
+        return None
+
+    def _postpone(self) -> None:
+        self._pause = min(max(FIRST_RETRY, 2 * self._pause), LONGEST_RETRY)
+        self._retry_at = asyncio.get_running_loop().time() + self._pause
+
+    def _key(self, key: str) -> str:
+        return f"{self._name}:{key}"
+
+    def _seen(self, key: str, value: bytes) -> Seen:
+        return Seen(Row.decode(self._open(key, value)), value) if value else Seen()
+
+    def _seal(self, key: str, content: bytes) -> bytes:
+        return self._sealer.encrypt(content, name=self._key(key)) if content else b""
+
+    def _open(self, key: str, value: bytes) -> bytes:
+        try:
+            return self._sealer.decrypt(value, name=self._key(key)) if value else b""
+        except SessionError:
+            raise Unreadable from None
+
+
+class Turn:
+    """One attempt of a process to do what is done once for a row: present its refresh token.
+
+    `mine` is the row of the generation to work on, as the caller knows it, and `known` is what the
+    caller has read last. A turn ends with `finish`, `release`, `refuse` or `end`, which is repeated
+    until the store has it.
+    """
+
+    def __init__(
+        self,
+        cells: Cells,
+        key: str,
+        mine: Row,
+        known: Seen | None = None,
+        *,
+        margin: int = MARGIN,
+    ) -> None:
+        self._cells, self._key, self._mine, self._margin = cells, key, mine, margin
+        self._generation = mine.generation
+        self._owner = secrets.token_urlsafe(9)
+        self._loop = asyncio.get_running_loop()
+        self._began, self._poll = self._loop.time(), FIRST_POLL
+        self._leased_at = 0.0
+        self.seen = known or Seen()
+        self._is_known = known is not None and not known.row.owner
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the attempt began."""
+        return self._loop.time() - self._began
+
+    async def take(self) -> Row:
+        """The row after this attempt asked for it; see `owns`."""
+        asked_at = self._loop.time()
+        self.seen = await self._cells.move(
+            self._key,
+            lambda row, age: rows.take(row, age, self._mine, self._owner),
+            self.seen if self._is_known else None,
+            margin=self._margin,
+        )
+        self._leased_at, self._is_known = asked_at, False
+        return self.seen.row
+
+    def owns(self, row: Row) -> bool:
+        """Whether `row`, which `take` returned, is this attempt's."""
+        return row.owner == self._owner and row.generation == self._generation and not row.ended
+
+    async def pause(self) -> None:
+        """Wait before the next `take`, because another attempt owns the row."""
+        await asyncio.sleep(self._poll)
+        self._poll = min(2 * self._poll, LONGEST_POLL)
+
+    def require_lease(self) -> None:
+        """Raise SessionError (session.lock_unavailable) if another attempt may own the row by now.
+
+        Called right before the refresh token is sent, so that a process that was paused sends
+        nothing.
+        """
+        if self._loop.time() - self._leased_at > LEASE_SECONDS - SEND_MARGIN:
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
+
+    @asynccontextmanager
+    async def renewing(self) -> AsyncIterator[None]:
+        """Renew the lease within the block."""
+        task = asyncio.create_task(self._renew())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def answer(self, received: bytes) -> Row:
+        """Store the token endpoint's response, for another process if this one dies."""
+        return await self._insist(lambda row, _: rows.answer(row, self._mine, received))
+
+    async def finish(self, result: Row) -> Row:
+        """Store the next generation, and return the row: another attempt may have been first."""
+        return await self._insist(lambda row, _: rows.finish(row, self._mine, result))
+
+    async def refuse(self, reason: EndReason) -> Row:
+        """End the row after the provider's refusal, unless another attempt got a response."""
+        return await self._insist(lambda row, _: rows.refuse(row, self._generation, reason))
+
+    async def end(self, reason: EndReason) -> Row:
+        """End the row."""
+        return await self._insist(lambda row, _: rows.end(row, reason))
+
+    async def release(self, *, forget: bool = False) -> Row:
+        """Let another attempt go on at once; `forget` drops a response that cannot be read."""
+        generation, owner = self._generation, self._owner
+        return await self._insist(
+            lambda row, _: rows.release(row, generation, owner, forget=forget)
+        )
+
+    async def _insist(self, rule: Rule) -> Row:
+        until = self._mine.expires_at
+        seen = await self._cells.insist(
+            self._key, rule, self.seen, until=until, margin=self._margin
+        )
+        self.seen = seen or Seen()
+        return self.seen.row
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            asked_at = self._loop.time()
+            with suppress(SessionError):
+                # Not in `seen`: a step of the attempt may have written the row meanwhile.
+                renewed = await self._cells.move(
+                    self._key,
+                    lambda row, _: rows.renew(row, self._generation, self._owner),
+                    self.seen,
+                    margin=self._margin,
+                )
+                if self.owns(renewed.row):
+                    self._leased_at = asked_at

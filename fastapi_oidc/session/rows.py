@@ -1,0 +1,169 @@
+"""The row: all that is known of one session, one value in the store.
+
+    idle(n) --take--> taken(n) --answer--> answered(n) --finish--> idle(n + 1)    any --end--> ended
+
+`n` is the generation, the number of refreshes. `take` makes one attempt of a process the owner, and
+only the owner presents the refresh token. An owner renews its row; one that has not for
+LEASE_SECONDS has died, and another attempt may take the row. The first answer of a generation is
+for every attempt. Nothing changes a row that has ended.
+
+Tokens for other APIs and logins under way are rows too: `content` is their result.
+Every function here is pure; `docs/decisions/017-one-row-for-each-session.md` says what follows.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Final, Self, get_args
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.model import EndReason
+
+LEASE_SECONDS: Final = 12.0
+"""Seconds without a renewal after which an owner counts as dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What every process knows of one session.
+
+    `owner` is the attempt that presents the refresh token of this `generation`, "" without one.
+    `answer` is the token endpoint's response to it, until the next generation is stored. `content`
+    is the session; it is empty while only the cookie has it. `ended` says why the session has
+    ended. Copies of the session's cookie from before the generation `epoch` are refused: the user
+    has signed in again since. `secret` is the digest of the secret in the session's cookie.
+
+    `expires_at` is the session's absolute end, and `last_seen_at` its last use; both are in seconds
+    since the epoch.
+    """
+
+    generation: int = 0
+    owner: str = ""
+    answer: bytes = field(default=b"", repr=False)
+    content: bytes = field(default=b"", repr=False)
+    ended: EndReason | None = None
+    epoch: int = 0
+    secret: str = field(default="", repr=False)
+    expires_at: int = 0
+    last_seen_at: int = 0
+
+    def encode(self) -> bytes:
+        """The row with its secrets, to be sealed."""
+        head = {
+            "generation": self.generation,
+            "owner": self.owner,
+            "answer": len(self.answer),
+            "ended": self.ended,
+            "epoch": self.epoch,
+            "secret": self.secret,
+            "expires_at": self.expires_at,
+            "last_seen_at": self.last_seen_at,
+        }
+        return json.dumps(head).encode() + b"\n" + self.answer + self.content
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Self:
+        """Read the result of `encode`; raises SessionError (session.store_unavailable).
+
+        A row that cannot be read is not known to be absent, so it signs nobody out.
+        """
+        head, _, rest = encoded.partition(b"\n")
+        try:
+            members = json.loads(head)
+            size = members.pop("answer")
+            row = cls(answer=rest[:size], content=rest[size:], **members)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            explanation = "another release of this library wrote the row"
+            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
+        known = row.ended is None or row.ended in get_args(EndReason)
+        return row if known else replace(row, ended="revoked")
+
+
+def take(row: Row, age: float, mine: Row, owner: str) -> Row:
+    """The row after `owner` asks for it, `age` seconds after its last change.
+
+    `mine` is the row of the generation to refresh as the caller knows it; it counts if the store
+    has an earlier one. The row is the owner's only if its `owner` is. A row without the session
+    that the caller has found in it is lost, and nobody's.
+    """
+    if row.ended or row.generation > mine.generation or _is_lost(row, mine):
+        return row
+    if row.generation < mine.generation or row == Row():
+        row = replace(mine, last_seen_at=max(row.last_seen_at, mine.last_seen_at))
+    elif row.owner not in ("", owner):
+        if age < 0:
+            return replace(row)  # the store's clock was set back: written again, its age is known
+        if age < LEASE_SECONDS:
+            return row
+    return replace(row, owner=owner)
+
+
+def renew(row: Row, generation: int, owner: str) -> Row:
+    """The row, written again, if it is still the owner's."""
+    return replace(row) if _is_owned(row, generation, owner) else row
+
+
+def answer(row: Row, mine: Row, received: bytes) -> Row:
+    """The row with the response to its refresh token, unless it has one or has moved on.
+
+    The response counts even if another attempt has taken the row since: the token is used up.
+    """
+    if _is_lost(row, mine):
+        return row
+    row = mine if row == Row() else row
+    if row.ended or row.generation != mine.generation or row.answer:
+        return row
+    return replace(row, answer=received)
+
+
+def finish(row: Row, mine: Row, result: Row) -> Row:
+    """The row with `result`, unless it has ended or another attempt was first."""
+    if _is_lost(row, mine):
+        return row
+    row = mine if row == Row() else row
+    if row.ended or row.generation != mine.generation:
+        return row
+    last_seen_at = max(row.last_seen_at, result.last_seen_at)
+    return replace(result, generation=mine.generation + 1, last_seen_at=last_seen_at)
+
+
+def release(row: Row, generation: int, owner: str, *, forget: bool = False) -> Row:
+    """The row for the next attempt; `forget` drops a response that cannot be read."""
+    if not _is_owned(row, generation, owner):
+        return row
+    return replace(row, owner="", answer=b"" if forget else row.answer)
+
+
+def refuse(row: Row, generation: int, reason: EndReason) -> Row:
+    """The ended row after the provider's refusal; unchanged if another attempt got a response."""
+    if row.generation != generation or row.answer:
+        return row
+    return end(row, reason)
+
+
+def end(row: Row, reason: EndReason, *, expires_at: int = 0) -> Row:
+    """The ended row, without tokens. The first reason counts, unless the user signs out.
+
+    After a sign-out, and after a login that replaces the session, the cookie is another response's.
+    """
+    if row.ended and (reason != "signed_out" or row.ended == reason):
+        return row
+    expires_at = max(row.expires_at, expires_at)
+    return Row(generation=row.generation, ended=reason, expires_at=expires_at)
+
+
+def touch(row: Row, at: int, mine: Row) -> Row:
+    """The row with a later `last_seen_at`; `mine` if the store has none."""
+    if row.ended or row.owner or at <= row.last_seen_at:
+        return row
+    return replace(row if row != Row() else replace(mine, content=b""), last_seen_at=at)
+
+
+def _is_lost(row: Row, mine: Row) -> bool:
+    """Whether the store has lost a session; what only a cookie has can be written again."""
+    return bool(mine.content) and not row.content
+
+
+def _is_owned(row: Row, generation: int, owner: str) -> bool:
+    return not row.ended and row.owner == owner and row.generation == generation

@@ -1,0 +1,150 @@
+"""A store in one table of PostgreSQL or SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from sqlalchemy import (
+    URL,
+    Column,
+    Double,
+    Executable,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from fastapi_oidc.errors import Code
+from fastapi_oidc.session.outage import unavailable_as
+from fastapi_oidc.session.sql.database import Database, Rows
+from fastapi_oidc.session.sql.dialects import INSERTS, server_time
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Found, Store
+
+PURGED_AT_ONCE: Final = 1000
+"""Maximum number of expired rows that one statement removes: it must not lock for long."""
+
+PURGE_PAUSE: Final = 10.0
+"""Minimum number of seconds between two new values of a process that remove expired rows."""
+
+metadata: Final = MetaData()
+"""The table of `SQLStore`, for Alembic's `target_metadata`."""
+
+table: Final = Table(
+    "fastapi_oidc_values",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+    Column("written_at", Double, nullable=False),
+    Column("expires_at", Double, nullable=False, index=True),
+)
+_row: Final = table.c
+_IS_ALIVE: Final = _row.expires_at > server_time()
+_READ: Final = select(_row.key, _row.value).where(
+    _row.key.in_(bindparam("keys", expanding=True)), _IS_ALIVE
+)
+_FIND: Final = select(_row.value, (server_time() - _row.written_at).label("age")).where(
+    _row.key == bindparam("of_key"), _IS_ALIVE
+)
+_AFTER: Final = {
+    "value": bindparam("after"),
+    "written_at": server_time(),
+    "expires_at": bindparam("ends"),
+}
+_REPLACE: Final = (
+    update(table)
+    .where(_row.key == bindparam("of_key"), _row.value == bindparam("before"), _IS_ALIVE)
+    .values(_AFTER)
+    .returning(_row.key)
+)
+_EXPIRED: Final = select(_row.key).where(_row.expires_at <= server_time()).limit(PURGED_AT_ONCE)
+_PURGE: Final[Executable] = (
+    delete(table)
+    # Two processes remove different rows.
+    .where(_row.key.in_(_EXPIRED.with_for_update(skip_locked=True)))
+    .returning(literal_column("1"))
+)
+
+
+class SQLStore(Store):
+    """Values in one table of PostgreSQL or SQLite, by the clock of the database.
+
+    Takes an engine, which stays the application's to dispose of, or a URL for an asynchronous
+    driver. Each operation is one statement, and a second one where `swap` finds another value. A
+    call that takes longer than `timeout` seconds, or fails because the database is unavailable,
+    raises SessionError (session.store_unavailable); so does a concurrent change on PostgreSQL if
+    its default isolation level is stricter than READ COMMITTED.
+    """
+
+    def __init__(
+        self, engine: AsyncEngine | URL | str, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> None:
+        self._database = Database(engine, timeout)
+        self._insert = _insert(self._database.dialect)
+        self._purge_at = 0.0
+
+    async def create_tables(self) -> None:
+        """Create the table and index if they are missing; any number of processes may do so."""
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            await self._database.create_tables(metadata)
+
+    async def purge(self) -> int:
+        """Remove all rows that have expired, a thousand at a time, and return their number."""
+        removed = 0
+        while count := len(await self._run(_PURGE)):
+            removed += count
+        return removed
+
+    async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
+        """See `Store.read`."""
+        found = {row.key: row.value for row in await self._run(_READ, keys=list(keys))}
+        return [found.get(key, b"") for key in keys]
+
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+        """See `Store.swap`. A new value sometimes also removes expired rows."""
+        if before is not None and await self._is_swapped(key, before, after):
+            if not before:
+                await self._purge_sometimes()
+            return None
+        rows = await self._run(_FIND, of_key=key)
+        return Found(rows[0].value, rows[0].age) if rows else Found(b"", 0.0)
+
+    async def aclose(self) -> None:
+        """Close the connections that the store opened; an engine of the application stays open."""
+        await self._database.aclose()
+
+    async def _is_swapped(self, key: str, before: bytes, after: Cell) -> bool:
+        # A deleted value is empty and has expired.
+        ends = after.expires_at if after.value else 0
+        if before:
+            values = {"of_key": key, "before": before, "after": after.value, "ends": ends}
+            return bool(await self._run(_REPLACE, **values))
+        return bool(await self._run(self._insert, of_key=key, after=after.value, ends=ends))
+
+    async def _purge_sometimes(self) -> None:
+        if monotonic() >= self._purge_at:
+            self._purge_at = monotonic() + PURGE_PAUSE
+            with suppress(Exception):  # the value is stored; a later one tries again
+                await self._run(_PURGE)
+
+    async def _run(self, statement: Executable, **values: object) -> Rows:
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            return await self._database.run(statement, values)
+
+
+def _insert(dialect: str) -> Executable:
+    """The statement that stores a value where there is none that has not expired."""
+    insert = INSERTS[dialect](table).values(key=bindparam("of_key"), **_AFTER)
+    taken = insert.on_conflict_do_update(
+        index_elements=[_row.key], set_=_AFTER, where=_row.expires_at <= server_time()
+    )
+    return taken.returning(_row.key)

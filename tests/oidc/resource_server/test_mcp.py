@@ -1,0 +1,166 @@
+"""MCP servers: scopes by tool, decided before the server runs; the owner of a stateful session."""
+
+import json
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from examples.mcp.application import create_app
+from fastapi_oidc import Clock, Code, ConfigurationError, OIDCSettings
+from fastapi_oidc.testing import DevClient, DevProvider, DevResource
+from fastapi_oidc.web.api_tools import MAX_CALL_BYTES, called_tools
+from tests.oidc.world import BASE_URL, Time
+
+URL = f"{BASE_URL}/mcp"
+SECRET = secrets.token_urlsafe(32)
+HEADERS = {"Accept": "application/json, text/event-stream"}
+CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
+READ = {**CALL, "params": {"name": "my_notes", "arguments": {}}}
+WRITE = {**CALL, "params": {"name": "add_note", "arguments": {"text": "x"}}}
+BEGIN = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+class Notes:
+    """The application of the example, and two programs with tokens for it."""
+
+    def __init__(self, *, stateless: bool) -> None:
+        clock = Clock(read=Time())
+        self.op = DevProvider(
+            users=[],
+            clients=[
+                DevClient(
+                    client_id=name,
+                    client_secret=SECRET,
+                    redirect_uris=[f"{BASE_URL}/auth/callback"],
+                    access_token_format="jwt",
+                    audience=URL,
+                )
+                for name in ("app", "alice", "bob")
+            ],
+            resources=[DevResource(URL, ["notes:read", "notes:write"])],
+            clock=clock,
+        )
+        settings = OIDCSettings(
+            issuer=self.op.issuer,
+            client_id="app",
+            client_secret=SECRET,
+            cookie_secret=SECRET,
+            base_url=BASE_URL,
+        )
+        transport = httpx.ASGITransport(self.op.app)
+        self.app = create_app(settings, stateless=stateless, transport=transport, clock=clock)
+
+    async def post(self, token: str, body: object, **headers: str) -> httpx.Response:
+        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with self.op.browser(self.app, base_url="https://localhost:8000") as program:
+            return await program.post(
+                "/mcp",
+                content=sent,
+                headers={
+                    **HEADERS,
+                    "Content-Type": "application/json",
+                    "Authorization": f"Bearer {token}",
+                    **headers,
+                },
+            )
+
+    async def token(self, program: str = "alice", scope: str = "notes:read") -> str:
+        async with self.op.browser(self.app, base_url=BASE_URL) as browser:
+            form = {"grant_type": "client_credentials", "scope": scope}
+            answer = await browser.post(
+                f"{self.op.issuer}/token", data=form, auth=(program, SECRET)
+            )
+        return str(answer.json()["access_token"])
+
+
+@asynccontextmanager
+async def running(app: FastAPI) -> AsyncIterator[None]:
+    """The lifespan of the application, which includes that of the MCP server."""
+    async with app.router.lifespan_context(app):
+        yield
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        WRITE,
+        [READ, WRITE],
+        json.dumps(WRITE).encode() + b" " * MAX_CALL_BYTES,
+        b'{"method": "tools/list", "method": "tools/call", "params": {"name": "add_note"}}',
+        json.dumps(WRITE).encode("utf-16"),
+    ],
+)
+@pytest.mark.parametrize("name", ["my_notes", "add_note"])
+async def test_a_tool_needs_its_scope_before_the_server_runs(body: object, name: str) -> None:
+    """What the header `Mcp-Name` says decides nothing: the server reads the body."""
+    notes = Notes(stateless=True)
+    async with running(notes.app):
+        answer = await notes.post(await notes.token(), body, **{"Mcp-Name": name})
+        assert (answer.status_code, answer.json()["code"]) == (403, Code.ACCESS_TOKEN_SCOPE)
+        challenge = answer.headers["www-authenticate"]
+        assert 'error="insufficient_scope"' in challenge
+        assert 'scope="notes:read notes:write"' in challenge
+
+
+async def test_a_sufficient_token_reaches_the_tool() -> None:
+    notes = Notes(stateless=True)
+    async with running(notes.app):
+        allowed = await notes.token(scope="notes:read notes:write")
+        for token, body in ((await notes.token(), READ), (allowed, WRITE), (allowed, READ)):
+            answer = await notes.post(token, body, **{"MCP-Protocol-Version": "2025-06-18"})
+            assert answer.status_code == 200, answer.text
+            assert '"isError":true' not in answer.text
+
+
+async def test_the_metadata_are_mounted_too() -> None:
+    notes = Notes(stateless=True)
+    async with notes.op.browser(notes.app, base_url=BASE_URL) as browser:
+        found = await browser.get("/.well-known/oauth-protected-resource/mcp")
+    assert found.json()["scopes_supported"] == ["notes:read", "notes:write"]
+
+
+async def test_a_stateful_session_belongs_to_the_user_who_began_it() -> None:
+    notes = Notes(stateless=False)
+    async with running(notes.app):
+        alice, bob = await notes.token("alice"), await notes.token("bob")
+        begun = await notes.post(alice, BEGIN)
+        session = {"Mcp-Session-Id": begun.headers["mcp-session-id"]}
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert (await notes.post(bob, ready, **session)).status_code == 404
+        assert (await notes.post(alice, ready, **session)).status_code == 202
+
+
+def test_called_tools_are_read_strictly() -> None:
+    calls: list[tuple[Any, Any]] = [
+        (b"", frozenset()),
+        (b"{}", frozenset()),
+        (b"[1, null]", frozenset()),
+        (json.dumps(READ).encode(), {"my_notes"}),
+        (json.dumps([READ, WRITE, BEGIN]).encode(), {"my_notes", "add_note"}),
+        (json.dumps({**CALL, "params": {"name": 1}}).encode(), frozenset()),
+        (b"not JSON", None),
+        (b'{"a": 1, "a": 2}', None),
+    ]
+    for body, tools in calls:
+        assert called_tools(body) == tools
+
+
+def test_the_scope_of_a_tool_is_one_word() -> None:
+    from tests.oidc.resource_server.api_world import make_api_world
+
+    with pytest.raises(ConfigurationError, match="is not a scope"):
+        make_api_world().api.protected(lambda *_: None, tools={"add": "a b"})  # type: ignore[arg-type]

@@ -1,0 +1,242 @@
+"""What an API can require of a token: its issuer, its key, the user's authentication."""
+
+import secrets
+from typing import Annotated, Any
+
+import httpx
+import pytest
+from fastapi import Depends, FastAPI
+
+from fastapi_oidc import (
+    OIDC,
+    AccessToken,
+    Clock,
+    Code,
+    ConfigurationError,
+    IdentityContext,
+    OIDCSettings,
+    StandardIdentity,
+)
+from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, DPoPKey
+from fastapi_oidc.testing import DevClient, DevProvider, DevResource
+from fastapi_oidc.web.api import API
+from tests.oidc.resource_server.api_world import (
+    AUDIENCE,
+    MACHINES,
+    METADATA_URL,
+    APIWorld,
+    make_api_world,
+)
+
+SECOND = "https://second.test"
+
+
+class Hosts(httpx.AsyncBaseTransport):
+    """The applications of several hosts; `transports` is filled later."""
+
+    def __init__(self) -> None:
+        self.transports: dict[str, httpx.AsyncBaseTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await self.transports[request.url.host].handle_async_request(request)
+
+
+def two_providers(**options: Any) -> tuple[APIWorld, DevProvider, str]:
+    hosts, secret = Hosts(), secrets.token_urlsafe(32)
+    options.setdefault("resolve_identity", resolve_identity)
+    world = make_api_world(issuers=[SECOND], world={"transport": hosts}, **options)
+    program = DevClient(
+        client_id="program",
+        client_secret=secret,
+        access_token_format="jwt",
+        audience=AUDIENCE,
+    )
+    second = DevProvider(
+        issuer=SECOND,
+        users=[],
+        clients=[program],
+        resources=[DevResource(AUDIENCE, ["machines:read"])],
+        clock=Clock(read=world.world.time),
+    )
+    hosts.transports = {
+        "op.test": httpx.ASGITransport(world.world.op.app),
+        "second.test": httpx.ASGITransport(second.app),
+    }
+    return world, second, secret
+
+
+async def token_of(second: DevProvider, secret: str) -> str:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(second.app)) as program:
+        form = {"grant_type": "client_credentials", "scope": "machines:read"}
+        answer = await program.post(f"{SECOND}/token", data=form, auth=("program", secret))
+    return str(answer.json()["access_token"])
+
+
+async def test_tokens_of_several_issuers_are_accepted() -> None:
+    world, second, secret = two_providers()
+    for token in (await world.token(), await token_of(second, secret)):
+        assert (await world.get(token)).status_code == 200
+    async with world.world.browser() as browser:
+        metadata = (await browser.get(METADATA_URL)).json()
+    assert metadata["authorization_servers"] == ["https://op.test", SECOND]
+
+
+async def test_no_issuer_signs_for_another() -> None:
+    world, second, secret = two_providers()
+    second.edits.put("access_token", lambda claims: claims | {"iss": "https://op.test"})
+    answer = await world.get(await token_of(second, secret))
+    assert (answer.status_code, answer.json()["code"]) == (401, Code.JWS_KEY_MISSING)
+    world.world.op.edits.put("access_token", lambda claims: claims | {"iss": SECOND})
+    assert (await world.get(await world.token())).json()["code"] == Code.JWS_KEY_MISSING
+
+
+async def resolve_identity(context: IdentityContext) -> StandardIdentity:
+    claims = context.id_token_claims
+    return StandardIdentity(sub=f"{claims['iss']} {claims['sub']}")
+
+
+async def test_users_of_two_issuers_are_two_users() -> None:
+    world, second, secret = two_providers()
+    tokens = [await world.token(), await token_of(second, secret)]
+    users = [(await world.get(token, "/either")).json()["sub"] for token in tokens]
+    assert users == ["https://op.test program", f"{SECOND} program"]
+
+
+async def test_several_issuers_need_a_function_for_their_users() -> None:
+    api = an_api(issuers=[SECOND])
+    api.require("machines:read")
+    with pytest.raises(ConfigurationError, match="a sub is unique only within its issuer"):
+        _ = api.require_user
+
+
+@pytest.mark.parametrize("issuers", [SECOND, ["http://second.test"], ["second.test"]])
+def test_an_issuer_is_an_https_url(issuers: object) -> None:
+    with pytest.raises(ConfigurationError):
+        make_api_world(issuers=issuers)
+
+
+async def test_an_api_that_requires_dpop_refuses_bearer_tokens() -> None:
+    world, key = make_api_world(dpop_required=True), DPoPKey.new()
+    refused = await world.get(await world.token())
+    assert (refused.status_code, refused.json()["code"]) == (401, Code.ACCESS_TOKEN_BINDING)
+    async with world.world.browser() as browser:
+        invited = await browser.get("/machines")
+        metadata = (await browser.get(METADATA_URL)).json()
+    for answer in (refused, invited):
+        assert answer.headers["www-authenticate"].startswith('DPoP realm="oidc"')
+        assert "Bearer" not in answer.headers["www-authenticate"]
+    assert metadata["dpop_bound_access_tokens_required"] is True
+    token = await world.token(key=key)
+    proof = key.proof("GET", MACHINES, world.now, access_token=token)
+    assert (await world.get(token, scheme="DPoP", DPoP=proof)).status_code == 200
+
+
+async def test_a_first_challenge_offers_both_schemes() -> None:
+    async with make_api_world().world.browser() as browser:
+        challenge = (await browser.get("/machines")).headers["www-authenticate"]
+    assert challenge.startswith('Bearer realm="oidc", scope="machines:read", resource_metadata=')
+    assert challenge.endswith(f', DPoP algs="{" ".join(PROOF_ALGORITHMS)}"')
+
+
+def mount(app: FastAPI, _oidc: OIDC[Any, Any], api: API[Any]) -> None:
+    @app.delete("/machines")
+    async def delete(
+        token: Annotated[
+            AccessToken,
+            Depends(api.require("machines:read", max_age=300, acr_values=["mfa", "phr"])),
+        ],
+    ) -> str:
+        return token.sub
+
+
+@pytest.mark.parametrize(
+    ("claims", "status"),
+    [
+        ({}, 401),
+        ({"acr": "mfa"}, 401),
+        ({"auth_time": 1_799_999_800}, 401),
+        ({"acr": "pwd", "auth_time": 1_799_999_800}, 401),
+        ({"acr": "mfa", "auth_time": 1_799_999_000}, 401),
+        ({"acr": "mfa", "auth_time": "1799999800"}, 401),
+        ({"acr": "mfa", "auth_time": 1_799_999_800}, 200),
+    ],
+)
+async def test_a_token_must_prove_the_authentication(claims: dict[str, Any], status: int) -> None:
+    """RFC 9470 3 and 5."""
+    world = make_api_world(mount=mount)
+    token = await world.with_claims(**claims)
+    async with world.world.browser() as program:
+        answer = await program.delete("/machines", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == status
+    if status == 401:
+        assert answer.json()["code"] == Code.ACCESS_TOKEN_STEP_UP_REQUIRED
+        challenge = answer.headers["www-authenticate"]
+        assert 'error="insufficient_user_authentication"' in challenge
+        assert 'scope="machines:read", max_age="300", acr_values="mfa phr"' in challenge
+
+
+async def test_a_missing_role_is_nothing_that_a_client_can_request() -> None:
+    world = make_api_world()
+    answer = await world.get(await world.with_claims(roles=["viewer"]), "/roles")
+    assert (answer.status_code, answer.json()["code"]) == (403, Code.ACCESS_TOKEN_ROLE)
+    assert "www-authenticate" not in answer.headers
+
+
+async def test_a_scope_is_split_at_spaces_only() -> None:
+    """RFC 6749 3.3."""
+    world = make_api_world()
+    for separator in ("\u00a0", "\u2003", "\t", "\n"):
+        token = await world.with_claims(scope=f"x{separator}machines:read")
+        assert (await world.get(token)).json()["code"] == Code.ACCESS_TOKEN_SCOPE
+    assert (await world.get(await world.with_claims(scope=" x  machines:read"))).status_code == 200
+
+
+def an_api(**options: Any) -> API[Any]:
+    settings = OIDCSettings(
+        issuer="https://op.test",
+        client_id="app",
+        cookie_secret=secrets.token_urlsafe(32),
+        base_url="https://app.test",
+    )
+    return OIDC(settings).api(AUDIENCE, **options)
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("required_scopes", "endpoints name their scopes"),
+        ("introspection", "is introspect meant"),
+        ("issuer", "issuers, in addition to"),
+        ("jwks_uri", "the metadata of the issuer has it"),
+        ("accept_plain_jwts", "is accept_plain_jwt meant"),
+        ("zzz", "known are accept_plain_jwt, algorithms"),
+    ],
+)
+def test_an_unknown_option_is_a_type_error_with_the_name_that_is_meant(
+    option: str, hint: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"oidc\.api\(\) .* argument '{option}': {hint}"):
+        an_api(**{option: ["admin"]})
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"scopes": ["machines:read"]}, "scopes of oidc.api"),
+        ({"introspect": "jwt"}, "introspect"),
+        ({"introspect": True, "issuers": [SECOND]}, 'issuers needs introspect="opaque"'),
+        ({"introspection_client": ("api", "secret")}, "introspection_client needs introspect"),
+        ({"introspect": True, "introspection_client": ("api", "")}, "introspection_client"),
+        ({"introspect": True, "introspection_client": "api"}, "introspection_client"),
+    ],
+)
+def test_an_option_of_another_form_is_named(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        an_api(**options)
+
+
+def test_acr_values_are_a_list_and_max_age_is_a_number() -> None:
+    with pytest.raises(ConfigurationError, match="acr_values is a list"):
+        an_api().require(acr_values="mfa")
+    with pytest.raises(ConfigurationError, match="seconds"):
+        an_api().require(max_age=-1)

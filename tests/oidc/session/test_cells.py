@@ -1,0 +1,289 @@
+"""Sealed values, writes that are repeated, and turns, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.flows.sessions import Live, Over, Prepared
+from fastapi_oidc.flows.token_answer import TokenAnswer
+from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
+from fastapi_oidc.session.copies import Copy
+from fastapi_oidc.session.memory_store import MemoryStore
+from fastapi_oidc.session.model import PreviousSession
+from fastapi_oidc.session.own_store import SealedSession
+from fastapi_oidc.session.rows import LEASE_SECONDS, Row
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.store import Cell
+from tests.oidc.flows.fallible_stores import FallibleStore, Outage
+from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, a_session
+from tests.oidc.virtual_time import VirtualTimeLoop
+
+KEY: Final = "session:one"
+IDLE: Final = Row(generation=1, content=b"tokens", expires_at=NOW + 3600)
+
+
+class Place:
+    """A store that can be down, with the row IDLE, on a clock that goes with the loop."""
+
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        self.loop, self.outage = loop, Outage()
+        self.clock = Clock(read=lambda: NOW + loop.seconds)
+        self.store = FallibleStore(self.outage, self.clock)
+        self.cells = self.of_secret(SECRET)
+
+    def of_secret(self, *secrets: str) -> Cells:
+        return Cells(self.store, KeyRing(secrets).sealer("row"), self.clock)
+
+    async def put(self, row: Row) -> Seen:
+        return await self.cells.move(KEY, lambda *_: row)
+
+    async def row(self) -> Row:
+        return (await self.cells.see(KEY))[0].row
+
+    def turn(self, known: Seen | None = None) -> Turn:
+        return Turn(self.cells, KEY, IDLE, known)
+
+
+def run(story: Callable[[Place], Awaitable[None]]) -> None:
+    """Play the story in virtual time."""
+    loop = VirtualTimeLoop()
+
+    async def whole() -> None:
+        place = Place(loop)
+        await place.put(IDLE)
+        await story(place)
+
+    try:
+        loop.run_until_complete(whole())
+    finally:
+        loop.end()
+
+
+async def outage_of(call: Awaitable[object]) -> str:
+    with pytest.raises(SessionError) as caught:
+        await call
+    assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
+    return str(caught.value)
+
+
+def test_a_row_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
+    async def story(place: Place) -> None:
+        (value,) = await place.store.read([f"oidc:{KEY}"])
+        assert b"tokens" not in value
+        await place.store.move("oidc:session:two", lambda *_: Cell(value, NOW + 3600))
+        assert "another cookie_secret" in await outage_of(place.cells.see("session:two"))
+        other = place.of_secret(OLD_SECRET)
+        await outage_of(other.see(KEY))
+        await outage_of(other.move(KEY, lambda row, _: replace(row, owner="me")))
+        rotated = place.of_secret(OLD_SECRET, SECRET)
+        assert (await rotated.see(KEY))[0].row == IDLE
+
+    run(story)
+
+
+def test_a_value_that_is_no_row_outlives_the_secret() -> None:
+    async def story(place: Place) -> None:
+        await place.cells.change("user:alice", lambda _: b"revoked", expires_at=NOW + 9)
+        other = place.of_secret(OLD_SECRET)
+        assert (await other.read(["user:alice"]), await place.row()) == ([b"revoked"], IDLE)
+
+    run(story)
+
+
+def test_each_operation_fails_as_an_outage() -> None:
+    async def story(place: Place) -> None:
+        place.outage.is_down = True
+        await outage_of(place.cells.read([KEY]))
+        await outage_of(place.cells.see(KEY))
+        await outage_of(place.cells.move(KEY, lambda row, _: row))
+        await outage_of(place.cells.change(KEY, lambda value: value, expires_at=NOW + 9))
+        await outage_of(place.cells.claim("jti:one", expires_at=NOW + 9))
+
+    run(story)
+
+
+def test_the_first_of_all_claims_succeeds() -> None:
+    async def story(place: Place) -> None:
+        claims = [place.cells.claim("jti:one", expires_at=NOW + 9) for _ in range(5)]
+        assert sum(await asyncio.gather(*claims)) == 1
+        await asyncio.sleep(10)
+        assert await place.cells.claim("jti:one", expires_at=NOW + 20)
+
+    run(story)
+
+
+def test_a_write_is_repeated_and_follows_the_store_within_about_a_second() -> None:
+    async def story(place: Place) -> None:
+        failures: list[SessionError] = []
+        place.outage.is_down = True
+        writes = [
+            asyncio.create_task(
+                place.cells.insist(
+                    f"{KEY}{number}", lambda *_: IDLE, until=NOW + 3600, on_failure=failures.append
+                )
+            )
+            for number in range(50)
+        ]
+        await asyncio.sleep(60)
+        assert len(failures) == 50, "each is announced once"
+        place.outage.is_down, back_at = False, place.loop.seconds
+        await asyncio.gather(*writes)
+        assert place.loop.seconds - back_at <= 1.0, "also when many are owed"
+
+    run(story)
+
+
+def test_a_write_is_given_up_when_its_value_would_have_expired() -> None:
+    async def story(place: Place) -> None:
+        place.outage.is_down = True
+        assert await place.cells.insist(KEY, lambda *_: IDLE, until=NOW + 30) is None
+        assert 29 < place.loop.seconds < 32
+
+    run(story)
+
+
+def test_one_turn_at_a_time_and_the_next_one_when_it_is_released() -> None:
+    async def story(place: Place) -> None:
+        first, second = place.turn(), place.turn()
+        assert first.owns(await first.take())
+        assert not second.owns(await second.take())
+        await first.release()
+        assert second.owns(await second.take())
+        await second.answer(b"response")
+        await second.finish(replace(IDLE, content=b"next"))
+        third = place.turn()
+        row = await third.take()
+        assert not third.owns(row)
+        assert (row.generation, row.content) == (2, b"next")
+
+    run(story)
+
+
+def test_a_turn_that_knows_the_row_takes_it_with_one_command() -> None:
+    async def story(place: Place) -> None:
+        seen = (await place.cells.see(KEY))[0]
+        calls = count_swaps(place.store)
+        turn = place.turn(seen)
+        assert turn.owns(await turn.take())
+        assert len(calls) == 1
+
+    run(story)
+
+
+def count_swaps(store: MemoryStore) -> list[str]:
+    calls: list[str] = []
+    swap = store.swap
+
+    async def counted(key: str, *rest: object) -> object:
+        calls.append(key)
+        return await swap(key, *rest)  # type: ignore[arg-type]
+
+    store.swap = counted  # type: ignore[assignment, method-assign]
+    return calls
+
+
+def test_an_owner_that_renews_keeps_the_row_for_as_long_as_it_works() -> None:
+    async def story(place: Place) -> None:
+        first, second = place.turn(), place.turn()
+        await first.take()
+        async with first.renewing():
+            for _ in range(30):
+                await asyncio.sleep(RENEW_SECONDS)
+                assert not second.owns(await second.take())
+                first.require_lease()
+
+    run(story)
+
+
+def test_an_owner_that_died_is_known_after_its_lease() -> None:
+    async def story(place: Place) -> None:
+        dead, next_one = place.turn(), place.turn()
+        await dead.take()
+        await dead.answer(b"response")
+        answered_at = place.loop.seconds
+        while not next_one.owns(row := await next_one.take()):
+            await next_one.pause()
+        assert LEASE_SECONDS <= place.loop.seconds - answered_at <= LEASE_SECONDS + 1
+        assert row.answer == b"response", "it goes on from the response"
+
+    run(story)
+
+
+def test_an_owner_that_was_paused_or_cannot_renew_sends_nothing() -> None:
+    async def story(place: Place) -> None:
+        paused = place.turn()
+        await paused.take()
+        paused.require_lease()
+        place.loop.seconds += LEASE_SECONDS - SEND_MARGIN + 0.1  # as when the process stands still
+        with pytest.raises(SessionError) as caught:
+            paused.require_lease()
+        assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+        await paused.take()
+        async with paused.renewing():
+            place.outage.is_down = True
+            await asyncio.sleep(LEASE_SECONDS)
+            with pytest.raises(SessionError):
+                paused.require_lease()
+            place.outage.is_down = False
+            await asyncio.sleep(RENEW_SECONDS)
+            paused.require_lease()
+
+    run(story)
+
+
+def test_a_response_counts_although_another_attempt_has_taken_the_row() -> None:
+    async def story(place: Place) -> None:
+        slow, next_one = place.turn(), place.turn()
+        await slow.take()
+        await asyncio.sleep(LEASE_SECONDS)
+        assert next_one.owns(await next_one.take())
+        await slow.answer(b"response")
+        assert (await next_one.refuse("ended_by_provider")).ended is None
+        assert (await next_one.take()).answer == b"response"
+
+    run(story)
+
+
+def test_each_step_of_a_turn_is_repeated_until_the_store_has_it() -> None:
+    async def story(place: Place) -> None:
+        async def after_outage(step: Awaitable[Row]) -> Row:
+            place.outage.is_down = True
+            task = asyncio.ensure_future(step)
+            await asyncio.sleep(20)
+            place.outage.is_down = False
+            return await task
+
+        turn = place.turn()
+        await turn.take()
+        assert (await after_outage(turn.answer(b"response"))).answer == b"response"
+        assert (await after_outage(turn.release(forget=True))).answer == b""
+        assert (await after_outage(turn.finish(IDLE))).generation == 2
+        assert (await after_outage(turn.end("revoked"))).ended == "revoked"
+        assert (await place.row()).ended == "revoked"
+
+    run(story)
+
+
+def test_no_repr_shows_a_secret() -> None:
+    session = a_session()
+    copy = Copy(session.id, (), 0, NOW, session, b"the-secret")
+    seen, row = Seen(Row(content=b"the-secret"), b"sealed"), Row(answer=b"the-secret")
+    shown = [
+        copy,
+        Over(copy, "revoked", session),
+        Live(session, seen, copy, "the-secret"),
+        Prepared(session, b"the-secret", "the-secret"),
+        TokenAnswer(NOW, b"the-secret"),
+        SealedSession(b"the-secret", NOW, NOW),
+        PreviousSession(id="1", expires_at=NOW, secret="the-secret"),
+        seen,
+        row,
+    ]
+    assert not [each for each in map(repr, shown) if "the-secret" in each or "again" in each]

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+import secrets
+import zlib
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.model import OIDCSession, Tokens
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import (
+    DEFAULT_MAX_COOKIE_SIZE,
+    MAXIMUM_PLAINTEXT_BYTES,
+    CookieTooLarge,
+    SessionCookie,
+)
+from tests.oidc.session.examples import SECRET, User, a_session
+from tests.oidc.session.keycloak import TWENTY_LONG_ROLES, keycloak_session
+
+SEALER = KeyRing([SECRET]).sealer("session")
+NAMES = CookieNames("oidc", secure=True)
+
+
+class Cookie(SessionCookie[Any]):
+    """The cookie of an application with identities of a type."""
+
+    def __init__(
+        self, kind: type[Any] = User, *, max_cookie_size: int = DEFAULT_MAX_COOKIE_SIZE
+    ) -> None:
+        self.codec = SessionCodec(kind)
+        super().__init__(self.codec, SEALER, NAMES, max_cookie_size=max_cookie_size)
+
+    def sealed(self, session: OIDCSession[Any]) -> str:
+        return self.seal(session, self.codec.encode(session), 0, b"")
+
+
+def a_session_with(access_token: str) -> OIDCSession[User]:
+    return a_session(tokens=Tokens(id_token="i", access_token=access_token))
+
+
+def sealed(plaintext: bytes) -> str:
+    return SEALER.seal(plaintext, name=NAMES.session)
+
+
+def refused(value: str) -> Code:
+    with pytest.raises(SessionError) as caught:
+        Cookie().open(value)
+    return caught.value.code
+
+
+def test_a_small_session_is_kept_as_it_is() -> None:
+    value = Cookie().sealed(a_session())
+    assert SEALER.open(value, name=NAMES.session) == SessionCodec(User).encode(a_session())
+    assert Cookie().open(value).session == a_session()
+
+
+def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
+    claims: dict[str, JsonValue] = {"sub": "alice", "text": secrets.token_hex(length // 2)}
+    payload = base64url.encode(json.dumps(claims).encode())
+    tokens = Tokens(id_token=f"e30.{payload}.c2ln", access_token="a")
+    return a_session(claims=claims, tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("session", "beginning"),
+    [
+        (a_session(), b"{"),
+        (an_id_token_and_its_claims(1400), b"d"),
+        (keycloak_session(roles=TWENTY_LONG_ROLES, mapper=True, offline=True), b"j"),
+    ],
+    ids=["whole", "deflated", "tokens unpacked"],
+)
+def test_a_session_is_shortened_no_further_than_it_must_be(
+    session: OIDCSession[Any], beginning: bytes
+) -> None:
+    cookie = Cookie(type(session.identity))
+    value = cookie.sealed(session)
+    assert SEALER.open(value, name=NAMES.session).startswith(beginning)
+    assert cookie.open(value).session == session
+
+
+def test_the_largest_keycloak_session_of_the_field_fits_with_room_to_spare() -> None:
+    """Twenty long roles, also in the ID token, and an offline token."""
+    session = keycloak_session(roles=TWENTY_LONG_ROLES, mapper=True, offline=True)
+    encoded = SessionCodec(StandardIdentity).encode(session)
+    assert len(NAMES.session) + len(sealed(b"d" + deflated(encoded))) > 4096
+    value = Cookie(StandardIdentity).sealed(session)
+    assert len(NAMES.session) + len(value) < 2600
+
+
+def test_name_and_value_count_against_the_limit() -> None:
+    session = a_session_with(secrets.token_hex(200))
+    size = len(NAMES.session) + len(Cookie().sealed(session))
+    exactly = Cookie(max_cookie_size=size).sealed(session)
+    deflated = Cookie(max_cookie_size=size - 1).sealed(session)
+    assert len(NAMES.session) + len(exactly) == size
+    assert len(deflated) < len(exactly)
+
+
+def test_a_session_that_does_not_fit_says_why_and_what_to_do() -> None:
+    largest_first = r"parts: tokens\.access_token 8002, claims \d\d, "
+    token = secrets.token_hex(4000)
+    with pytest.raises(CookieTooLarge, match=largest_first) as caught:
+        Cookie().sealed(a_session_with(token))
+    error = caught.value
+    assert token[:16] not in str(error) + repr(error.parts)
+    assert error.code is Code.SESSION_COOKIE_TOO_LARGE
+    assert (error.limit, error.parts["tokens.access_token"]) == (3800, 8002)
+    assert error.size > error.limit
+    for way_out in ("session_store", "before_session_persist", "max_cookie_size"):
+        assert way_out in str(error)
+    assert f"needs {error.size} bytes and may have 3800" in str(error)
+
+
+def test_the_limit_is_exact() -> None:
+    session = a_session_with(secrets.token_hex(3000))
+    with pytest.raises(CookieTooLarge) as caught:
+        Cookie(max_cookie_size=200).sealed(session)
+    size = caught.value.size
+    with pytest.raises(CookieTooLarge):
+        Cookie(max_cookie_size=size - 1).sealed(session)
+    value = Cookie(max_cookie_size=size).sealed(session)
+    assert len(NAMES.session) + len(value) == size
+
+
+def test_a_session_that_deflates_well_is_still_bounded() -> None:
+    overhead = len(SessionCodec(User).encode(a_session_with("")))
+    largest = a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead))
+    assert Cookie().open(Cookie().sealed(largest)).session == largest
+    with pytest.raises(CookieTooLarge):
+        Cookie().sealed(a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead + 1)))
+
+
+def deflated(content: bytes) -> bytes:
+    return zlib.compress(content, wbits=-15)
+
+
+def test_a_deflate_stream_that_grows_beyond_the_bound_is_refused() -> None:
+    malformed = Code.SESSION_MALFORMED
+    overhead = len(SessionCodec(User).encode(a_session_with("")))
+    larger = a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead + 1))
+    assert refused(sealed(b"d" + deflated(SessionCodec(User).encode(larger)))) is malformed
+    assert refused(sealed(b"d" + deflated(bytes(20_000_000)))) is malformed
+
+
+@pytest.mark.parametrize("length", [-1, -2, -20])
+def test_a_deflate_stream_that_is_cut_off_is_refused(length: int) -> None:
+    stream = deflated(SessionCodec(User).encode(a_session()) + b" " * 1000)
+    assert refused(sealed(b"d" + stream[:length])) is Code.SESSION_MALFORMED
+
+
+def test_a_deflate_stream_with_something_behind_it_is_refused() -> None:
+    stream = deflated(SessionCodec(User).encode(a_session()))
+    assert refused(sealed(b"d" + stream + b"rest")) is Code.SESSION_MALFORMED
+
+
+@pytest.mark.parametrize(
+    "plaintext", [b"", b"d", b"x{}", b"{}", b"dnot deflate", b"j", b"jnot deflate"]
+)
+def test_a_malformed_plaintext_is_refused(plaintext: bytes) -> None:
+    assert refused(sealed(plaintext)) is Code.SESSION_MALFORMED

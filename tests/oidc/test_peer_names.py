@@ -1,0 +1,48 @@
+"""The names of other libraries lead to names that exist here, and to the documentation's search."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fastapi_oidc import OIDCSettings
+from fastapi_oidc.peer_names import PEER_NAMES, hint_for, require_known
+from fastapi_oidc.web.api_options import APIOptions
+from tests.packaging.test_documents import table
+
+SETTINGS = OIDCSettings.model_fields
+
+
+def test_each_name_leads_to_one_that_exists() -> None:
+    single = {ours for ours in PEER_NAMES.values() if " " not in ours and "(" not in ours}
+    assert single <= {*SETTINGS, *APIOptions.__annotations__, "resolve_identity"}
+
+
+def test_no_name_of_ours_is_explained_away() -> None:
+    assert not PEER_NAMES.keys() & SETTINGS.keys() - {"issuer"}
+
+
+def test_the_documentation_has_every_name() -> None:
+    rows = table("docs/coming-from.md", "Names of settings")
+    found = {re.sub("`", "", name): cells[0].replace("`", "") for name, cells in rows.items()}
+    assert found == dict(PEER_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("isuer", "is issuer meant?"),
+        ("ISSUER-URI", "is issuer meant?"),
+        ("use_pkce", "PKCE with S256 is always used"),
+        ("zzz", None),
+    ],
+)
+def test_a_hint_is_a_question_or_a_sentence(name: str, hint: str | None) -> None:
+    assert hint_for(name, SETTINGS) == hint
+
+
+def test_an_unknown_keyword_is_a_type_error() -> None:
+    require_known("f", ["scope"], ["scope"])
+    with pytest.raises(TypeError, match=r"f\(\) got an unexpected .* 'scop': is scope meant\?"):
+        require_known("f", ["scope", "scop"], ["scope"])
