@@ -393,6 +393,7 @@ class Program:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.001)
+        self._remove_group()
 
     def _members(self) -> list[int]:
         """The living processes of the group; without one, those that have inherited the token."""
@@ -418,7 +419,10 @@ class Program:
             for end in (*self.outlets, self.awake, self.waking):
                 os.close(end)
             self.outlets, self.waking = {}, -1
-        with contextlib.suppress(OSError):
+        self._remove_group()
+
+    def _remove_group(self) -> None:
+        with contextlib.suppress(OSError):  # it has processes, or is gone
             os.rmdir(self.group)
 
 

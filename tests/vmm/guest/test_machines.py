@@ -75,11 +75,13 @@ def test_an_error_says_that_the_machine_is_not_there(tmp_path: Path) -> None:
 
 def test_an_error_says_that_no_agent_listens(monitor: SimulatedMonitor, tmp_path: Path) -> None:
     with Guest(tmp_path / "v.sock", timeout=1) as guest:
+        said = ""
         for _ in range(20):  # on a busy computer, the last attempt may have no time for an answer
             with pytest.raises((GuestAgentError, GuestMachineError)) as caught:
                 guest.info()
-            if isinstance(caught.value, GuestAgentError):
+            said += str(caught.value)
+            if "no agent" in said:
                 break
-        assert "the machine responds, but no agent listens" in str(caught.value)
+        assert "the machine responds, but no agent listens" in said
         monitor.guest.run_agent()
         assert guest.info().version == 1
