@@ -838,6 +838,12 @@ def end_with_input() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def end_once(number: int, _: object) -> None:
+    """Ends this process; a second signal does not interrupt the end of its programs."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit()
+
+
 def listener_for(where: str) -> socket.socket:
     """A socket on a vsock port, or on a path of the host's file system for this user alone."""
     if where.isdecimal():
@@ -857,7 +863,7 @@ def listener_for(where: str) -> socket.socket:
 def main(where: str) -> None:
     """Serves until a signal, and ends every program then."""
     global ISOLATED
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(signal.SIGTERM, end_once)
     listener = listener_for(where)
     ISOLATED = listener.family == socket.AF_VSOCK
     print("agent: listening", flush=True)
