@@ -15,6 +15,7 @@ from codegen.document import Unusable
 PACKAGES = (
     "binding",
     "facade",
+    "guest",
     "machines",
     "process",
     "transport",

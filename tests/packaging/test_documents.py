@@ -30,6 +30,7 @@ RUN_ELSEWHERE = {
     "docs/vmm/process.md",
     "docs/vmm/networks.md",
     "docs/vmm/guest.md",
+    "docs/vmm/programs.md",
     "docs/vmm/fastapi.md",
 }
 ENVIRONMENT = {
