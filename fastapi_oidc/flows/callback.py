@@ -401,11 +401,15 @@ async def _stepped_up(
         session = with_new_login(with_new_tokens(party, live.session, bundle), id_token)
         # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
         tokens = session.tokens.model_copy(update={"refresh_token": bundle.response.refresh_token})
-        changes = {"authenticated_at": id_token.iat, "tokens": tokens}
+        changes = {
+            "authenticated_at": id_token.iat,
+            "tokens": tokens,
+            "epoch": session.generation,
+        }
         session = session.model_copy(update=changes)
         return await apply_callbacks(party, live, session, bundle)
 
-    return live_after(await coordinator.replace(party, before, make, new_epoch=True))
+    return live_after(await coordinator.replace(party, before, make))
 
 
 def live_after(outcome: Outcome[Identity]) -> Live[Identity]:

@@ -196,13 +196,13 @@ class Sessions(Generic[Identity]):
         cookie = "" if self.in_store else self._form.seal(session, content, 0, b"")
         return Prepared(session, content, cookie)
 
-    def row_of(self, prepared: Prepared[Identity], live: Live[Identity], *, new_epoch: bool) -> Row:
-        """The row for the next generation of `live`. `new_epoch` refuses all earlier copies."""
-        session, row = prepared.session, live.seen.row
+    def row_of(self, prepared: Prepared[Identity], live: Live[Identity]) -> Row:
+        """The row for the next generation of `live`."""
+        session = prepared.session
         return Row(
             content=prepared.content,
-            epoch=session.generation if new_epoch else row.epoch,
-            secret=row.secret,
+            epoch=session.epoch,
+            secret=live.seen.row.secret,
             expires_at=session.last_end,
             last_seen_at=session.last_seen_at or 0,
         )
@@ -226,7 +226,7 @@ class Sessions(Generic[Identity]):
     async def touch(self, live: Live[Identity]) -> Live[Identity]:
         """Record that the session is used now. While the store fails, the next request does it."""
         now, session = self._clock.now(), live.session
-        mine = Row(generation=session.generation, expires_at=session.last_end)
+        mine = Row(generation=session.generation, epoch=session.epoch, expires_at=session.last_end)
         seen = live.seen
         with suppress(SessionError):
             seen = await self.cells.move(

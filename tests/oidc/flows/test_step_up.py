@@ -20,8 +20,8 @@ from tests.oidc.flows.steps import (
     until,
     user,
 )
-from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import World
+from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.world import World, make_world
 
 STEP_UP = "/auth/login?max_age=60&return_to=/who"
 
@@ -65,6 +65,18 @@ async def test_a_copy_of_the_cookie_from_before_signs_nobody_out(mode: str) -> N
     await browser.get(await callback_url(browser, STEP_UP))
     await signed_out(copy, **LOCAL)
     assert await user(browser) == "alice"
+
+
+async def test_copies_are_refused_after_a_restart_too() -> None:
+    """Only the cookie has the session, and only the process has what it knows of it."""
+    here = make_world(mount=mount, back_channel_logout_store=None)
+    browser = await here.signed_in()
+    copy = copy_of(browser, here)
+    await browser.get(await callback_url(browser, STEP_UP))
+    restarted = another_process(here, mount=mount)
+    here.time.advance(AFTER_EXPIRY)
+    assert await user(copy_of(browser, restarted)) == "alice"
+    assert await user(copy_of(copy, restarted)) is None
 
 
 async def test_a_refresh_under_way_elsewhere_is_completed_first(mode: str) -> None:
