@@ -372,12 +372,17 @@ async def _before(party: RelyingParty[Identity], login: _Login) -> Found[Identit
 
     They differ if the callback is a cross-site form post, which has no session cookie.
     """
+    copy = _copy_before(party, login)
+    return None if copy is None else await party.sessions.judge(copy)
+
+
+def _copy_before(party: RelyingParty[Identity], login: _Login) -> Copy[Identity] | None:
     previous = login.transaction.previous
     copy = party.sessions.copy_in(login.cookies)
     if copy is None and previous is not None:
         secret = bytes.fromhex(previous.secret)
         copy = Copy(previous.id, (), ANY_EPOCH, previous.expires_at, secret=secret)
-    return None if copy is None else await party.sessions.judge(copy)
+    return copy
 
 
 def _is_of(live: Live[Identity], id_token: IdToken) -> bool:
@@ -401,11 +406,15 @@ async def _stepped_up(
         session = with_new_login(with_new_tokens(party, live.session, bundle), id_token)
         # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
         tokens = session.tokens.model_copy(update={"refresh_token": bundle.response.refresh_token})
-        changes = {"authenticated_at": id_token.iat, "tokens": tokens}
+        changes = {
+            "authenticated_at": id_token.iat,
+            "tokens": tokens,
+            "epoch": session.generation,
+        }
         session = session.model_copy(update=changes)
         return await apply_callbacks(party, live, session, bundle)
 
-    return live_after(await coordinator.replace(party, before, make, new_epoch=True))
+    return live_after(await coordinator.replace(party, before, make))
 
 
 def live_after(outcome: Outcome[Identity]) -> Live[Identity]:
@@ -423,11 +432,15 @@ async def _discard(
 ) -> None:
     """Revoke the tokens of a refused login, unless the browser's session may share them."""
     refused = new_session(party, bundle, id_token, _NOBODY)
-    before: Found[Identity] = None
-    with suppress(SessionError):
-        before = await _before(party, login)
-    if not isinstance(before, Live) or not may_share_grant(refused, before.session):
-        await discard_tokens(party, refused)
+    if (copy := _copy_before(party, login)) is not None:
+        try:
+            # Also for a copy from before another step-up: its session continues.
+            before = await party.sessions.judge(copy._replace(epoch=ANY_EPOCH))
+        except SessionError:
+            return  # the session may continue
+        if isinstance(before, Live) and may_share_grant(refused, before.session):
+            return
+    await discard_tokens(party, refused)
 
 
 async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse) -> None:
@@ -464,6 +477,21 @@ async def _confirm(
     (authorization.other_user) for another user.
     """
     bundle, id_token, _ = await _exchange_code(party, login)
+    try:
+        live = await _confirmed(party, coordinator, login, bundle, id_token)
+    except Exception:
+        await _discard(party, login, bundle, id_token)
+        raise
+    return SignedIn(live.session, "/", silent=True, live=live)
+
+
+async def _confirmed(
+    party: RelyingParty[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    login: _Login,
+    bundle: TokenBundle,
+    id_token: IdToken,
+) -> Live[Identity]:
     live = await current(party, login.cookies)
     if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")
@@ -477,8 +505,7 @@ async def _confirm(
             session = with_new_login(session, id_token)
         return await apply_callbacks(party, now, session, bundle)
 
-    live = live_after(await coordinator.replace(party, live, make))
-    return SignedIn(live.session, "/", silent=True, live=live)
+    return live_after(await coordinator.replace(party, live, make))
 
 
 async def _exchange_code(
@@ -504,10 +531,15 @@ async def _exchange_code(
     received_at = party.clock.now()
     id_token = await _accepted(party, tokens, transaction)
     bundle = TokenBundle(tokens, id_token, None, None, received_at, key)
-    stamps = await party.sessions.stamps(new_session(party, bundle, id_token, _NOBODY))
     user_info = None
-    if party.settings.fetch_userinfo:
-        user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub, key=key)
+    try:
+        stamps = await party.sessions.stamps(new_session(party, bundle, id_token, _NOBODY))
+        if party.settings.fetch_userinfo:
+            access_token, sub = tokens.access_token, id_token.sub
+            user_info = await party.provider.userinfo(access_token, sub=sub, key=key)
+    except Exception:
+        await _discard(party, login, bundle, id_token)
+        raise
     session_state = login.code.session_state or tokens.session_state
     bundle = replace(bundle, user_info=user_info, session_state=session_state)
     return bundle, id_token, stamps

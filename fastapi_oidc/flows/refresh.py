@@ -59,15 +59,14 @@ class _NotMade(Exception):
 class _Run(Generic[Identity]):
     """One attempt to bring `live` to its next generation.
 
-    With `make` the session comes from there and not from the token endpoint; `new_epoch` refuses
-    the earlier copies of its cookie then. With `api` the refresh token gets a token for that API.
+    With `make` the session comes from there and not from the token endpoint. With `api` the refresh
+    token gets a token for that API.
     """
 
     party: RelyingParty[Identity]
     live: Live[Identity]
     require_running: Callable[[], None]
     make: Make[Identity] | None = None
-    new_epoch: bool = False
     api: DownstreamAPI | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
     answer: TokenAnswer | None = None
@@ -117,15 +116,13 @@ class RefreshCoordinator(Generic[Identity]):
         party: RelyingParty[Identity],
         live: Live[Identity],
         make: Make[Identity],
-        *,
-        new_epoch: bool = False,
     ) -> Outcome[Identity]:
         """The outcome of replacing `live` with the session from `make`, in place of a refresh.
 
         A refresh under way, or one with a stored response, is completed first; `make` gets the
         newest state. An exception of `make` is raised here and leaves the session unchanged.
         """
-        run = _Run(party, live, self._gate.ticket(), make=make, new_epoch=new_epoch)
+        run = _Run(party, live, self._gate.ticket(), make=make)
         return await self._complete(run)
 
     async def refresh_for(
@@ -218,7 +215,9 @@ class RefreshCoordinator(Generic[Identity]):
         session, known = live.session, live.seen
         mine = known.row
         if not party.sessions.in_store:  # the cookie has this generation, whatever the store has
-            mine = Row(generation=session.generation, epoch=mine.epoch, expires_at=session.last_end)
+            mine = Row(
+                generation=session.generation, epoch=session.epoch, expires_at=session.last_end
+            )
         turn = Turn(party.sessions.cells, row_key(session.id), mine, known)
         patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
         while True:
@@ -241,7 +240,7 @@ class RefreshCoordinator(Generic[Identity]):
         try:
             async with turn.renewing():
                 prepared = await self._make(run, turn, row)
-                made = party.sessions.row_of(prepared, live, new_epoch=run.new_epoch and run.is_new)
+                made = party.sessions.row_of(prepared, live)
                 row = await turn.finish(made)
         except Exception as error:
             return await self._fail(run, turn, error)
@@ -251,9 +250,8 @@ class RefreshCoordinator(Generic[Identity]):
             return self._of_row(run, turn.seen)
         session = prepared.session
         party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
-        copy = live.copy
-        if run.new_epoch:  # the response sends another cookie
-            copy = copy._replace(epoch=max(copy.epoch, row.epoch))
+        # After a step-up the response sends another cookie.
+        copy = live.copy._replace(epoch=max(live.copy.epoch, row.epoch))
         return Refreshed(Live(session, turn.seen, copy, prepared.cookie), run.is_new)
 
     async def _make(self, run: _Run[Identity], turn: Turn, row: Row) -> Prepared[Identity]:

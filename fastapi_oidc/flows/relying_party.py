@@ -43,6 +43,7 @@ _FIXED = (
     "created_at",
     "refreshed_at",
     "generation",
+    "epoch",
     "absolute_end",
 )
 

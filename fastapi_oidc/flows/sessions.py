@@ -117,6 +117,8 @@ class Sessions(Generic[Identity]):
         self._ending: dict[str, EndReason] = {}
         self._announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
         self._writing: set[asyncio.Task[None]] = set()
+        # The first attempt of each end that is being written.
+        self._first_writes: dict[tuple[str, EndReason], asyncio.Future[None]] = {}
 
     @property
     def option_in_memory(self) -> str:
@@ -194,13 +196,13 @@ class Sessions(Generic[Identity]):
         cookie = "" if self.in_store else self._form.seal(session, content, 0, b"")
         return Prepared(session, content, cookie)
 
-    def row_of(self, prepared: Prepared[Identity], live: Live[Identity], *, new_epoch: bool) -> Row:
-        """The row for the next generation of `live`. `new_epoch` refuses all earlier copies."""
-        session, row = prepared.session, live.seen.row
+    def row_of(self, prepared: Prepared[Identity], live: Live[Identity]) -> Row:
+        """The row for the next generation of `live`."""
+        session = prepared.session
         return Row(
             content=prepared.content,
-            epoch=session.generation if new_epoch else row.epoch,
-            secret=row.secret,
+            epoch=session.epoch,
+            secret=live.seen.row.secret,
             expires_at=session.last_end,
             last_seen_at=session.last_seen_at or 0,
         )
@@ -224,7 +226,7 @@ class Sessions(Generic[Identity]):
     async def touch(self, live: Live[Identity]) -> Live[Identity]:
         """Record that the session is used now. While the store fails, the next request does it."""
         now, session = self._clock.now(), live.session
-        mine = Row(generation=session.generation, expires_at=session.last_end)
+        mine = Row(generation=session.generation, epoch=session.epoch, expires_at=session.last_end)
         seen = live.seen
         with suppress(SessionError):
             seen = await self.cells.move(
@@ -243,10 +245,13 @@ class Sessions(Generic[Identity]):
         `expires_at` is the session's absolute end. A failed write is announced and repeated.
         """
         self.end_here(id, reason)
-        first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._record_end(id, reason, expires_at, first))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
+        loop, key = asyncio.get_running_loop(), (id, reason)
+        first = self._first_writes.get(key)
+        if first is None or first.get_loop() is not loop:
+            first = self._first_writes[key] = loop.create_future()
+            task = loop.create_task(self._record_end(id, reason, expires_at, first))
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
         await asyncio.shield(first)
 
     async def _record_end(
@@ -271,6 +276,8 @@ class Sessions(Generic[Identity]):
             was_late = first.done()
             if not was_late:
                 first.set_result(None)
+            if self._first_writes.get((id, reason)) is first:
+                del self._first_writes[id, reason]
         self._ending.pop(id, None)
         if was_late and seen is not None:
             self._announce(EventName.SESSION_REMOVED, id)

@@ -81,7 +81,8 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
 
     `id` is random and not a secret: it names the session in logs and records. `claims` are the
     validated ID token claims, and `generation` counts the refreshes. `former_sids` are the `sid`
-    values of earlier generations. `authenticated_at` is compared with the `iat` of logout tokens.
+    values of earlier generations, and `epoch` is the generation of the last step-up.
+    `authenticated_at` is compared with the `iat` of logout tokens.
     `prior_revocations` are the stamps of revocations before this login. `last_seen_at` is only set
     with an idle timeout, and may be late by a tenth of that time. `before_session_persist` may
     shorten `expires_at`; `absolute_end` is the end that the login set, None if it is the same.
@@ -103,6 +104,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     audiences: tuple[str, ...] = ()
     azp: str | None = None
     generation: int = 0
+    epoch: int = 0
     created_at: int
     authenticated_at: int
     prior_revocations: tuple[str, ...] = ()

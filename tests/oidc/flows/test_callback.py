@@ -147,6 +147,13 @@ async def test_session_of_another_client_or_provider_is_none_here(changed: str) 
     assert (await copy_of(browser, other).get("/")).json() == {"is_authenticated": False}
 
 
+async def test_login_that_userinfo_refuses_revokes_its_tokens() -> None:
+    world = make_world()
+    world.op.edits.put("userinfo", lambda said: said | {"sub": "bob"})
+    assert (await sign_in(world.browser(), LOGIN_URL, user="alice")).status_code == 400
+    assert world.op.record.calls["revocation"] == 1
+
+
 async def test_tokens_of_another_provider_are_not_sent_to_this_one(mode: str) -> None:
     """The settings named another provider when the browser's session began."""
     time = Time()

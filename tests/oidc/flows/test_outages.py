@@ -86,6 +86,17 @@ async def test_end_that_cannot_be_written_is_given_up_when_the_application_ends(
     assert place.world.event_names()[-1] == "session.removal_given_up"
 
 
+async def test_end_that_is_asked_for_again_is_written_by_one_task(place: Place) -> None:
+    copy = await place.signed_out()
+    own = copy_of(copy, place.world)
+    for _ in range(3):
+        await copy_of(own, place.world).post("/auth/logout", data=LOCAL)
+    assert len(place.world.oidc.runtime.party.sessions._writing) == 1
+    place.outage.is_down = False
+    await place.written()
+    assert await generation(copy) is None
+
+
 async def test_end_of_one_session_leaves_others_alone(place: Place) -> None:
     other = await place.world.signed_in()
     await place.signed_out()

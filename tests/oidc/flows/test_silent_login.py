@@ -128,6 +128,7 @@ async def test_check_of_another_user_changes_nothing(world: World) -> None:
     for message in ("id_token", "userinfo"):
         world.op.edits.put(message, lambda said: said | {"sub": "bob"})
     assert outcome(await check(browser)) == ("other_user", "authorization.other_user")
+    assert world.op.record.calls["revocation"] == 1, "nobody has a use for the tokens"
     assert (await user(browser), await generation(browser)) == ("alice", 0)
 
 

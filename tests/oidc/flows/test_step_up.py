@@ -10,6 +10,7 @@ from fastapi import Depends, FastAPI
 
 from fastapi_oidc import OIDC, OIDCSession
 from fastapi_oidc.testing import Lifetimes, ServerError
+from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
@@ -20,8 +21,8 @@ from tests.oidc.flows.steps import (
     until,
     user,
 )
-from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import World
+from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.world import Time, World, make_world
 
 STEP_UP = "/auth/login?max_age=60&return_to=/who"
 
@@ -67,6 +68,18 @@ async def test_a_copy_of_the_cookie_from_before_signs_nobody_out(mode: str) -> N
     assert await user(browser) == "alice"
 
 
+async def test_copies_are_refused_after_a_restart_too() -> None:
+    """Only the cookie has the session, and only the process has what it knows of it."""
+    here = make_world(mount=mount, back_channel_logout_store=None)
+    browser = await here.signed_in()
+    copy = copy_of(browser, here)
+    await browser.get(await callback_url(browser, STEP_UP))
+    restarted = another_process(here, mount=mount)
+    here.time.advance(AFTER_EXPIRY)
+    assert await user(copy_of(browser, restarted)) == "alice"
+    assert await user(copy_of(copy, restarted)) is None
+
+
 async def test_a_refresh_under_way_elsewhere_is_completed_first(mode: str) -> None:
     """And its copy of the cookie is refused like all others."""
     here, there = two_processes(mode, mount=mount)
@@ -84,6 +97,23 @@ async def test_a_refresh_under_way_elsewhere_is_completed_first(mode: str) -> No
     assert (await stepping_up).json() == [before[0], before[1] + AFTER_EXPIRY]
     await refreshing
     assert [await user(each) for each in (copy, browser)] == [None, "alice"]
+
+
+async def test_a_store_that_fails_revokes_nothing_that_the_session_may_need(mode: str) -> None:
+    time = Time()
+    outage, stores = fallible(mode, time)
+    world = make_world(time=time, **stores)
+    browser, held = await world.signed_in(), Held(first=True)
+    world.op.faults.put("token", held)
+    url = await callback_url(browser, STEP_UP)
+    stepping_up = begun(browser.get(url))
+    await held.gate.until_reached()
+    outage.is_down = True
+    held.gate.opened.set()
+    assert (await stepping_up).status_code == 503
+    outage.is_down = False
+    assert world.op.record.calls["revocation"] == 0
+    assert await user(browser) == "alice"
 
 
 async def test_a_provider_that_fails_leaves_the_session_as_it_was(world: World) -> None:
