@@ -125,7 +125,11 @@ FAULTS: Final = (
         _refuse_token_calls,
         _costs("the provider answers 500", 502, 503, aftermath=POSTPONED),
     ),
-    Fault(_mute_redis, _costs("Redis mute", 503, aftermath=POSTPONED, loses_endings=True)),
+    # It lasts longer than a lease, so another worker may repeat a refresh that was under way.
+    Fault(
+        _mute_redis,
+        _costs("Redis mute", 503, aftermath=POSTPONED, loses_answers=True, loses_endings=True),
+    ),
     Fault(_restart_a_worker, _costs("a worker restarted", 502, 503, aftermath=RECONNECTED)),
     Fault(_pause_a_worker, _costs("a worker paused", 503, aftermath=RECONNECTED)),
     Fault(_kill_a_monitor, _costs("a monitor mute, then killed", aftermath=RECONNECTED)),

@@ -80,9 +80,10 @@ def _made(
         "allow_insecure_http": True,
         "name": client_id,
     }
+    if "session_store" not in options:
+        options = {"back_channel_logout_store": "memory", **options}
     oidc = OIDC(
         OIDCSettings.model_validate(usual | settings),
-        back_channel_logout_store="memory",
         on_event=events.append,
         clock=Clock(read=moved.read),
         **options,
