@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, Annotated, Unpack, overload
 
 import httpx
 from starlette.requests import HTTPConnection
@@ -35,6 +35,7 @@ from fastapi_oidc.web.dependencies import (
     RequireCSRF,
 )
 from fastapi_oidc.web.endpoints import Endpoints
+from fastapi_oidc.web.misuse import Argument
 from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.pages import RenderPage
 from fastapi_oidc.web.request_contexts import context_of
@@ -195,7 +196,9 @@ class OIDC(
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
         return Locals(self.settings.name)
 
-    def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
+    def require(
+        self, predicate: Annotated[Predicate[Identity], Argument("oidc.require(lambda user: ...)")]
+    ) -> Require[Identity]:
         """A dependency that returns the session if `predicate(identity)` is true; 403 otherwise.
 
         It depends on `require_auth`. Raises ConfigurationError when `predicate` is not callable.
@@ -208,7 +211,9 @@ class OIDC(
             )
         return Require(predicate, self.require_auth)
 
-    def require_recent(self, seconds: int) -> Guard[Identity]:
+    def require_recent(
+        self, seconds: Annotated[int, Argument("oidc.require_recent(300)")]
+    ) -> Guard[Identity]:
         """A dependency that returns the session if its user authenticated in the last `seconds`.
 
         Otherwise a page request is sent to the provider to sign in again, and returns afterwards.
@@ -216,7 +221,9 @@ class OIDC(
         """
         return RequireStepUp(recent(seconds), self.require_auth)
 
-    def require_acr(self, *values: str) -> Guard[Identity]:
+    def require_acr(
+        self, *values: Annotated[str, Argument("oidc.require_acr('mfa')")]
+    ) -> Guard[Identity]:
         """A dependency that returns the session if the `acr` of its ID token is one of `values`.
 
         Otherwise a page request is sent to the provider to sign in again, and returns afterwards.

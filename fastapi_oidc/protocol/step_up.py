@@ -48,9 +48,13 @@ def recent(seconds: int) -> StepUp:
 
 def of_class(values: tuple[str, ...]) -> StepUp:
     """Require an authentication with one of the classes `values`; raises ConfigurationError."""
-    if not values or not all(_ACR_VALUE.fullmatch(value) for value in values):
+    if not values or not all(map(_is_class, values)):
         raise _invalid("oidc.require_acr takes acr values, without spaces and quotes")
     return StepUp(acr_values=values)
+
+
+def _is_class(value: object) -> bool:
+    return isinstance(value, str) and _ACR_VALUE.fullmatch(value) is not None
 
 
 def _invalid(explanation: str) -> ConfigurationError:

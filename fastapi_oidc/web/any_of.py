@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.dependencies import Guard, RequireAuth
 from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.misuse import awaited
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import context_of
@@ -40,6 +41,7 @@ class RequireAny(RequireAuth[Identity]):
         first = next(iter(guards.values()))
         self._instance, self.scheme_name, self.model = None, first.scheme_name, first.model
 
+    @awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         try:
@@ -84,6 +86,7 @@ class LocalsOfAny(Generic[Identity, RequestData]):
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
 
+    @awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
         """The locals; raises SessionError when a store is unavailable."""
         context = await context_with_session(connection, self._names)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, Final, Generic, NoReturn, TypeAlias, Unpack
+from typing import Annotated, Any, Final, Generic, NoReturn, TypeAlias, Unpack
 
 from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import SecurityScopes
@@ -47,6 +47,7 @@ from fastapi_oidc.web.api_tools import Protected, paths_in, with_lifespan_of
 from fastapi_oidc.web.authorization_header import token_scheme_in
 from fastapi_oidc.web.challenge import Challenger
 from fastapi_oidc.web.dependencies import CSRF_IN_DOCUMENT, RequireAuth, RequireCSRF
+from fastapi_oidc.web.misuse import Argument, awaited
 from fastapi_oidc.web.overrides import override_of
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_contexts import context_of, require_own_middleware
@@ -71,6 +72,7 @@ class _Token(SecurityBase):
     def __init__(self, api: API[Any], model: Documented) -> None:
         self._api, self.scheme_name, self.model = api, model.scheme_name, model.model
 
+    @awaited
     async def __call__(self, connection: HTTPConnection, needs: SecurityScopes) -> AccessToken:
         return await self._api.access_token(connection, *needs.scopes)
 
@@ -137,7 +139,7 @@ class API(Generic[Identity]):
 
     def require(
         self,
-        *scopes: str,
+        *scopes: Annotated[str, Argument("api.require('machines:write')")],
         role: str | None = None,
         max_age: int | None = None,
         acr_values: Sequence[str] = (),
@@ -165,6 +167,7 @@ class API(Generic[Identity]):
         self._require_identities()
         cookie = Documented(self._require_auth.scheme_name, self._require_auth.model)
 
+        @awaited
         async def require_user(
             connection: HTTPConnection,
             needs: SecurityScopes,
@@ -250,6 +253,7 @@ class API(Generic[Identity]):
         guarded = self.protected(server, *scopes, role=role, tools=tools)
         app.router.routes.append(Route(path, guarded))
 
+    @awaited
     async def access_token(
         self, connection: HTTPConnection, *scopes: str, role: str | None = None
     ) -> AccessToken:
@@ -269,6 +273,7 @@ class API(Generic[Identity]):
         self._require_permission(connection, token, scopes, role)
         return token
 
+    @awaited
     async def caller(self, connection: HTTPConnection, *scopes: str) -> Caller[Identity]:
         """The caller, by an access token that has all of `scopes`, or else by a session.
 
@@ -334,6 +339,7 @@ class API(Generic[Identity]):
         if not scopes and role is None and step_up is None:
             return self._token
 
+        @awaited
         async def required(
             connection: HTTPConnection,
             token: AccessToken = Security(self._token, scopes=scopes),

@@ -19,6 +19,7 @@ from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
 from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.misuse import awaited
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import context_of, require_own_middleware
@@ -61,6 +62,7 @@ class RequireAuth(SecurityBase, Generic[Identity]):
         """The name of the instance; None for the app's only instance."""
         return self._instance
 
+    @awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         context: RequestContext[Identity, Any] = context_of(connection, self._instance)
@@ -91,6 +93,7 @@ class Guard(ABC, Generic[Identity]):
         self.__signature__ = Signature([connection, session, *documented])
         """The signature that FastAPI reads; it has the instance's `require_auth`."""
 
+    @awaited
     async def __call__(
         self,
         connection: HTTPConnection,
@@ -183,6 +186,7 @@ class Locals(Generic[Identity, RequestData]):
     def __init__(self, instance: str | None = None) -> None:
         self._instance = instance
 
+    @awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
         """The locals; raises SessionError when a store is unavailable."""
         context: RequestContext[Identity, RequestData] = context_of(connection, self._instance)

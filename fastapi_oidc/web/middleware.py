@@ -20,10 +20,10 @@ from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.cors import advise_on_cors, report_cors_inside, with_cors
 from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.misuse import SCOPE_KEY
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import (
-    SCOPE_KEY,
     Caching,
     RequestContexts,
     Served,
@@ -217,6 +217,7 @@ class _Response:
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
+            self._contexts.require_awaited()
             self.started = True
             self._contexts.close()
             has_changes = self._contexts.has_changes()

@@ -15,11 +15,10 @@ from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.cookie_header import cookie_names, require_parsable
 from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.misuse import SCOPE_KEY, Call, is_lost, require_awaited
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.routes import Application, Entrance, Role, RoutePaths, mounted_paths
 from fastapi_oidc.web.runtime import Runtime
-
-SCOPE_KEY: Final = "fastapi_oidc"
 
 FindPaths: TypeAlias = Callable[[Application, str], Mapping[Role, str]]
 
@@ -121,6 +120,7 @@ class RequestContexts:
         self._table, self._scope, self._outer = table, scope, outer
         self._entrance = Entrance.of(scope)
         self._opened: dict[str, RequestContext[Any, Any]] = {}
+        self._calls: list[Call] = []
         self.is_open = True
         """Whether the response has not started, so cookies can still be sent."""
         self.only = table.only.runtime.name if table.only is not None and outer is None else None
@@ -150,6 +150,16 @@ class RequestContexts:
         context.is_open = self.is_open
         self._opened[name] = context
         return context
+
+    def note(self, call: Call) -> None:
+        """Remember a call of a guard until it is awaited. After the start it cannot matter."""
+        if self.is_open:
+            self._calls = [*filter(is_lost, self._calls), call]
+
+    def require_awaited(self) -> None:
+        """Raise ConfigurationError for a guard that was called without `await`."""
+        calls, self._calls = self._calls, []
+        require_awaited(calls)
 
     def close(self) -> None:
         """The response starts, or none will: no further cookies can be sent."""

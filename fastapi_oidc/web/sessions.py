@@ -13,6 +13,7 @@ from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.misuse import awaited
 from fastapi_oidc.web.public_session import (
     SessionManagementConfig,
     public_session,
@@ -29,6 +30,7 @@ class Sessions(Generic[Identity, RequestData]):
 
     runtime: Runtime[Identity, RequestData]
 
+    @awaited
     async def get_session(self, connection: HTTPConnection) -> OIDCSession[Identity] | None:
         """The session of a request, refreshed if necessary; None without one.
 
@@ -36,6 +38,7 @@ class Sessions(Generic[Identity, RequestData]):
         """
         return (await self.get_locals(connection)).session
 
+    @awaited
     async def get_locals(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
         """The session, identity and data of a request, and why its session has ended, if it has.
 
@@ -43,6 +46,7 @@ class Sessions(Generic[Identity, RequestData]):
         """
         return await self._context(connection).locals()
 
+    @awaited
     async def refresh(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session with new tokens, however long the old ones are still valid.
 
@@ -62,6 +66,7 @@ class Sessions(Generic[Identity, RequestData]):
                 raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
             return locals.session
 
+    @awaited
     async def is_still_signed_in(self, connection: HTTPConnection) -> bool:
         """Whether the session of a long-lived connection is still valid.
 

@@ -16,6 +16,7 @@ from fastapi_oidc.web.dependencies import Guard, RequireAuth
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
+from fastapi_oidc.web.misuse import awaited
 from fastapi_oidc.web.request_contexts import FindPaths, Served, Table, context_of
 from fastapi_oidc.web.routes import Application, Role
 from fastapi_oidc.web.runtime import Instance, RequestData
@@ -105,6 +106,7 @@ def tenant_of(connection: HTTPConnection) -> Any:
 class RequireTenant(RequireAuth[Identity]):
     """The session at the request's tenant; 404 for a request without a tenant."""
 
+    @awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         session: OIDCSession[Identity] = await tenant_of(connection).require_auth(connection)
@@ -136,6 +138,7 @@ class GuardOfTenant(Guard[Identity]):
 class LocalsOfTenant(Generic[Identity, RequestData]):
     """The `OIDCLocals` at the request's tenant; empty for a request without a tenant."""
 
+    @awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
         """The locals; raises SessionError when a store is unavailable."""
         instance = connection.scope.get(TENANTS)

@@ -1,0 +1,130 @@
+"""A guard that is written wrongly is refused, and leaves no endpoint open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi import APIRouter, Depends, FastAPI, Request, WebSocket
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from fastapi_oidc import OIDC, Code, ConfigurationError
+from tests.oidc.world import BASE_URL, make_world
+
+Make = Callable[[OIDC[Any, Any]], Any]
+
+
+@pytest.mark.parametrize(
+    ("make", "example"),
+    [
+        (lambda oidc: oidc.require, "oidc.require(lambda user: ...)"),
+        (lambda oidc: oidc.require_recent, "oidc.require_recent(300)"),
+        (lambda oidc: oidc.require_acr, "oidc.require_acr('mfa')"),
+        (lambda oidc: oidc.api("https://app.test/api").require, "api.require('machines:write')"),
+    ],
+)
+def test_a_guard_without_parentheses_is_refused_when_the_route_is_defined(
+    make: Make, example: str
+) -> None:
+    guard, app, router = make(make_world().oidc), FastAPI(), APIRouter()
+
+    async def secret() -> None: ...
+
+    async def page(guarded: Any = Depends(guard)) -> None: ...
+
+    routes: tuple[Callable[[], object], ...] = (
+        lambda: app.get("/a", dependencies=[Depends(guard)])(secret),
+        lambda: app.get("/b")(page),
+        lambda: app.websocket("/c")(page),
+        lambda: router.get("/d", dependencies=[Depends(guard)])(secret),
+        lambda: FastAPI(dependencies=[Depends(guard)]).get("/e")(secret),
+    )
+    for define in routes:
+        with pytest.raises(ConfigurationError) as caught:
+            define()
+        assert caught.value.code is Code.CONFIGURATION_INVALID
+        assert f"Write Depends({example})" in caught.value.explanation
+
+
+CALLS: dict[str, Callable[[OIDC[Any, Any], Request | WebSocket], Any]] = {
+    "RequireAuth": lambda oidc, request: oidc.require_auth(request),
+    "Guard": lambda oidc, request: oidc.require_recent(300)(request),
+    "Sessions.get_session": lambda oidc, request: oidc.get_session(request),
+    "Sessions.is_still_signed_in": lambda oidc, request: oidc.is_still_signed_in(request),
+    "API.access_token": lambda oidc, request: oidc.runtime.apis[0].access_token(request),
+    "API.caller": lambda oidc, request: oidc.runtime.apis[0].caller(request),
+}
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    oidc.api("https://app.test/api")
+
+    @app.get("/async/{name}")
+    async def secret(request: Request, name: str) -> str:
+        return "secret" if CALLS[name](oidc, request) else "closed"
+
+    @app.get("/sync/{name}")
+    def in_a_thread(request: Request, name: str) -> str:
+        return "secret" if CALLS[name](oidc, request) else "closed"
+
+    @app.websocket("/ws")
+    async def ws(socket: WebSocket) -> None:
+        CALLS["RequireAuth"](oidc, socket)
+        await socket.accept()
+
+    @app.get("/tasks")
+    async def tasks(request: Request) -> str:
+        session, _ = await asyncio.gather(oidc.require_auth(request), oidc.get_locals(request))
+        return str(session.sub)
+
+
+@pytest.mark.parametrize("how", ["async", "sync"])
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_guard_without_await_sends_nothing(how: str, name: str) -> None:
+    world = make_world(mount=mount)
+    for browser in (world.browser(), await world.signed_in()):
+        answer = await browser.get(f"/{how}/{name}")
+        assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+        assert "secret" not in answer.text
+    assert f"{name} was called without await" in str(world.events[-1])
+
+
+async def test_a_websocket_whose_guard_has_no_await_is_refused() -> None:
+    client = TestClient(make_world(mount=mount).app, base_url=BASE_URL)
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/ws"):
+        raise AssertionError("it was accepted")
+
+
+async def test_guards_that_are_awaited_together_are_not_refused() -> None:
+    browser = await make_world(mount=mount).signed_in()
+    assert (await browser.get("/tasks")).json() == "alice"
+
+
+@pytest.mark.parametrize("guard", ["require_auth", "get_session"])
+def test_a_guard_of_something_else_than_a_request_says_so_without_await(guard: str) -> None:
+    with pytest.raises(TypeError, match="takes a request or websocket, not str"):
+        getattr(make_world().oidc, guard)("alice")
+
+
+@pytest.mark.parametrize("factory", ["require", "require_recent", "require_acr"])
+async def test_a_guard_that_is_not_made_yet_refuses_the_request_it_is_given(factory: str) -> None:
+    world = make_world()
+
+    @world.app.get("/secret")
+    async def secret(request: Request) -> str:
+        await getattr(world.oidc, factory)(request)
+        return "secret"
+
+    async with world.browser() as browser:
+        answer = await browser.get("/secret")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert f"oidc.{factory} takes" in str(world.events[-1])
+
+
+def test_an_api_guard_takes_scopes_and_no_request() -> None:
+    api = make_world().oidc.api("https://app.test/api")
+    with pytest.raises(ConfigurationError, match="a scope is a text, not an instance of Request"):
+        api.require(Request({"type": "http"}))  # type: ignore[arg-type]
