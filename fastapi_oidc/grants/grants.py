@@ -93,8 +93,9 @@ class Grants(Generic[Identity]):
             return own_token((await self._fresh(holder, needed)).session)
         live = await holder.current()
         obtain = partial(self._obtain, holder, api)
+        confirm = partial(self._require_live, holder, live.session)
         key, ends = token_key(live.id, api), live.session.last_end
-        return await self._once.token(key, needed, obtain, expires_at=ends)
+        return await self._once.token(key, needed, obtain, expires_at=ends, confirm=confirm)
 
     async def of_application(self, target: Target, needed: Needed) -> IssuedToken:
         """A token of the application for `target` (RFC 6749 4.4); raises ProviderError.
@@ -157,17 +158,25 @@ class Grants(Generic[Identity]):
                 raise unavailable_until(self._party, outcome)
 
     async def _obtain(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
-        """A token of a session for `api`. It is revoked if the session has ended meanwhile."""
+        """A token of a session for `api`."""
         if api.grant == "refresh_token":
             return await self._by_refresh_token(holder, api)
         live = await self._fresh(holder, Needed(SUBJECT_SECONDS))
-        token = await self._exchange(api, live.session)
+        return await self._exchange(api, live.session)
+
+    async def _require_live(
+        self, holder: Holder[Identity], session: OIDCSession[Identity], token: IssuedToken
+    ) -> None:
+        """Revoke a new token if the session has ended meanwhile; raises SessionError.
+
+        A sign-out revokes the tokens that are stored, so this comes after the token is.
+        """
         try:
             await holder.current()
-        except SessionError:
-            await revoke_access_token(self._party, live.session, token)
+        except SessionError as error:
+            if not error.is_outage:
+                await revoke_access_token(self._party, session, token)
             raise
-        return token
 
     async def _by_refresh_token(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
         """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""

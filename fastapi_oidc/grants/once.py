@@ -28,6 +28,11 @@ ATTEMPTS: Final = 3
 """A concurrent caller's request may return a token that does not meet this caller's need."""
 
 Obtain: TypeAlias = Callable[[], Coroutine[Any, Any, IssuedToken]]
+Confirm: TypeAlias = Callable[[IssuedToken], Coroutine[Any, Any, None]]
+
+
+async def _confirmed(_: IssuedToken) -> None:
+    """Nothing to check."""
 
 
 class Once:
@@ -42,12 +47,19 @@ class Once:
         self._paused: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_PAUSED)
 
     async def token(
-        self, key: str, needed: Needed, obtain: Obtain, *, expires_at: int
+        self,
+        key: str,
+        needed: Needed,
+        obtain: Obtain,
+        *,
+        expires_at: int,
+        confirm: Confirm = _confirmed,
     ) -> IssuedToken:
         """A token that meets the need, from the row `key` or from `obtain`.
 
         While no new token is available, one that can be sent at all is. The row is stored until
-        `expires_at` (seconds since the epoch).
+        `expires_at` (seconds since the epoch). `confirm` gets a new token when the row has it, and
+        may raise.
         """
         for attempt in range(ATTEMPTS):
             seen, _ = await self._cells.see(key)
@@ -56,7 +68,7 @@ class Once:
                 return known
             is_last = attempt == ATTEMPTS - 1
             try:
-                work = partial(self._obtain, key, seen, obtain, expires_at)
+                work = partial(self._obtain, key, seen, obtain, confirm, expires_at)
                 token = await self._obtaining.run(key, work)
             except OIDCError as error:
                 self._note(key, error)
@@ -89,7 +101,9 @@ class Once:
         """Wait for the requests under way."""
         await self._obtaining.wait(seconds)
 
-    async def _obtain(self, key: str, known: Seen, obtain: Obtain, expires_at: int) -> IssuedToken:
+    async def _obtain(
+        self, key: str, known: Seen, obtain: Obtain, confirm: Confirm, expires_at: int
+    ) -> IssuedToken:
         mine = Row(generation=known.row.generation, expires_at=expires_at)
         turn = Turn(self._cells, key, mine, known)
         while not turn.owns(row := await turn.take()):
@@ -108,6 +122,7 @@ class Once:
             raise
         result = Row(content=token.encode(), expires_at=expires_at)
         await turn.last(partial(turn.finish, result))
+        await confirm(token)
         return token
 
     def _note(self, key: str, error: OIDCError) -> None:
