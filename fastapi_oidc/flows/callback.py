@@ -6,35 +6,23 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Generic, TypeAlias
+from typing import Final, Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError
 from fastapi_oidc.events import Event, EventName, refusal
-from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
+from fastapi_oidc.flows.code_exchange import CodeNotSent, Login, scope_of
+from fastapi_oidc.flows.login_sessions import confirm, sign_in
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
-from fastapi_oidc.flows.resume import current, unless_ended
-from fastapi_oidc.flows.revocation import discard_tokens, may_share_grant
-from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Prepared
-from fastapi_oidc.flows.token_sessions import (
-    TokenBundle,
-    apply_callbacks,
-    applying,
-    new_session,
-    with_new_login,
-    with_new_tokens,
-)
+from fastapi_oidc.flows.resume import current
+from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
-from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.return_path import same_origin_path
-from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.session.copies import Copy
@@ -47,15 +35,6 @@ LOGIN_SECONDS: Final = 60
 
 REMEMBERED_LOGINS: Final = 10_000
 """Maximum number of stored results of callbacks."""
-
-_NOBODY: Final[Any] = None
-"""The identity of a session that is never stored."""
-
-_OFFLINE: Final = (
-    "the provider issued no refresh token. It offers offline_access, which scope does not have. "
-    "Sessions continue, but their access tokens soon expire. To call APIs as the user, add "
-    "offline_access"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +84,6 @@ class Callback:
 
     parameters: Mapping[str, Sequence[str]] = field(repr=False)
     cookies: Mapping[str, str] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Login:
-    """A callback with its pending login."""
-
-    code: AuthorizationCode = field(repr=False)
-    cookies: Mapping[str, str] = field(repr=False)
-    transaction: LoginTransaction
-
-
-class _CodeNotSent(Exception):
-    """No connection was made, so the provider has not received the code."""
-
-    def __init__(self, error: ProviderError) -> None:
-        super().__init__()
-        self.error = error
 
 
 class CodeExchanges(Generic[Identity]):
@@ -199,7 +161,7 @@ async def complete_login(
         if transaction is None or transaction.issuer != party.settings.issuer:
             return await _without_transaction(party, callback, used_up)
         silent = transaction.silent
-        login = _Login(await _code(party, callback, transaction), callback.cookies, transaction)
+        login = Login(await _code(party, callback, transaction), callback.cookies, transaction)
         outcome = await exchanges.once(
             _name(transaction), lambda: _redeemed(party, coordinator, login)
         )
@@ -240,23 +202,20 @@ async def _code(
         state=transaction.state,
         issuer=party.settings.issuer,
         issuer_promised=metadata.promises_authorization_response_issuer,
-        scope=_scope(party, transaction),
+        scope=scope_of(party, transaction),
     )
 
 
-def _scope(party: RelyingParty[Identity], transaction: LoginTransaction) -> tuple[str, ...]:
-    return tuple(party.settings.scope) if transaction.scope is None else transaction.scope
-
-
 async def _redeemed(
-    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
+    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: Login
 ) -> LoginOutcome[Identity]:
     silent = login.transaction.silent
     try:
         if silent:
-            return await _confirm(party, coordinator, login)
-        return await _sign_in(party, coordinator, login)
-    except _CodeNotSent as unsent:
+            live = await confirm(party, coordinator, login)
+            return SignedIn(live.session, "/", silent=True, live=live)
+        return await _sign_in_once(party, coordinator, login)
+    except CodeNotSent as unsent:
         party.announcer(refusal(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
         return LoginRefused(unsent.error, silent, may_be_retried=True)
     except OIDCError as error:
@@ -282,8 +241,8 @@ async def _without_transaction(
     return SignedIn(live.session, path, replayed=True, changes=changes)
 
 
-async def _sign_in(
-    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
+async def _sign_in_once(
+    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: Login
 ) -> SignedIn[Identity]:
     """The session of this login, made only once across all processes.
 
@@ -305,8 +264,8 @@ async def _sign_in(
         await turn.pause()
     try:
         async with turn.renewing():
-            live = await _new_session(party, coordinator, login)
-    except _CodeNotSent:
+            live = await sign_in(party, coordinator, login, turn.require_lease)
+    except CodeNotSent:
         await turn.last(turn.release)
         raise
     except Exception:
@@ -334,244 +293,6 @@ async def _read(party: RelyingParty[Identity], row: Row) -> Live[Identity]:
     if not isinstance(found, Live):
         raise _ended()
     return found
-
-
-async def _new_session(
-    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
-) -> Live[Identity]:
-    """A new session, and the browser's former one ends; after a step-up, its next generation."""
-    bundle, id_token, stamps = await _exchange_code(party, login)
-    try:
-        before = await _before(party, login)
-        continued = unless_ended(party, before) if login.transaction.steps_up else None
-        if continued is not None and _is_of(continued, id_token):
-            return await _stepped_up(party, coordinator, continued, bundle, id_token)
-        resolving = party.application.identity_of(
-            id_token.claims, bundle.user_info, bundle.response.access_token
-        )
-        session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
-        session = session.model_copy(update={"prior_revocations": stamps})
-        with applying(session):
-            approving = party.application.approved(session, "login")
-            session = await party.within_time_limit(approving)
-        prepared = party.sessions.prepare(session)
-        await _advise_on_tokens(party, bundle.response)
-        live = await party.sessions.begin(prepared)
-    except Exception:
-        await _discard(party, login, bundle, id_token)
-        raise
-    await _end_previous(party, login, before, session)
-    party.announce(
-        EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
-    )
-    return live
-
-
-async def _before(party: RelyingParty[Identity], login: _Login) -> Found[Identity]:
-    """The browser's session when the login began, or the one that it has now.
-
-    They differ if the callback is a cross-site form post, which has no session cookie.
-    """
-    copy = _copy_before(party, login)
-    return None if copy is None else await party.sessions.judge(copy)
-
-
-def _copy_before(party: RelyingParty[Identity], login: _Login) -> Copy[Identity] | None:
-    previous = login.transaction.previous
-    copy = party.sessions.copy_in(login.cookies)
-    if copy is None and previous is not None:
-        secret = bytes.fromhex(previous.secret)
-        copy = Copy(previous.id, (), ANY_EPOCH, previous.expires_at, secret=secret)
-    return copy
-
-
-def _is_of(live: Live[Identity], id_token: IdToken) -> bool:
-    """Whether the session is of the same user: `sub` alone is not unique (Core 5.7)."""
-    return (live.session.issuer, live.session.sub) == (id_token.iss, id_token.sub)
-
-
-async def _stepped_up(
-    party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
-    before: Live[Identity],
-    bundle: TokenBundle,
-    id_token: IdToken,
-) -> Live[Identity]:
-    """The session's next generation after its user has signed in again.
-
-    Earlier copies of its cookie are refused from now on: somebody else may have one.
-    """
-
-    async def make(live: Live[Identity]) -> Prepared[Identity]:
-        session = with_new_login(with_new_tokens(party, live.session, bundle), id_token)
-        # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
-        tokens = session.tokens.model_copy(update={"refresh_token": bundle.response.refresh_token})
-        changes = {
-            "authenticated_at": id_token.iat,
-            "tokens": tokens,
-            "epoch": session.generation,
-        }
-        session = session.model_copy(update=changes)
-        return await apply_callbacks(party, live, session, bundle)
-
-    return live_after(await coordinator.replace(party, before, make))
-
-
-def live_after(outcome: Outcome[Identity]) -> Live[Identity]:
-    """The session after a login that continues it; raises SessionError without one."""
-    if isinstance(outcome, Refreshed):
-        return outcome.live
-    if isinstance(outcome, Postponed):
-        explanation = "the session cannot be refreshed right now"
-        raise SessionError(Code.SESSION_REFRESH_POSTPONED, explanation)
-    raise SessionError(Code.SESSION_SIGNED_OUT, "the session ended while it was being confirmed")
-
-
-async def _discard(
-    party: RelyingParty[Identity], login: _Login, bundle: TokenBundle, id_token: IdToken
-) -> None:
-    """Revoke the tokens of a refused login, unless the browser's session may share them."""
-    refused = new_session(party, bundle, id_token, _NOBODY)
-    if (copy := _copy_before(party, login)) is not None:
-        try:
-            # Also for a copy from before another step-up: its session continues.
-            before = await party.sessions.judge(copy._replace(epoch=ANY_EPOCH))
-        except SessionError:
-            return  # the session may continue
-        if isinstance(before, Live) and may_share_grant(refused, before.session):
-            return
-    await discard_tokens(party, refused)
-
-
-async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse) -> None:
-    """Advise the scope offline_access if a login got no refresh token (Core 11)."""
-    if tokens.refresh_token is not None or "offline_access" in party.settings.scope:
-        return
-    with suppress(OIDCError):
-        if (await party.provider.metadata()).offers_offline_access:
-            party.announcer.advise("scope", _OFFLINE)
-
-
-async def _end_previous(
-    party: RelyingParty[Identity],
-    login: _Login,
-    before: Found[Identity],
-    session: OIDCSession[Identity],
-) -> None:
-    """End the session that the browser had, and the one that it had when the login began."""
-    ends = {before.session.id: before.session.last_end} if isinstance(before, Live) else {}
-    if previous := login.transaction.previous:
-        ends[previous.id] = previous.expires_at
-    for id, expires_at in ends.items():
-        await party.sessions.end(id, "signed_out", expires_at=expires_at)
-    if isinstance(before, Live) and not may_share_grant(before.session, session):
-        await discard_tokens(party, before.session)
-
-
-async def _confirm(
-    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
-) -> SignedIn[Identity]:
-    """The session with new tokens, if the end user is the same (Session Management 3.1).
-
-    Raises SessionError when the session has ended in the meantime, ProtocolViolation
-    (authorization.other_user) for another user.
-    """
-    bundle, id_token, _ = await _exchange_code(party, login)
-    try:
-        live = await _confirmed(party, coordinator, login, bundle, id_token)
-    except Exception:
-        await _discard(party, login, bundle, id_token)
-        raise
-    return SignedIn(live.session, "/", silent=True, live=live)
-
-
-async def _confirmed(
-    party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
-    login: _Login,
-    bundle: TokenBundle,
-    id_token: IdToken,
-) -> Live[Identity]:
-    live = await current(party, login.cookies)
-    if live is None:
-        raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")
-    if not _is_of(live, id_token):
-        raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
-
-    async def make(now: Live[Identity]) -> Prepared[Identity]:
-        session = with_new_tokens(party, now.session, bundle)
-        # Later ID tokens are compared with the ID token that came with the refresh token.
-        if bundle.response.refresh_token is not None:
-            session = with_new_login(session, id_token)
-        return await apply_callbacks(party, now, session, bundle)
-
-    return live_after(await coordinator.replace(party, live, make))
-
-
-async def _exchange_code(
-    party: RelyingParty[Identity], login: _Login
-) -> tuple[TokenBundle, IdToken, tuple[str, ...]]:
-    """Exchange the code and validate the result. The code is used up unless _CodeNotSent is raised.
-
-    The provider's keys are fetched afterwards: its response may name a new key. The third part of
-    the result are the stamps of earlier revocations of the user. They are read before everything
-    that a revocation may be about, such as the user's roles.
-    """
-    transaction, key = login.transaction, await _proof_key(party, login)
-    try:
-        tokens = await party.provider.exchange_code(
-            login.code, transaction.redirect_uri, transaction.code_verifier, key=key
-        )
-    except ProviderError as error:
-        if error.is_unsent:
-            raise _CodeNotSent(error) from error
-        raise
-    if tokens.scope is None:  # the requested scope (RFC 6749 5.1)
-        tokens = replace(tokens, scope=_scope(party, transaction))
-    received_at = party.clock.now()
-    id_token = await _accepted(party, tokens, transaction)
-    bundle = TokenBundle(tokens, id_token, None, None, received_at, key)
-    user_info = None
-    try:
-        stamps = await party.sessions.stamps(new_session(party, bundle, id_token, _NOBODY))
-        if party.settings.fetch_userinfo:
-            access_token, sub = tokens.access_token, id_token.sub
-            user_info = await party.provider.userinfo(access_token, sub=sub, key=key)
-    except Exception:
-        await _discard(party, login, bundle, id_token)
-        raise
-    session_state = login.code.session_state or tokens.session_state
-    bundle = replace(bundle, user_info=user_info, session_state=session_state)
-    return bundle, id_token, stamps
-
-
-async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | None:
-    """The key for the new tokens; a silent login uses the session's key.
-
-    The session's refresh token may stay the same, and it is bound to that key (RFC 9449 5).
-    """
-    if not party.settings.dpop:
-        return None
-    live = await current(party, login.cookies) if login.transaction.silent else None
-    return DPoPKey.new() if live is None else live.session.tokens.proof_key()
-
-
-async def _accepted(
-    party: RelyingParty[Identity], tokens: TokenResponse, transaction: LoginTransaction
-) -> IdToken:
-    verified = await party.provider.verify(tokens.required_id_token())
-    expected = Expected(
-        issuer=party.settings.issuer,
-        client_id=party.settings.client_id,
-        trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
-        nonce=transaction.nonce,
-        access_token=tokens.access_token,
-        algorithm=verified.algorithm,
-        max_age=transaction.max_age,
-        acr_values=transaction.acr_values,
-        tenants=party.settings.tenants(),
-    )
-    return accept_id_token(verified.claims, expected, party.clock.instant())
 
 
 def _name(transaction: LoginTransaction) -> str:

@@ -91,7 +91,9 @@ def _previous(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> Prev
     copy = party.sessions.copy_in(cookies)
     if copy is None:
         return None
-    return PreviousSession(id=copy.id, expires_at=copy.expires_at, secret=copy.secret.hex())
+    return PreviousSession(
+        id=copy.id, epoch=copy.epoch, expires_at=copy.expires_at, secret=copy.secret.hex()
+    )
 
 
 def _transaction(

@@ -62,9 +62,11 @@ class ClientEndpoints:
         grant: Mapping[str, str],
         *,
         key: DPoPKey | None = None,
+        before_sending: Callable[[], None] | None = None,
     ) -> TokenResponse:
         """The tokens for `grant` (OpenID Connect Core 3.1.3); raises like `token_body`."""
-        response = TokenResponse.read(await self.token_body(metadata, grant, key=key))
+        body = await self.token_body(metadata, grant, key=key, before_sending=before_sending)
+        response = TokenResponse.read(body)
         response.require_binding(is_bound=key is not None)
         return response
 

@@ -133,16 +133,22 @@ class Provider:
         code_verifier: str,
         *,
         key: DPoPKey | None = None,
+        before_sending: Callable[[], None] | None = None,
     ) -> TokenResponse:
         """The tokens for `code` (OpenID Connect Core 3.1.3), not verified yet.
 
-        With a `key` the tokens are bound to it (RFC 9449 5).
+        With a `key` the tokens are bound to it (RFC 9449 5). `before_sending`, which may raise, is
+        called right before the code is sent.
         """
         grant = authorization_code_grant(code.value, redirect_uri, code_verifier)
-        return await self.obtain(grant, key=key)
+        return await self.obtain(grant, key=key, before_sending=before_sending)
 
     async def obtain(
-        self, grant: Mapping[str, str], *, key: DPoPKey | None = None
+        self,
+        grant: Mapping[str, str],
+        *,
+        key: DPoPKey | None = None,
+        before_sending: Callable[[], None] | None = None,
     ) -> TokenResponse:
         """The tokens for a `grant` that may be repeated when the proof lacks a nonce.
 
@@ -150,12 +156,15 @@ class Provider:
         """
         async with self._limit():
             metadata = await self._metadata.get()
+            ask = partial(
+                self._endpoints.tokens, metadata, grant, key=key, before_sending=before_sending
+            )
             try:
-                return await self._endpoints.tokens(metadata, grant, key=key)
+                return await ask()
             except NonceRequired:
                 if key is None:
                     raise
-                return await self._endpoints.tokens(metadata, grant, key=key)
+                return await ask()
 
     async def refresh(
         self,

@@ -261,8 +261,13 @@ class Turn:
         return await self._insist(lambda row, _: rows.refuse(row, self._generation, reason))
 
     async def end(self, reason: EndReason) -> Row:
-        """End the row."""
-        return await self._insist(lambda row, _: rows.end(row, reason))
+        """End the row, unless it has a later generation."""
+        ends = self._mine.expires_at
+        return await self._insist(
+            lambda row, _: (
+                row if row.generation > self._generation else rows.end(row, reason, expires_at=ends)
+            )
+        )
 
     async def release(self, *, forget: bool = False) -> Row:
         """Let another attempt go on at once; `forget` drops a response that cannot be read."""

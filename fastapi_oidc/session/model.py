@@ -157,6 +157,7 @@ class PreviousSession(Frozen):
     """
 
     id: str
+    epoch: int = 0
     expires_at: int
     secret: str = Field(default="", repr=False)
 

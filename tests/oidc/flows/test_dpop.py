@@ -285,14 +285,7 @@ class TestNonces:
         """By then another process may own the row (decision 017)."""
         here, there = processes
         browser, gate = await here.signed_in(), Gate()
-        turns: list[Turn] = []
-        take = Turn.take
-
-        async def noted(turn: Turn) -> Row:
-            turns.append(turn)
-            return await take(turn)
-
-        monkeypatch.setattr(Turn, "take", noted)
+        turns = turns_taken(monkeypatch)
         here.time.advance(AFTER_EXPIRY)
         here.op.faults.put("token", DemandsNonce(gate))
         paused = begun(browser.get("/me"))
@@ -311,6 +304,28 @@ class TestNonces:
         here.time.advance(RETRY)
         assert await generation(browser) == 1
         assert refreshes(here) == 1
+
+    async def test_a_paused_login_does_not_send_its_code_again(
+        self, processes: tuple[World, World], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A provider that gets a code twice may revoke the tokens (RFC 6749 4.1.2)."""
+        here, there = processes
+        browser, gate = here.browser(), Gate()
+        url, turns = await callback_url(browser), turns_taken(monkeypatch)
+        here.op.faults.put("token", DemandsNonce(gate))
+        paused = begun(browser.get(url))
+        await gate.until_reached()
+        turns[0]._leased_at -= LEASE
+        here.time.advance(LEASE)
+        held = Held()
+        here.op.faults.put("token", held)
+        elsewhere = begun(copy_of(browser, there).get(url))
+        await held.gate.until_reached()
+        gate.opened.set()
+        assert (await paused).status_code == 503
+        assert here.op.record.calls["token"] == 2, "the refused proof, and the other process"
+        held.gate.opened.set()
+        assert (await elsewhere).status_code == 200
 
     async def test_an_application_that_ends_does_not_send_it_again(self, world: World) -> None:
         browser, gate = await world.signed_in(), Gate()
@@ -333,3 +348,16 @@ async def test_the_application_gets_userinfo_with_a_bound_token(world: World) ->
     claims = await world.oidc.user_info(session)
     assert claims is not None
     assert claims["sub"] == "alice"
+
+
+def turns_taken(monkeypatch: pytest.MonkeyPatch) -> list[Turn]:
+    """The turns that processes take from now on."""
+    turns: list[Turn] = []
+    take = Turn.take
+
+    async def noted(turn: Turn) -> Row:
+        turns.append(turn)
+        return await take(turn)
+
+    monkeypatch.setattr(Turn, "take", noted)
+    return turns

@@ -68,6 +68,15 @@ async def test_a_copy_of_the_cookie_from_before_signs_nobody_out(mode: str) -> N
     assert await user(browser) == "alice"
 
 
+async def test_a_login_with_a_copy_of_the_cookie_from_before_signs_nobody_out(mode: str) -> None:
+    here, there = two_processes(mode, mount=mount)
+    browser = await here.signed_in()
+    copy = copy_of(browser, there)
+    await browser.get(await callback_url(browser, STEP_UP))
+    await copy.get(await callback_url(copy))
+    assert [await user(each) for each in (browser, copy)] == ["alice", "alice"]
+
+
 async def test_copies_are_refused_after_a_restart_too() -> None:
     """Only the cookie has the session, and only the process has what it knows of it."""
     here = make_world(mount=mount, back_channel_logout_store=None)

@@ -238,6 +238,19 @@ def test_an_owner_that_was_paused_or_cannot_renew_sends_nothing() -> None:
     run(story)
 
 
+def test_an_attempt_that_fails_does_not_end_a_later_generation() -> None:
+    async def story(place: Place) -> None:
+        slow, next_one = place.turn(), place.turn()
+        await slow.take()
+        await asyncio.sleep(LEASE_SECONDS)
+        await next_one.take()
+        await next_one.finish(replace(IDLE, content=b"next"))
+        row = await slow.end("expired")
+        assert (row.ended, row.content) == (None, b"next")
+
+    run(story)
+
+
 def test_a_response_counts_although_another_attempt_has_taken_the_row() -> None:
     async def story(place: Place) -> None:
         slow, next_one = place.turn(), place.turn()
@@ -265,7 +278,8 @@ def test_each_step_of_a_turn_is_repeated_until_the_store_has_it() -> None:
         assert (await after_outage(turn.answer(b"response"))).answer == b"response"
         assert (await after_outage(turn.release(forget=True))).answer == b""
         assert (await after_outage(turn.finish(IDLE))).generation == 2
-        assert (await after_outage(turn.end("revoked"))).ended == "revoked"
+        later = Turn(place.cells, KEY, replace(IDLE, generation=2))
+        assert (await after_outage(later.end("revoked"))).ended == "revoked"
         assert (await place.row()).ended == "revoked"
 
     run(story)

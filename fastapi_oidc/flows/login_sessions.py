@@ -1,0 +1,188 @@
+"""The session after a login: a new one, or the next generation of the browser's session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
+from fastapi_oidc.events import EventName
+from fastapi_oidc.flows.code_exchange import Login, copy_before, discard, exchange_code
+from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
+from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.resume import current, unless_ended
+from fastapi_oidc.flows.revocation import discard_tokens, may_share_grant
+from fastapi_oidc.flows.sessions import Found, Live, Over, Prepared
+from fastapi_oidc.flows.token_sessions import (
+    TokenBundle,
+    apply_callbacks,
+    applying,
+    new_session,
+    with_new_login,
+    with_new_tokens,
+)
+from fastapi_oidc.protocol.id_token import IdToken
+from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.session.model import Identity, OIDCSession
+
+_OFFLINE: Final = (
+    "the provider issued no refresh token. It offers offline_access, which scope does not have. "
+    "Sessions continue, but their access tokens soon expire. To call APIs as the user, add "
+    "offline_access"
+)
+
+
+async def sign_in(
+    party: RelyingParty[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    login: Login,
+    before_sending: Callable[[], None],
+) -> Live[Identity]:
+    """A new session, and the browser's former one ends; after a step-up, its next generation.
+
+    `before_sending` may raise SessionError right before the code is sent.
+    """
+    bundle, id_token, stamps = await exchange_code(party, login, before_sending)
+    try:
+        before = await _before(party, login)
+        continued = unless_ended(party, before) if login.transaction.steps_up else None
+        if continued is not None and _is_of(continued, id_token):
+            return await _stepped_up(party, coordinator, continued, bundle, id_token)
+        resolving = party.application.identity_of(
+            id_token.claims, bundle.user_info, bundle.response.access_token
+        )
+        session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
+        session = session.model_copy(update={"prior_revocations": stamps})
+        with applying(session):
+            approving = party.application.approved(session, "login")
+            session = await party.within_time_limit(approving)
+        prepared = party.sessions.prepare(session)
+        await _advise_on_tokens(party, bundle.response)
+        live = await party.sessions.begin(prepared)
+    except Exception:
+        await discard(party, login, bundle, id_token)
+        raise
+    await _end_previous(party, login, before, session)
+    party.announce(
+        EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
+    )
+    return live
+
+
+async def _before(party: RelyingParty[Identity], login: Login) -> Found[Identity]:
+    """The browser's session when the login began, or the one that it has now."""
+    copy = copy_before(party, login)
+    return None if copy is None else await party.sessions.judge(copy)
+
+
+def _is_of(live: Live[Identity], id_token: IdToken) -> bool:
+    """Whether the session is of the same user: `sub` alone is not unique (Core 5.7)."""
+    return (live.session.issuer, live.session.sub) == (id_token.iss, id_token.sub)
+
+
+async def _stepped_up(
+    party: RelyingParty[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    before: Live[Identity],
+    bundle: TokenBundle,
+    id_token: IdToken,
+) -> Live[Identity]:
+    """The session's next generation after its user has signed in again.
+
+    Earlier copies of its cookie are refused from now on: somebody else may have one.
+    """
+
+    async def make(live: Live[Identity]) -> Prepared[Identity]:
+        session = with_new_login(with_new_tokens(party, live.session, bundle), id_token)
+        # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
+        tokens = session.tokens.model_copy(update={"refresh_token": bundle.response.refresh_token})
+        changes = {
+            "authenticated_at": id_token.iat,
+            "tokens": tokens,
+            "epoch": session.generation,
+        }
+        session = session.model_copy(update=changes)
+        return await apply_callbacks(party, live, session, bundle)
+
+    return live_after(await coordinator.replace(party, before, make))
+
+
+def live_after(outcome: Outcome[Identity]) -> Live[Identity]:
+    """The session after a login that continues it; raises SessionError without one."""
+    if isinstance(outcome, Refreshed):
+        return outcome.live
+    if isinstance(outcome, Postponed):
+        explanation = "the session cannot be refreshed right now"
+        raise SessionError(Code.SESSION_REFRESH_POSTPONED, explanation)
+    raise SessionError(Code.SESSION_SIGNED_OUT, "the session ended while it was being confirmed")
+
+
+async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse) -> None:
+    """Advise the scope offline_access if a login got no refresh token (Core 11)."""
+    if tokens.refresh_token is not None or "offline_access" in party.settings.scope:
+        return
+    with suppress(OIDCError):
+        if (await party.provider.metadata()).offers_offline_access:
+            party.announcer.advise("scope", _OFFLINE)
+
+
+async def _end_previous(
+    party: RelyingParty[Identity],
+    login: Login,
+    before: Found[Identity],
+    session: OIDCSession[Identity],
+) -> None:
+    """End the session that the browser had, and the one that it had when the login began.
+
+    A copy from before a step-up ends nothing: somebody else may have it.
+    """
+    if isinstance(before, Over) and before.is_refused:
+        return
+    ends = {before.session.id: before.session.last_end} if isinstance(before, Live) else {}
+    if previous := login.transaction.previous:
+        ends[previous.id] = previous.expires_at
+    for id, expires_at in ends.items():
+        await party.sessions.end(id, "signed_out", expires_at=expires_at)
+    if isinstance(before, Live) and not may_share_grant(before.session, session):
+        await discard_tokens(party, before.session)
+
+
+async def confirm(
+    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: Login
+) -> Live[Identity]:
+    """The session with new tokens, if the end user is the same (Session Management 3.1).
+
+    Raises SessionError when the session has ended in the meantime, ProtocolViolation
+    (authorization.other_user) for another user.
+    """
+    bundle, id_token, _ = await exchange_code(party, login)
+    try:
+        return await _confirmed(party, coordinator, login, bundle, id_token)
+    except Exception:
+        await discard(party, login, bundle, id_token)
+        raise
+
+
+async def _confirmed(
+    party: RelyingParty[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    login: Login,
+    bundle: TokenBundle,
+    id_token: IdToken,
+) -> Live[Identity]:
+    live = await current(party, login.cookies)
+    if live is None:
+        raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")
+    if not _is_of(live, id_token):
+        raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
+
+    async def make(now: Live[Identity]) -> Prepared[Identity]:
+        session = with_new_tokens(party, now.session, bundle)
+        # Later ID tokens are compared with the ID token that came with the refresh token.
+        if bundle.response.refresh_token is not None:
+            session = with_new_login(session, id_token)
+        return await apply_callbacks(party, now, session, bundle)
+
+    return live_after(await coordinator.replace(party, live, make))
