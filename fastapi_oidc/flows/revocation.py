@@ -15,9 +15,14 @@ from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
-from fastapi_oidc.session.cells import MARGIN
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
-from fastapi_oidc.session.revocations import ANY, by_application, sid_key, user_key
+from fastapi_oidc.session.revocations import (
+    ANY,
+    MINIMUM_LIFETIME,
+    by_application,
+    sid_key,
+    user_key,
+)
 from fastapi_oidc.settings import OIDCSettings
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
@@ -77,7 +82,7 @@ async def revoke(
         raise ValueError("pass exactly one of sub, sid and session_id")
     client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
     if session_id is not None:
-        ends = party.clock.now() + lifetime + MARGIN
+        ends = party.clock.now() + max(lifetime, MINIMUM_LIFETIME)
         await party.sessions.end_by_id(session_id, reason, expires_at=ends)
         return
     for each in party.issuers(issuer):
@@ -172,6 +177,8 @@ async def discard_answer(
 
 async def discard_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
     """Best effort: revoke the refresh token of a session that will not be used."""
+    if not party.is_ours(session):  # another provider must not get it
+        return
     with suppress(OIDCError, TimeoutError):
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
             await revoke_refresh_token(party, session)

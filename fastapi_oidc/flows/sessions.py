@@ -28,6 +28,7 @@ from fastapi_oidc.session.reference import SECRET_BYTES, digest_of
 from fastapi_oidc.session.revocations import Revocation
 from fastapi_oidc.session.rows import Row
 from fastapi_oidc.session.sealing import DecryptionCache
+from fastapi_oidc.session.store import Cell
 from fastapi_oidc.ttl_cache import TTLCache
 
 READ_TOGETHER: Final = 32
@@ -216,7 +217,6 @@ class Sessions(Generic[Identity]):
         await self.cells.change(
             list_key(session.issuer, session.client_id, session.sub),
             lambda value: with_id(value, session.id, ends, self._clock.now()),
-            expires_at=ends,
         )
         seen = await self.cells.move(row_key(session.id), lambda *_: row, seen)
         return Live(session, seen, Copy(session.id, keys, 0, ends, secret=secret))
@@ -228,7 +228,7 @@ class Sessions(Generic[Identity]):
         seen = live.seen
         with suppress(SessionError):
             seen = await self.cells.move(
-                row_key(live.id), lambda row, _: rows.touch(row, now, mine), seen
+                row_key(live.id), lambda row, age: rows.touch(row, age, now, mine), seen
             )
         session = session.model_copy(update={"last_seen_at": now})
         return replace(live, session=session, seen=seen, cookie="")
@@ -294,7 +294,7 @@ class Sessions(Generic[Identity]):
         self._require_endings()
         expires_at = self._clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME)
         await self.cells.change(
-            key, lambda value: revocations.added(value, of, revocation), expires_at=expires_at
+            key, lambda value: Cell(revocations.added(value, of, revocation), expires_at)
         )
 
     async def stamps(self, session: OIDCSession[Identity]) -> tuple[str, ...]:
@@ -343,6 +343,7 @@ class Sessions(Generic[Identity]):
 
     async def aclose(self) -> None:
         """Repeat the failed writes for some seconds, and close the store."""
+        await self.cells.last_steps.wait(SHUTDOWN_SECONDS)
         tasks = set(self._writing)
         if tasks:
             await asyncio.wait(tasks, timeout=SHUTDOWN_SECONDS)

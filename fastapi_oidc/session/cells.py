@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import ConcurrencyLimit
+from fastapi_oidc.concurrency import ConcurrencyLimit, SingleFlight
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
@@ -65,6 +65,7 @@ class Cells:
 
     def __init__(self, store: Store, sealer: Sealer, clock: Clock, name: str = "oidc") -> None:
         self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
+        self.last_steps: SingleFlight[Turn, Row] = SingleFlight()
         self._retrying = ConcurrencyLimit(1)
         self._retry_at = self._pause = 0.0
 
@@ -100,12 +101,15 @@ class Cells:
             )
         return made
 
-    async def change(self, key: str, change: Callable[[bytes], bytes], *, expires_at: int) -> None:
+    async def change(self, key: str, change: Callable[[bytes], Cell]) -> None:
         """Replace a value that is no row by the result of a pure function."""
+
+        def changed(value: bytes, _: float) -> Cell:
+            after, expires_at = change(value)
+            return Cell(after, expires_at + MARGIN)
+
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self.store.move(
-                self._key(key), lambda value, _: Cell(change(value), expires_at + MARGIN)
-            )
+            await self.store.move(self._key(key), changed)
 
     async def claim(self, key: str, *, expires_at: int) -> bool:
         """Whether this is the first call for `key`, in any process."""
@@ -176,7 +180,7 @@ class Turn:
 
     `mine` is the row of the generation to work on, as the caller knows it, and `known` is what the
     caller has read last. A turn ends with `finish`, `release`, `refuse` or `end`, which is repeated
-    until the store has it.
+    until the store has it; where a request waits for it, by `last`.
     """
 
     def __init__(
@@ -194,6 +198,7 @@ class Turn:
         self._loop = asyncio.get_running_loop()
         self._began, self._poll = self._loop.time(), FIRST_POLL
         self._leased_at = 0.0
+        self._was_tried = asyncio.Event()
         self.seen = known or Seen()
         self._is_known = known is not None and not known.row.owner
 
@@ -266,10 +271,21 @@ class Turn:
             lambda row, _: rows.release(row, generation, owner, forget=forget)
         )
 
+    async def last(self, step: Callable[[], Coroutine[Any, Any, Row]]) -> None:
+        """Begin the last step, and wait until it is done or has failed once: requests wait here."""
+        self._was_tried.clear()
+        task = self._cells.last_steps.start(self, step)
+        task.add_done_callback(lambda _: self._was_tried.set())
+        await self._was_tried.wait()
+
     async def _insist(self, rule: Rule) -> Row:
-        until = self._mine.expires_at
         seen = await self._cells.insist(
-            self._key, rule, self.seen, until=until, margin=self._margin
+            self._key,
+            rule,
+            self.seen,
+            until=self._mine.expires_at,
+            margin=self._margin,
+            on_failure=lambda _: self._was_tried.set(),
         )
         self.seen = seen or Seen()
         return self.seen.row

@@ -9,7 +9,7 @@ import httpx
 from fastapi import Depends, FastAPI
 
 from fastapi_oidc import OIDC, OIDCSession
-from fastapi_oidc.testing import ServerError
+from fastapi_oidc.testing import Lifetimes, ServerError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
@@ -93,3 +93,15 @@ async def test_a_provider_that_fails_leaves_the_session_as_it_was(world: World) 
     world.op.faults.put("token", ServerError())
     assert (await browser.get(url)).status_code == 502
     assert await user(browser) == "alice"
+
+
+async def test_a_session_that_has_expired_meanwhile_is_not_continued(mode: str) -> None:
+    """Its user has been away for longer than `idle_timeout`, at the provider."""
+    away: dict[str, Any] = {"settings": {"idle_timeout": 60}, "lifetimes": Lifetimes(code=120)}
+    here, _ = two_processes(mode, mount=mount, **away)
+    browser = await here.signed_in()
+    before = await who(browser)
+    url = await callback_url(browser, STEP_UP)
+    here.time.advance(61)
+    after = (await browser.get(url)).json()
+    assert after[0] != before[0]

@@ -90,7 +90,7 @@ def test_a_row_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
 
 def test_a_value_that_is_no_row_outlives_the_secret() -> None:
     async def story(place: Place) -> None:
-        await place.cells.change("user:alice", lambda _: b"revoked", expires_at=NOW + 9)
+        await place.cells.change("user:alice", lambda _: Cell(b"revoked", NOW + 9))
         other = place.of_secret(OLD_SECRET)
         assert (await other.read(["user:alice"]), await place.row()) == ([b"revoked"], IDLE)
 
@@ -103,7 +103,7 @@ def test_each_operation_fails_as_an_outage() -> None:
         await outage_of(place.cells.read([KEY]))
         await outage_of(place.cells.see(KEY))
         await outage_of(place.cells.move(KEY, lambda row, _: row))
-        await outage_of(place.cells.change(KEY, lambda value: value, expires_at=NOW + 9))
+        await outage_of(place.cells.change(KEY, lambda value: Cell(value, NOW + 9)))
         await outage_of(place.cells.claim("jti:one", expires_at=NOW + 9))
 
     run(story)
