@@ -61,6 +61,7 @@ class _Run(Generic[Identity]):
 
     With `make` the session comes from there and not from the token endpoint; `new_epoch` refuses
     the earlier copies of its cookie then. With `api` the refresh token gets a token for that API.
+    `settled`: there is an outcome, or the store has not taken it at once.
     """
 
     party: RelyingParty[Identity]
@@ -70,6 +71,7 @@ class _Run(Generic[Identity]):
     new_epoch: bool = False
     api: DownstreamAPI | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
     answer: TokenAnswer | None = None
     is_new: bool = False
 
@@ -169,12 +171,12 @@ class RefreshCoordinator(Generic[Identity]):
             self._runs[live.id] = run
         current = self._runs[live.id]
         task = self._tasks.start(live.id, lambda: self._begin(run))
+        task.add_done_callback(lambda _: current.settled.set())
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
                 await current.started.wait()
-            await asyncio.wait(
-                [task], timeout=settings.provider_timeout + settings.callback_timeout
-            )
+            async with asyncio.timeout(settings.provider_timeout + settings.callback_timeout):
+                await current.settled.wait()
         if not task.done():
             return self._postponements.briefly(live.session, "it is still under way")
         try:
@@ -219,7 +221,8 @@ class RefreshCoordinator(Generic[Identity]):
         mine = known.row
         if not party.sessions.in_store:  # the cookie has this generation, whatever the store has
             mine = Row(generation=session.generation, epoch=mine.epoch, expires_at=session.last_end)
-        turn = Turn(party.sessions.cells, row_key(session.id), mine, known)
+        key = row_key(session.id)
+        turn = Turn(party.sessions.cells, key, mine, known, tried=run.settled)
         patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
         while True:
             async with self._limit.slot():
