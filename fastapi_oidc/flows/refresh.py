@@ -169,6 +169,7 @@ class RefreshCoordinator(Generic[Identity]):
         live, settings = run.live, run.party.settings
         if not self._tasks.is_running(live.id):
             self._runs[live.id] = run
+            run.settled.clear()  # of an attempt before
         current = self._runs[live.id]
         task = self._tasks.start(live.id, lambda: self._begin(run))
         task.add_done_callback(lambda _: current.settled.set())
