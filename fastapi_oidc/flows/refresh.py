@@ -60,7 +60,8 @@ class _Run(Generic[Identity]):
     """One attempt to bring `live` to its next generation.
 
     With `make` the session comes from there and not from the token endpoint. With `api` the refresh
-    token gets a token for that API.
+    token gets a token for that API. `settled`: there is an outcome, or the store has not taken it
+    at once.
     """
 
     party: RelyingParty[Identity]
@@ -69,6 +70,7 @@ class _Run(Generic[Identity]):
     make: Make[Identity] | None = None
     api: DownstreamAPI | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
     answer: TokenAnswer | None = None
     is_new: bool = False
 
@@ -164,14 +166,15 @@ class RefreshCoordinator(Generic[Identity]):
         live, settings = run.live, run.party.settings
         if not self._tasks.is_running(live.id):
             self._runs[live.id] = run
+            run.settled.clear()  # of an attempt before
         current = self._runs[live.id]
         task = self._tasks.start(live.id, lambda: self._begin(run))
+        task.add_done_callback(lambda _: current.settled.set())
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
                 await current.started.wait()
-            await asyncio.wait(
-                [task], timeout=settings.provider_timeout + settings.callback_timeout
-            )
+            async with asyncio.timeout(settings.provider_timeout + settings.callback_timeout):
+                await current.settled.wait()
         if not task.done():
             return self._postponements.briefly(live.session, "it is still under way")
         try:
@@ -218,7 +221,8 @@ class RefreshCoordinator(Generic[Identity]):
             mine = Row(
                 generation=session.generation, epoch=session.epoch, expires_at=session.last_end
             )
-        turn = Turn(party.sessions.cells, row_key(session.id), mine, known)
+        key = row_key(session.id)
+        turn = Turn(party.sessions.cells, key, mine, known, tried=run.settled)
         patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
         while True:
             async with self._limit.slot():

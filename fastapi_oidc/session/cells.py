@@ -180,7 +180,8 @@ class Turn:
 
     `mine` is the row of the generation to work on, as the caller knows it, and `known` is what the
     caller has read last. A turn ends with `finish`, `release`, `refuse` or `end`, which is repeated
-    until the store has it; where a request waits for it, by `last`.
+    until the store has it; where a request waits for it, by `last`. `tried` is set when such a
+    write has failed once.
     """
 
     def __init__(
@@ -191,6 +192,7 @@ class Turn:
         known: Seen | None = None,
         *,
         margin: int = MARGIN,
+        tried: asyncio.Event | None = None,
     ) -> None:
         self._cells, self._key, self._mine, self._margin = cells, key, mine, margin
         self._generation = mine.generation
@@ -198,7 +200,7 @@ class Turn:
         self._loop = asyncio.get_running_loop()
         self._began, self._poll = self._loop.time(), FIRST_POLL
         self._leased_at = 0.0
-        self._was_tried = asyncio.Event()
+        self._was_tried = tried or asyncio.Event()
         self.seen = known or Seen()
         self._is_known = known is not None and not known.row.owner
 
