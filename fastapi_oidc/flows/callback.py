@@ -37,7 +37,7 @@ from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.session.copies import Copy
-from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
+from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession, SteppedUp
 from fastapi_oidc.session.rows import Row
 from fastapi_oidc.ttl_cache import TTLCache
 
@@ -342,12 +342,16 @@ async def _new_session(
     try:
         before = await _before(party, login)
         if isinstance(before, Live) and login.transaction.steps_up and _is_of(before, id_token):
-            return await _stepped_up(party, coordinator, before, bundle, id_token)
+            return await _stepped_up(
+                party, coordinator, before, bundle, id_token, _asked(party, login)
+            )
         resolving = party.application.identity_of(
             id_token.claims, bundle.user_info, bundle.response.access_token
         )
         session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
-        session = session.model_copy(update={"prior_revocations": stamps})
+        session = session.model_copy(
+            update={"prior_revocations": stamps, "stepped_up": _asked(party, login)}
+        )
         with applying(session):
             approving = party.application.approved(session, "login")
             session = await party.within_time_limit(approving)
@@ -382,12 +386,21 @@ def _is_of(live: Live[Identity], id_token: IdToken) -> bool:
     return (live.session.issuer, live.session.sub) == (id_token.iss, id_token.sub)
 
 
+def _asked(party: RelyingParty[Identity], login: _Login) -> SteppedUp | None:
+    transaction = login.transaction
+    if not transaction.steps_up:
+        return None
+    now = party.clock.now()
+    return SteppedUp(at=now, max_age=transaction.max_age, acr_values=transaction.acr_values)
+
+
 async def _stepped_up(
     party: RelyingParty[Identity],
     coordinator: RefreshCoordinator[Identity],
     before: Live[Identity],
     bundle: TokenBundle,
     id_token: IdToken,
+    asked: SteppedUp | None,
 ) -> Live[Identity]:
     """The session's next generation after its user has signed in again.
 
@@ -398,7 +411,7 @@ async def _stepped_up(
         session = with_new_login(with_new_tokens(party, live.session, bundle), id_token)
         # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
         tokens = session.tokens.model_copy(update={"refresh_token": bundle.response.refresh_token})
-        changes = {"authenticated_at": id_token.iat, "tokens": tokens}
+        changes = {"authenticated_at": id_token.iat, "tokens": tokens, "stepped_up": asked}
         session = session.model_copy(update=changes)
         return await apply_callbacks(party, live, session, bundle)
 
