@@ -35,7 +35,7 @@ from fastapi_oidc.web.dependencies import (
     RequireCSRF,
 )
 from fastapi_oidc.web.endpoints import Endpoints
-from fastapi_oidc.web.misuse import Argument
+from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.pages import RenderPage
 from fastapi_oidc.web.request_contexts import context_of
@@ -137,6 +137,7 @@ class OIDC(
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Clock | None = None,
     ) -> None:
+        require_kind("settings of OIDC", settings, OIDCSettings)
         self.settings = settings = settings.checked()
         parts = Parts(
             settings=settings,
