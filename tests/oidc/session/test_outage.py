@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 from sqlalchemy import make_url
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.outage import Place, unavailable_as
@@ -50,6 +51,14 @@ async def test_sql_names_the_missing_table(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match=told.format("write")):
         await store.swap("a", b"", ONE)
     await store.aclose()
+
+
+async def test_values_of_a_statement_are_not_shown(tmp_path: Path) -> None:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/db", hide_parameters=False)
+    with pytest.raises(SessionError, match="no such table") as caught:
+        await SQLStore(engine).read([PASSWORD])
+    assert PASSWORD not in caught.value.explanation
+    await engine.dispose()
 
 
 @pytest.mark.parametrize(
