@@ -20,7 +20,7 @@ EVERYTHING := $(DEVELOPMENT) --group bench
 PYTHON_TESTS := --numprocesses $(PROCESSES) --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
 	--ignore tests/console/in_chromium --ignore tests/fleet/test_chromium.py
 FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging tools typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
-	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
+	vmm/codegen vmm/guest vmm/models vmm/process vmm/real vmm/real_guest,--ignore tests/$(folder)) \
 	$(foreach file,documentation process processes sockets storm derivation import forked conftest running,--ignore-glob 'tests/*_$(file).py')
 
 help: ## list the targets
@@ -151,8 +151,14 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 	@$(BIN)/python -m pytest -q -n0 tests/vmm/real tests/vmm/process tests/console/test_any_monitor.py
 	@$(BIN)/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)
 
+# FIRECRACKER_BIN=PROGRAM for guests of a real Firecracker too, in an emulated host with an emulated KVM.
+real-guest: setup ## test programs and files in Linux guests: builds the rigs in build/real-guest (minutes); FIRECRACKER_BIN=...
+	@echo "Setting up the rigs in build/real-guest"
+	@tests/vmm/real_guest/rig.sh setup
+	@REAL_GUEST=1 $(BIN)/python -m pytest -q -n0 --timeout 900 tests/vmm/real_guest $(ARGS)
+
 screenshots: setup ## take the README's screenshots from the running console
 	@tests/programs.sh chromium
 	@$(BIN)/python -m tools.screenshots docs/images
 
-.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz machine mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz machine mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real real-guest screenshots

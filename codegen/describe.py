@@ -62,8 +62,8 @@ def repaired(facts: Document, fix_ups: Iterable[FixUp] = FIX_UPS) -> tuple[Docum
     """The description without its faults, and notes on the fix-ups."""
     document = copy.deepcopy(facts)
     notes = repair(document, fix_ups)
-    _name_inline_objects(document)
-    _wrap_references(document)
+    name_inline_objects(document)
+    wrap_references(document)
     return document, notes
 
 
@@ -92,7 +92,7 @@ def for_generator(document: Document, core: Mapping[str, str] = CORE) -> Documen
     return document
 
 
-def _name_inline_objects(document: Document) -> None:
+def name_inline_objects(document: Document) -> None:
     """Every object becomes a named schema, so that it gets one model with a plain name."""
     schemas = schemas_of(document)
     waiting = list(schemas)
@@ -121,7 +121,7 @@ def _pascal(*words: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in parts)
 
 
-def _wrap_references(document: Document) -> None:
+def wrap_references(document: Document) -> None:
     """A property that is a bare reference becomes an object with room for a description."""
     for schema in schemas_of(document).values():
         for member in schema.get("properties", {}).values():

@@ -11,6 +11,8 @@ from codegen.describe import describe, repaired, write_table
 from codegen.document import Document, Unusable, located, operations_of, schemas_of, write_yaml
 from codegen.fixups import FIX_UPS, FixUp
 from codegen.generate import format_package, generate_package
+from codegen.guest import PACKAGE as GUEST
+from codegen.guest import make_guest
 from codegen.import_spec import import_spec
 from codegen.members import members_of, require_free, suggested
 from codegen.overlay import Action, read_overlay
@@ -50,6 +52,8 @@ class Api:
     """The calls that every description has."""
     derived: tuple[str, ...] = ()
     """The folders of `generated_vmm` whose sync halves are derived with it."""
+    guest: str = ""
+    """The file in `openapi` that describes the guest's agent, if its package is made with it."""
 
 
 MONITOR = Api(
@@ -63,6 +67,7 @@ MONITOR = Api(
     fix_ups=FIX_UPS,
     core=CORE,
     derived=PACKAGES,
+    guest="guest.yaml",
 )
 APIS = (MONITOR,)
 
@@ -87,7 +92,8 @@ class Project:
     @property
     def parts(self) -> tuple[str, ...]:
         """The folders of `generated_vmm` that a run replaces."""
-        return (self.api.package, *(f"{name}/{SYNC}" for name in self.api.derived))
+        guest = [GUEST] * bool(self.api.guest)
+        return (self.api.package, *guest, *(f"{name}/{SYNC}" for name in self.api.derived))
 
     @property
     def members(self) -> Path:
@@ -192,7 +198,11 @@ def _make_package(project: Project, run: Run) -> None:
     require_free(members, project.written / project.api.client)
     write_resources(members, run.document, target, project.api.members, lacking.fields)
     write_table(run.document, target)
-    format_package(target, *derive(project.written, run.folder, project.api.derived))
+    made = derive(project.written, run.folder, project.api.derived)
+    if project.api.guest:
+        make_guest(project.root / "openapi" / project.api.guest, run.folder / GUEST)
+        made.append(run.folder / GUEST)
+    format_package(target, *made)
 
 
 def _lacking(project: Project, document: Document) -> Lacking:

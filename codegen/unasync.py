@@ -15,6 +15,8 @@ from codegen.document import Unusable
 PACKAGES = (
     "binding",
     "facade",
+    "guest",
+    "machines",
     "process",
     "transport",
 )  # folders of generated_vmm that have an `_async`

@@ -12,6 +12,7 @@ from fastapi.staticfiles import StaticFiles
 
 from examples.console import account, creating, guest_console, images, past, routes
 from examples.console.account import own_path
+from examples.console.bodies import BodyLimit
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
 from examples.console.monitors import Monitors
@@ -53,6 +54,7 @@ def create_app(
         app.include_router(watching.routes(monitors, metrics_token))
     without_session = ("/static", account.SIGNED_OUT_PATH, "/metrics", *open_to_all)
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
+    app.add_middleware(BodyLimit)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)
     return app

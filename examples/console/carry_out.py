@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from examples.console.changes import Change
 from examples.console.fields import Fields, Texts, member_of
 from examples.console.forms import Invalid, Section
 from examples.console.hosted import HostedMonitor
+from examples.console.library import Place
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, changed_meanwhile
 from examples.console.monitors import Monitor
-from examples.console.plain_words import Told, in_plain_words
+from examples.console.plain_words import Told, as_sentence, in_plain_words
+from examples.console.records import RecordsError
 from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutError
+from generated_vmm.machines import MachineBusy, MachineError
+
+
+class Admit(Protocol):
+    """Gives a machine access to a file; raises ValueError for a forbidden one."""
+
+    async def __call__(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
+        """Admits the file, to be written to or only read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,9 @@ class Failure:
 NO_FAILURE = Failure(200)
 BAD_GATEWAY: Final = 502
 CONFLICT: Final = 409
+NOT_RECORDED: Final = Failure(
+    503, at_button=Told("Nothing was done: it could not be recorded. Is the disk full?")
+)
 NOTHING_SENT: Final = Told("Nothing was sent: see the marked fields.")
 ENDED_MEANWHILE: Final = Told("The monitor ended during the request. Start the machine again.")
 
@@ -43,12 +56,19 @@ async def carry_out(
 ) -> Failure | None:
     """Send the input of the form and record it; None if the monitor did all of it.
 
-    Nothing is done if the machine is no longer as `page` showed it, or cannot be changed so.
+    Nothing is done if the machine is no longer as `page` showed it, cannot be changed so, is busy,
+    or if what is wanted cannot be recorded.
     """
-    changing = nullcontext() if change.at_once else monitor.changing
+    if (operation := monitor.operation) is not None:
+        return Failure(CONFLICT, at_button=Told(f"{monitor.name} is busy: {operation.in_words}."))
+    try:
+        event = monitor.events.begin(change.verb)
+    except RecordsError:
+        return NOT_RECORDED
+    turn = nullcontext() if change.at_once else monitor.turn
     hosted = monitor if isinstance(monitor, HostedMonitor) and change.names_disks else None
     # A disk that a machine takes at this moment is recorded as its own only afterwards.
-    async with changing, hosted.house.taking_disks if hosted else nullcontext():
+    async with turn, hosted.house.taking_disks if hosted else nullcontext():
         failure = await _obstacle(monitor, change, form, page)
         failure = failure or await _carried_out(monitor, change, form)
     silent = failure is not None and failure.status == BAD_GATEWAY and not change.hosted
@@ -56,10 +76,11 @@ async def carry_out(
         failure = Failure(BAD_GATEWAY, at_button=ENDED_MEANWHILE)
     item = change.item_of(form)
     if failure is None:
-        monitor.events.add(f"{change.done.removesuffix('.')}: {item}." if item else change.done)
+        done = f"{change.done.removesuffix('.')}: {item}." if item else change.done
+        monitor.events.finish(event, done)
     else:
         why = [*failure.at_fields.values(), *([failure.at_button] if failure.at_button else [])]
-        monitor.events.add(f"Tried to {change.verb}.", why[0].sentence)
+        monitor.events.finish(event, f"Tried to {change.verb}.", why[0].sentence)
     return failure
 
 
@@ -94,18 +115,32 @@ async def _carried_out(monitor: Monitor, change: Change, form: Texts) -> Failure
     parsed = parse(change, form)
     if isinstance(parsed, Failure):
         return parsed
-    if errors := await _wrong_files(monitor, change, parsed):
+    has_calls = any(section.send for section in change.sections)
+    try:
+        async with monitor.changing() if has_calls else nullcontext():
+            if failure := await _called(monitor, change, parsed):
+                return failure
+        if change.act is not None:
+            await change.act(monitor, parsed)
+    except MachineBusy as error:
+        return Failure(CONFLICT, at_button=Told(f"{error}."))
+    except OSError as error:
+        if isinstance(error, VmmError):
+            return _in_vain(monitor, change, error)
+        return Failure(507, at_button=Told(f"Nothing was done: {error.strerror}."))
+    except (VmmError, ValueError) as error:
+        return _in_vain(monitor, change, error)
+    return None
+
+
+async def _called(monitor: Monitor, change: Change, parsed: Mapping[str, Fields]) -> Failure | None:
+    """Sends each section, after a check of all files."""
+    if errors := await wrong_files(monitor.admit, change, parsed):
         return Failure(422, errors, NOTHING_SENT)
     for section in change.sections:
         failure = await _sent(monitor, section, parsed.get(section.key))
         if failure is not None:
             return failure
-    try:
-        if change.act is not None:
-            await change.act(monitor, parsed)
-    except (VmmError, ValueError) as error:
-        return _in_vain(monitor, change, error)
-    await monitor.remember()
     return None
 
 
@@ -117,13 +152,13 @@ async def _sent(monitor: Monitor, section: Section, fields: Fields | None) -> Fa
         await section.send(monitor.control, fields)
     except (VmmError, ValueError) as error:
         monitor.note_refusal(section.key, fields)
-        return _refused(monitor, section, error) or _at_button(monitor, error)
+        return refused(monitor, section, error) or _at_button(monitor, error)
     monitor.note_acceptance(section.key, fields)
     return None
 
 
 def _in_vain(monitor: Monitor, change: Change, error: Exception) -> Failure:
-    refusals = (_refused(monitor, section, error) for section in change.sections)
+    refusals = (refused(monitor, section, error) for section in change.sections)
     return next((refusal for refusal in refusals if refusal), _at_button(monitor, error))
 
 
@@ -151,7 +186,7 @@ def _without_words(monitor: Monitor, error: Exception) -> str:
             return "The monitor took too long to respond."
         case VmmConnectionError():
             return f"No monitor responds at {monitor.socket_path}. Is it running?"
-    return str(error)
+    return as_sentence(error)
 
 
 def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
@@ -167,8 +202,8 @@ def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
     return Failure(422, errors, NOTHING_SENT) if errors else parsed
 
 
-async def _wrong_files(
-    monitor: Monitor, change: Change, parsed: Mapping[str, Fields]
+async def wrong_files(
+    admit: Admit, change: Change, parsed: Mapping[str, Fields]
 ) -> Mapping[str, Told]:
     """The fields that name a file that the machine may not use, with the reasons."""
     wrong: dict[str, Told] = {}
@@ -179,13 +214,13 @@ async def _wrong_files(
             if one.places and isinstance(path, str | Path) and str(path):
                 writes = one.places == ("disks",) and not fields.get(one.reads_if)
                 try:
-                    await monitor.admit(str(path), one.places, writes=writes)
+                    await admit(str(path), one.places, writes=writes)
                 except ValueError as error:
-                    wrong[f"{section.key}.{one.name}"] = Told(str(error))
+                    wrong[f"{section.key}.{one.name}"] = Told(as_sentence(error))
     return wrong
 
 
-def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure | None:
+def refused(monitor: Monitor, section: Section, error: Exception) -> Failure | None:
     """The fault at its field; None if the field is not known."""
     why = told(monitor, error)
     # Without a response there is no text about a field.
@@ -200,4 +235,4 @@ def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure | 
 
 def _status(error: Exception) -> int:
     """The status of a refused request (409, 422), or of a monitor without a response (502)."""
-    return 422 if isinstance(error, VmmApiError | ValueError) else 502
+    return 422 if isinstance(error, VmmApiError | MachineError | ValueError) else 502

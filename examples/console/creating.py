@@ -1,36 +1,64 @@
-"""Creating a machine: a form, and a monitor that gets its input."""
+"""Creating a machine: its form, and what it becomes."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
 from examples.console.account import Signed, for_admins
-from examples.console.carry_out import NO_FAILURE, NOTHING_SENT, Failure, carry_out, parse
+from examples.console.carry_out import (
+    NO_FAILURE,
+    NOT_RECORDED,
+    NOTHING_SENT,
+    Failure,
+    carry_out,
+    parse,
+    refused,
+    told,
+    wrong_files,
+)
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, PRESETS, Change
-from examples.console.events import on_behalf_of
-from examples.console.fields import Texts
-from examples.console.host import ROOT_DISK, Host, NameTaken
+from examples.console.changes.create import BALLOON, NETWORK, FromSnapshot
+from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
+from examples.console.events import EventLog, on_behalf_of
+from examples.console.fields import Fields, Texts
+from examples.console.forms import Section
+from examples.console.host import Host, NameTaken
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
+from examples.console.library import Place
 from examples.console.pages import page
-from examples.console.plain_words import Told
+from examples.console.plain_words import Told, as_sentence
+from examples.console.records import RecordsError
 from examples.console.shown import Form, choices_of
 from examples.console.view import Visit, account, visit_of
 from fastapi_oidc import OIDC
-from generated_vmm import VmmError
+from generated_vmm import (
+    Balloon,
+    BootSource,
+    Drive,
+    FullVmConfiguration,
+    MachineConfiguration,
+    NetworkInterface,
+    VmmError,
+)
+from generated_vmm.machines import Definition, MachineError, TapDevice
+from generated_vmm.process import MonitorError
 
 WAYS: Final[Mapping[str, Change]] = {"/new": CREATE, "/new/snapshot": CREATE_FROM_SNAPSHOT}
 """The pages that create a machine, by path."""
-
-
-BOOT_ARGUMENTS: Final = "boot_source.boot_args"
+ROOT_DISK: Final = "root_drive.path_on_host"
+SECTIONS: Final[Mapping[str, Section]] = {
+    "/machine-config": MACHINE,
+    "/boot-source": BOOT_SOURCE,
+    "/drives": ROOT,
+    "/network-interfaces": NETWORK,
+}
+"""The sections of the form, by the path of their call."""
 
 
 def host_of(request: Request) -> Host:
@@ -55,7 +83,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
     ) -> Response:
         values = {**_suggested(host, WAYS[request.url.path]), **PRESETS.get(preset, {})}
         if snapshot:
-            values |= host.launch.files_of(snapshot)
+            values["new.snapshot"] = snapshot
         return _page(host, await visit_of(oidc, request, session), values, NO_FAILURE, preset)
 
     @router.post("/new")
@@ -65,95 +93,151 @@ def routes(oidc: OIDC[User]) -> APIRouter:
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
         change = WAYS[request.url.path]
         with on_behalf_of(session.identity.person):
-            created = await _created(host, change, typed)
-        if not isinstance(created, Failure):
-            return RedirectResponse(created, 303)
+            made = await created(host, change, typed)
+            if isinstance(made, HostedMonitor):
+                done = change.name
+                # A refused start is reported on the machine's own page, by pressing the button.
+                if typed.get("new.start") and not await carry_out(made, CHANGES["start"], {}):
+                    done = "start"
+                return RedirectResponse(f"/machines/{made.name}?done={done}", 303)
         values = {name: typed.get(name, "") for name in _suggested(host, change)}
-        return _page(host, await visit_of(oidc, request, session), values, created)
+        return _page(host, await visit_of(oidc, request, session), values, made)
 
     return router
 
 
-async def _created(host: Host, change: Change, typed: Texts) -> str | Failure:
-    """Creates the machine, and returns its URL; a failure leaves nothing behind."""
+async def created(host: Host, change: Change, typed: Texts) -> HostedMonitor | Failure:
+    """Creates the machine, as an action that is recorded; a failure leaves nothing behind."""
+    log = EventLog(typed.get("new.name", "").strip(), host.records)
+    try:
+        event = log.begin(change.verb)
+    except RecordsError:
+        return NOT_RECORDED
+    made = await _made(host, change, typed)
+    if isinstance(made, HostedMonitor):
+        log.finish(event, change.done, machine_id=made.key)
+    else:
+        why = next(iter([*made.at_fields.values(), made.at_button or NOTHING_SENT]))
+        log.finish(event, f"Tried to {change.verb}.", why.sentence)
+    return made
+
+
+async def _made(host: Host, change: Change, typed: Texts) -> HostedMonitor | Failure:
+    async def admit(path: str, places: Sequence[Place], *, writes: bool) -> None:
+        host.library.require(path, places)
+
     parsed = parse(change, typed)
     if isinstance(parsed, Failure):
         return parsed
-    new = parsed["new"]
-    name = str(new["name"])
+    if errors := await wrong_files(admit, change, parsed):
+        return Failure(422, errors, NOTHING_SENT)
     try:
-        machine = await host.create(name, has_pci=bool(new.get("has_pci")))
+        if change is CREATE_FROM_SNAPSHOT:
+            return await _restored(host, parsed["new"])
+        return await _booted(host, parsed)
     except NameTaken as error:
         why = Told("Nothing was created: see the marked field.")
         return Failure(422, {"new.name": Told(str(error))}, why)
-    except (VmmError, ValueError) as error:
+    except ValueError as error:
+        return Failure(422, {ROOT_DISK: Told(as_sentence(error))}, NOTHING_SENT)
+    except VmmError as error:
+        section = change.sections[0]
+        name = section.field_of(str(error))
+        at_fields = {f"{section.key}.{name}": Told(as_sentence(error))} if name else {}
+        status = 422 if isinstance(error, MachineError) else 502
+        return Failure(status, at_fields, Told("The machine could not be created.", str(error)))
+
+
+async def _restored(host: Host, wanted: Fields) -> HostedMonitor:
+    wish = FromSnapshot.model_validate(wanted)
+    taps = {tap.iface_id: tap.host_dev_name for tap in wish.taps}
+    snapshot = wish.snapshot.partition("/")[0]
+    return await host.restore(snapshot, wish.name, taps, run=wish.run)
+
+
+async def _booted(host: Host, parsed: Mapping[str, Fields]) -> HostedMonitor | Failure:
+    """Makes the machine and starts its monitor; a refusal of the monitor is told at its field."""
+    definition = definition_of(host, parsed)
+    machine = await host.create(str(parsed["new"]["name"]), definition)
+    try:
+        await machine.begin(boot=False)
+    except MonitorError as error:
+        await machine.delete()
+        if definition.taps and "tap" in str(error):
+            return Failure(502, {"new.tap": Told("No network could be made.", str(error))})
         return Failure(502, at_button=Told("The monitor could not be started.", str(error)))
-    failure = await _furnished(host, machine, change, typed)
-    if failure is not None:
+    except VmmError as error:
+        failure = _refused_at(machine, error)
         await machine.delete()
         return failure
-    if not new.get("start"):
-        return f"/machines/{name}?done={change.name}"
-    # A refused start is reported on the machine's own page, by pressing the button there.
-    failed = await carry_out(machine, CHANGES["start"], {})
-    return f"/machines/{name}?done={change.name if failed else 'start'}"
+    except BaseException:
+        await machine.delete()
+        raise
+    return machine
 
 
-async def _furnished(
-    host: Host, machine: HostedMonitor, change: Change, typed: Texts
-) -> Failure | None:
-    """Send the form's input to the machine, with a copy of the disk; a failure removes the copy."""
-    try:
-        texts = await host.with_own_disk(machine.name, typed)
-    except ValueError as error:
-        return Failure(422, {ROOT_DISK: Told(str(error))}, NOTHING_SENT)
-    try:
-        texts = await _with_network(machine, texts) if _wants_tap(texts) else texts
-    except VmmError as error:
-        return Failure(502, {"new.tap": Told("No network could be made.", str(error))})
-    failure = await carry_out(machine, change, texts)
-    if failure is not None and (copy := texts.get(ROOT_DISK)) != typed.get(ROOT_DISK):
-        await asyncio.to_thread(Path(str(copy)).unlink, missing_ok=True)
-    return failure
+def _refused_at(machine: HostedMonitor, error: VmmError) -> Failure:
+    path = error.operation.path if error.operation is not None else ""
+    section = next((one for begin, one in SECTIONS.items() if path.startswith(begin)), None)
+    refusal = refused(machine, section, error) if section is not None else None
+    return refusal or Failure(502, at_button=told(machine, error))
 
 
-def _wants_tap(texts: Texts) -> bool:
-    return bool(texts.get("new.tap")) and not texts.get("new_network.host_dev_name")
-
-
-async def _with_network(machine: HostedMonitor, texts: Texts) -> Texts:
-    """The form with a tap device of the machine's own, and the guest's address on it."""
-    tap = await machine.make_tap()
-    interface = {f"new_network.{name}": str(text) for name, text in tap.interface.items()}
-    arguments = f"{texts.get(BOOT_ARGUMENTS, '')} {tap.boot_argument}".strip()
-    return {**texts, **interface, BOOT_ARGUMENTS: arguments}
+def definition_of(host: Host, parsed: Mapping[str, Fields]) -> Definition:
+    """What the form describes, with a tap device of its own if it is wanted."""
+    new = parsed["new"]
+    drive, network = parsed.get(ROOT.key), parsed.get(NETWORK.key)
+    taps: tuple[TapDevice, ...] = ()
+    source = dict(parsed[BOOT_SOURCE.key])
+    if new.get("tap") and network is None:
+        tap, network, argument = host.new_tap()
+        taps = (tap,)
+        source["boot_args"] = f"{source.get('boot_args') or ''} {argument}".strip()
+    configuration = FullVmConfiguration(
+        machine_config=MachineConfiguration.model_validate(parsed[MACHINE.key]),
+        boot_source=BootSource.model_validate(source),
+        drives=[Drive.model_validate(drive)] if drive else [],
+        network_interfaces=[NetworkInterface.model_validate(network)] if network else [],
+        balloon=Balloon.model_validate(parsed[BALLOON.key]),
+    )
+    return Definition(
+        configuration=configuration,
+        enable_pci=bool(new.get("has_pci")),
+        jail=host.jail,
+        taps=taps,
+        autostart=bool(new.get("autostart")),
+    )
 
 
 def _offered(host: Host, change: Change) -> Change:
-    """The change with the inputs that are useful on this host."""
+    """The form without the network of its own, unless this host can make one."""
     if host.makes_taps:
         return change
-    sections = (
-        replace(one, fields=tuple(field for field in one.fields if field.name != "tap"))
-        for one in change.sections
-    )
+    sections = [
+        replace(section, fields=tuple(one for one in section.fields if one.name != "tap"))
+        for section in change.sections
+    ]
     return replace(change, sections=tuple(sections))
 
 
 def _suggested(host: Host, change: Change) -> Texts:
     values: dict[str, str] = {}
-    suggestions = {**host.suggestions, **host.launch.latest_snapshot()}
     for section in change.sections:
-        values |= section.values(None, suggestions)
+        values |= section.values(None, host.suggestions)
     small = PRESETS["small"] if change is CREATE else {}
     return {**values, **{name: values[name] or text for name, text in small.items()}}
+
+
+def _choices(host: Host, change: Change) -> Mapping[str, Sequence[str]]:
+    snapshots = [f"{one.id}/{one.name}" for one in host.machines.snapshots()]
+    return {**choices_of(host.library, change), "new.snapshot": snapshots}
 
 
 def _page(host: Host, visit: Visit, values: Texts, failure: Failure, preset: str = "") -> Response:
     way = WAYS[visit.path]
     change = _offered(host, way)
     shown: Mapping[str, object] = {
-        "form": Form(change, values, "", failure, choices=choices_of(host.library, change)),
+        "form": Form(change, values, "", failure, choices=_choices(host, change)),
         "action": visit.path,
         "presets": PRESETS if way is CREATE else {},
         "preset": preset,

@@ -72,7 +72,6 @@ def _host(settings: ConsoleSettings, folder: Path) -> Host:
         settings.folder is not None,
         settings.kept_days,
         settings.images,
-        settings.snapshots,
         _jailer(settings) if real else None,
     )
     known = _suggestions(settings.kernel, settings.rootfs)

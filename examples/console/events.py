@@ -32,21 +32,35 @@ def on_behalf_of(somebody: Person) -> Iterator[None]:
 class EventLog:
     """The events of one machine."""
 
-    def __init__(self, machine: str, records: Records) -> None:
-        self._machine = machine
+    def __init__(self, machine: str, records: Records, key: str = "") -> None:
+        self._machine, self._key = machine, key or machine
         self._records = records
 
     def add(self, what: str, refused: str = "", *, detail: str = "") -> None:
         """Record an action or an attempt of the current user."""
-        event = Event(datetime.now(UTC), person(), what, refused, self._machine, detail)
-        self._records.add_event(event)
+        self._records.add_event(self._event(what, refused, detail))
+
+    def begin(self, verb: str) -> int:
+        """Record what the current user wants, before it is done; returns the event's id.
+
+        Raises RecordsError: then it may not be done.
+        """
+        return self._records.begin_event(self._event(f"Wants to {verb}."))
+
+    def finish(self, event: int, what: str, refused: str = "", *, machine_id: str = "") -> None:
+        """Record what came of it; `machine_id` is the id of a machine that was made."""
+        self._records.finish_event(event, what, refused, machine_id or self._key)
+
+    def _event(self, what: str, refused: str = "", detail: str = "") -> Event:
+        at, by = datetime.now(UTC), person()
+        return Event(at, by, what, refused, self._machine, detail, machine_id=self._key)
 
     def latest(self, count: int) -> list[Event]:
         """At most `count` events, the newest first."""
-        return self._records.events(Search(machine=self._machine), count)
+        return self._records.events(Search(machine_id=self._key), count)
 
     def last_done(self, begin: datetime | None = None) -> Event | None:
         """The newest event since `begin` that was not refused."""
-        search = Search(machine=self._machine, begin=begin)
+        search = Search(machine_id=self._key, begin=begin)
         events = self._records.events(search, 50)
-        return next((event for event in events if not event.refused), None)
+        return next((event for event in events if not event.refused and not event.pending), None)

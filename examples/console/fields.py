@@ -30,7 +30,7 @@ class Field:
     An `item` is the id of the form's device: users do not type it. `pairs` are written
     `interface=device`. A `rare` field is folded. `since` is the first release with it, if the
     model's description does not say. `places` are the folders from which a file of this console's
-    machines is chosen, with the ending `suffix` in place of its own; it is only read from if the
+    machines is chosen; it is only read from if the
     flag `reads_if` is set. The monitor may lack a `deprecated` member.
     """
 
@@ -45,7 +45,6 @@ class Field:
     rare: bool = False
     since: Version = ANY
     places: tuple[Place, ...] = ()
-    suffix: str = ""
     reads_if: str = ""
     deprecated: bool = False
 

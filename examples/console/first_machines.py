@@ -8,10 +8,13 @@ from typing import Final
 
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE
+from examples.console.creating import created
 from examples.console.events import on_behalf_of
 from examples.console.fields import Texts
 from examples.console.host import Host
+from examples.console.hosted import HostedMonitor
 from examples.console.records import Person
+from generated_vmm.machines import Definition
 
 RUNNING, FRESH = "demo", "fresh"
 BEFORE_THE_START: Final[Mapping[str, Texts]] = {
@@ -30,18 +33,23 @@ BEFORE_THE_START: Final[Mapping[str, Texts]] = {
 
 async def first_machines(host: Host) -> None:
     """Create both at the same time; the running one has devices that are set up before a start."""
-    await asyncio.gather(_running(host), host.create(FRESH, has_pci=True))
+    with on_behalf_of(Person("", "The console")):
+        await asyncio.gather(_running(host), _fresh(host))
+
+
+async def _fresh(host: Host) -> None:
+    machine = await host.create(FRESH, Definition(enable_pci=True))
+    await machine.begin(boot=False)
 
 
 async def _running(host: Host) -> None:
-    machine = await host.create(RUNNING, has_pci=True)
-    with on_behalf_of(Person("", "The console")):
-        form = await host.with_own_disk(RUNNING, form_of(host, RUNNING))
-        await carry_out(machine, CREATE, form)
-        for name, texts in BEFORE_THE_START.items():
-            if name in CHANGES:  # a client for an older monitor lacks some
-                await carry_out(machine, CHANGES[name], texts)
-        await carry_out(machine, CHANGES["start"], {})
+    machine = await created(host, CREATE, form_of(host, RUNNING))
+    if not isinstance(machine, HostedMonitor):
+        return
+    for name, texts in BEFORE_THE_START.items():
+        if name in CHANGES:  # a client for an older monitor lacks some
+            await carry_out(machine, CHANGES[name], texts)
+    await carry_out(machine, CHANGES["start"], {})
 
 
 def form_of(host: Host, name: str) -> Texts:

@@ -1,28 +1,41 @@
-"""The machines of this host: created here, stored in a registry, attached after a restart."""
+"""The machines of this host: created here, and reconciled every second with what runs."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from itertools import count
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from examples.console.fields import Texts
+from examples.console.calls import RecordedChannel
+from examples.console.events import NOBODY, on_behalf_of, person
+from examples.console.fields import Fields
 from examples.console.hosted import HostedMonitor
-from examples.console.jail import FIRST_UID
-from examples.console.kept import Kept
 from examples.console.launch import Launch
-from examples.console.library import copy_file
-from examples.console.monitors import Monitors
+from examples.console.monitors import CHANGE_SECONDS, Monitors
 from examples.console.records import Event, Person, Records
-from examples.console.registry import Registry
-from examples.console.taps import can_make_taps
+from examples.console.settings import SettingsError
+from examples.console.taps import can_make_taps, new_tap
+from generated_vmm import AsyncVmmClient
+from generated_vmm.machines import (
+    AsyncMachines,
+    AsyncSnapshot,
+    Definition,
+    Jail,
+    MachineError,
+    Operation,
+    Report,
+    TapDevice,
+)
+from generated_vmm.process import AsyncMonitor
+from generated_vmm.transport import AsyncUnixChannel
 
-ROOT_DISK: Final = "root_drive.path_on_host"
-ROOT_READ_ONLY: Final = "root_drive.is_read_only"
 AtFirst: TypeAlias = Callable[["Host"], Awaitable[None]]
+RECONCILE_SECONDS: Final = 1.0
+"""Seconds between two looks for machines that have ended or should be started."""
 
 
 class NameTaken(ValueError):
@@ -32,26 +45,42 @@ class NameTaken(ValueError):
 class Host(Monitors):
     """Monitors that this console starts; `at_first` adds machines to an empty host.
 
-    Raises SettingsError if the folder of `launch` cannot be used.
+    Raises SettingsError if the folder of `launch` cannot be used, or another console uses it.
     """
 
     def __init__(
         self, launch: Launch, suggestions: Mapping[str, str], at_first: AtFirst | None = None
     ) -> None:
         self.library = launch.library(suggestions)
-        self._registry = Registry(launch.folder)
         super().__init__(
             {}, records=Records.in_folder(launch.folder, launch.kept_days), folder=launch.folder
         )
-        self.suggestions = suggestions
-        self.launch = launch
-        launch.machines.mkdir(mode=0o700, exist_ok=True)
-        launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
+        self.suggestions, self.launch = suggestions, launch
         self._at_first = at_first
         self.taking_disks = asyncio.Lock()
-        self._work: asyncio.Future[None] | None = None
-        for name, kept in self._registry.read().items():
-            self._add(name, kept)
+        self._work: list[asyncio.Task[None]] = []
+        try:
+            self.machines = AsyncMachines(
+                launch.folder,
+                binary=launch.binary if launch.is_simulated else launch.binary[0],
+                jailer=launch.jailer or "jailer",
+                files=self.library.files,
+                detached=launch.outlive,
+                client_of=self._client_of,
+            )
+            self.machines.take_control()
+            launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
+        except (OSError, MachineError) as error:
+            self.records.close()
+            raise SettingsError(str(error)) from error
+        self._meet()
+
+    def _client_of(self, machine: str, monitor: AsyncMonitor) -> AsyncVmmClient:
+        """A client whose calls are recorded."""
+        path = str(monitor.socket_path)
+        channel = AsyncUnixChannel(path, connect=monitor.connect)
+        recorded = RecordedChannel(channel, partial(self.records.add_call, machine))
+        return AsyncVmmClient(path, timeout=CHANGE_SECONDS, transport=recorded)
 
     @property
     def hosted(self) -> list[HostedMonitor]:
@@ -64,83 +93,141 @@ class Host(Monitors):
         return not self.launch.is_simulated and can_make_taps()
 
     @property
+    def jail(self) -> Jail | None:
+        """The jail of new machines, if they have one."""
+        return Jail() if self.launch.jailer else None
+
+    def new_tap(self) -> tuple[TapDevice, Fields, str]:
+        """A tap device, the network interface for it, and the kernel argument of its address."""
+        taps = [tap for one in self.hosted for tap in one.machine.definition.taps]
+        return new_tap(taps)
+
+    @property
     def only(self) -> None:
         """There can always be more."""
         return None
 
+    @property
+    def being_made(self) -> list[Operation]:
+        """The operations that make machines, which are not there yet."""
+        known = {one.key for one in self.hosted}
+        return [one for one in self.machines.operations() if one.machine not in known]
+
     async def open(self) -> None:
-        """Attach to running monitors; an empty host gets its first machines meanwhile."""
-        machines = self.hosted
-        for machine in machines:
-            await machine.take_up()
-        if not machines and self._at_first is not None:
-            self._work = asyncio.ensure_future(self._at_first(self))
+        """Attach to running monitors, and finish or undo what a killed console has left."""
+        self.records.give_up_pending()
+        is_empty = not self.hosted
+        await self._reconcile()
+        self._work = [asyncio.create_task(self._look_after(), name="reconcile")]
+        if is_empty and self._at_first is not None:
+            self._work.append(asyncio.ensure_future(_done(self._at_first(self))))
         await super().open()
 
-    async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
-        """A new machine with a running monitor.
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(RECONCILE_SECONDS)
+            try:
+                await self._reconcile()
+            except Exception:
+                logging.getLogger(__name__).exception("the machines could not be reconciled")
 
-        With PCI, devices can be added and removed while its guest runs. Raises NameTaken, VmmError
-        and ValueError, and leaves nothing behind then.
-        """
-        if name in self._monitors:
+    async def _reconcile(self) -> None:
+        for report in await self.machines.reconcile():
+            await self._tell(report)
+        self._meet()
+        for machine in self.hosted:
+            machine.follow()
+
+    def _meet(self) -> None:
+        """Know every machine of the folder, and no other."""
+        machines = {one.id: one for one in self.machines.all()}
+        for known in self.hosted:
+            if known.key not in machines:
+                self.forget(known)
+        have = {one.key for one in self.hosted}
+        for machine in machines.values():
+            if machine.id not in have:
+                self._add(HostedMonitor(machine, self))
+
+    async def _tell(self, report: Report) -> None:
+        """Record what was found of a machine, as an event."""
+        machine = next((one for one in self.hosted if one.key == report.machine), None)
+        if report.end is not None and machine is not None:
+            await machine.note_end(report.end)
+            return
+        operation = report.operation
+        what = {
+            "started": "Started, because it should run.",
+            "failed": "An attempt to bring it in order failed, and is repeated.",
+        }.get(report.what, f"After a break, this was {report.what}: ")
+        by = NOBODY
+        if operation is not None:
+            what += f"{operation.in_words}."
+            by = Person("", operation.by)
+        event = Event(
+            datetime.now(UTC), by, what, "", report.name, report.why, machine_id=report.machine
+        )
+        with on_behalf_of(by):
+            self.records.add_event(event)
+
+    async def create(self, name: str, definition: Definition) -> HostedMonitor:
+        """A new machine, whose guest is not booted. Raises NameTaken, VmmError and ValueError."""
+        if self.machines.find(name) is not None:
             raise NameTaken(f"There is a machine called {name}.")
-        machine = self._add(name, Kept(has_pci=has_pci, uid=self._free_user()))
-        try:
-            # Before the monitor starts, so that a console that is killed meanwhile loses none.
-            self.keep()
-            await machine.begin()
-        except BaseException:
-            await machine.delete()
-            raise
-        return machine
+        machine = await self.machines.create(name, definition, by=person().name)
+        return self._add(HostedMonitor(machine, self))
 
-    async def with_own_disk(self, name: str, texts: Texts) -> Texts:
-        """The form of a new machine, with a copy of its writable disk.
+    async def restore(
+        self, snapshot: str, name: str, taps: Mapping[str, str], *, run: bool
+    ) -> HostedMonitor:
+        """A new machine that continues from a snapshot. Raises NameTaken and VmmError."""
+        if self.machines.find(name) is not None:
+            raise NameTaken(f"There is a machine called {name}.")
+        found = self.snapshot(snapshot)
+        machine = await found.restore(name, taps=taps, run=run, by=person().name)
+        return self.adopt(machine.id)
 
-        Raises ValueError if the disk is not the console's, or cannot be copied.
-        """
-        disk = texts.get(ROOT_DISK, "").strip()
-        if not disk or texts.get(ROOT_READ_ONLY):
-            return texts
-        self.library.require(disk, ["disks"], self.launch.directory(name, 0))
-        copy = self.launch.disks / f"{self.launch.stem(name)}{Path(disk).suffix}"
-        await copy_file(Path(disk), copy)
-        return {**texts, ROOT_DISK: str(copy)}
+    def adopt(self, machine: str) -> HostedMonitor:
+        """A machine that was just made, by its id."""
+        known = next((one for one in self.hosted if one.key == machine), None)
+        made = known or self._add(HostedMonitor(self.machines.get(machine), self))
+        made.follow()
+        return made
+
+    def snapshot(self, snapshot: str) -> AsyncSnapshot:
+        """The snapshot with this id. Raises MachineError if there is none."""
+        for one in self.machines.snapshots():
+            if one.id == snapshot:
+                return one
+        raise MachineError("This snapshot does not exist any more.")
 
     def users_of(self, path: Path) -> list[str]:
-        """The machines that use a file, or run from it."""
-        return [machine.name for machine in self.hosted if machine.kept.uses(path)]
+        """The machines that use a file."""
+        return [machine.name for machine in self.machines.users_of(path)]
 
     def note(self, what: str, by: Person) -> None:
         """Record an action of a user that is about no machine."""
         self.records.add_event(Event(datetime.now(UTC), by, what))
 
-    def _free_user(self) -> int:
-        """The user of a new machine's jail; 0 when machines are not jailed."""
-        taken = {machine.kept.uid for machine in self.hosted}
-        return (
-            next(uid for uid in count(FIRST_UID) if uid not in taken) if self.launch.jailer else 0
-        )
-
-    def _add(self, name: str, kept: Kept) -> HostedMonitor:
-        machine = HostedMonitor(name, self.launch, self.suggestions, self, kept)
-        self._monitors[name] = machine
+    def _add(self, machine: HostedMonitor) -> HostedMonitor:
+        self._monitors[machine.name] = machine
         return machine
 
-    def keep(self) -> None:
-        """Store the machines and their configuration."""
-        gone = [machine.name for machine in self.hosted if machine.deleted]
-        for name in gone:
-            del self._monitors[name]
-        self._registry.write({machine.name: machine.kept for machine in self.hosted})
+    def forget(self, machine: HostedMonitor) -> None:
+        """Forget a machine that was deleted."""
+        if self._monitors.get(machine.name) is machine:
+            del self._monitors[machine.name]
 
     async def close(self) -> None:
         """Give up every monitor, or end it if it does not outlive the console."""
         await self._end_work()
-        if self._work is not None:
-            self._work.cancel()
-            await asyncio.gather(self._work, return_exceptions=True)
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
         await asyncio.gather(*(machine.close() for machine in self.hosted))
-        self._registry.close()
+        await self.machines.close()
         self.records.close()
+
+
+async def _done(work: Awaitable[None]) -> None:
+    await work

@@ -24,6 +24,7 @@ RUNNING: Final = "Running"
 PAUSED: Final = "Paused"
 STARTING: Final = "Starting"
 ENDED: Final = "Ended"
+BUSY: Final = "Busy"
 NO_ANSWER: Final = "No answer"
 """The states of a machine: the first three are the monitor's, the others the console's."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from examples.console.records import Call, Records
 from examples.console.sampling import Sampler
 from examples.console.uptime import STARTED, Uptime
 from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
+from generated_vmm.machines import Operation
 from generated_vmm.transport import AsyncUnixChannel, Connect
 
 LOOK_SECONDS: Final = 1.0
@@ -40,7 +42,8 @@ class Monitor:
     """One monitor process: `watch` reads for pages; `control` makes changes, which are recorded.
 
     They are two connections, so that reading never waits for a long change; changes wait for each
-    other (`changing`). `suggestions` are values of empty forms, by `section.field`. `records` store
+    other (`turn`). `key` names the machine in the records; a later machine of its name has another.
+    `suggestions` are values of empty forms, by `section.field`. `records` store
     the machine's events; the default is in memory. `connect` replaces connecting to `socket_path`.
     """
 
@@ -56,24 +59,26 @@ class Monitor:
         suggestions: Mapping[str, str],
         records: Records | None = None,
         connect: Connect | None = None,
+        key: str = "",
     ) -> None:
-        self.name, self.socket_path, self._suggestions = name, socket_path, suggestions
+        self.name, self.key = name, key or name
+        self._socket_path, self._suggestions = socket_path, suggestions
         self.records = records or Records()
-        self.events = EventLog(name, self.records)
-        self.history, self.archive = History(), Archive(name, self.records)
+        self.events = EventLog(name, self.records, self.key)
+        self.history, self.archive = History(), Archive(self.key, self.records)
         self.last_state = NO_ANSWER
-        self.uptime = Uptime(socket_path, own=self.is_hosted)
+        self.uptime = Uptime(socket_path)
         self._sampling = asyncio.Lock()
         self._seen: Machine | None = None
-        self.changing = asyncio.Lock()
+        self.turn = asyncio.Lock()
         self._refused_kernel: object = None
         ways = [AsyncUnixChannel(socket_path, connect=connect) for _ in range(2)]
         # Calls that only read are not recorded.
         self.reads: deque[Call] = deque(maxlen=20)
         read = RecordedChannel(ways[0], self.reads.append)
-        recorded = RecordedChannel(ways[1], partial(self.records.add_call, name))
+        recorded = RecordedChannel(ways[1], partial(self.records.add_call, self.key))
         self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS, transport=read)
-        self.control = AsyncVmmClient(socket_path, timeout=CHANGE_SECONDS, transport=recorded)
+        self._control = AsyncVmmClient(socket_path, timeout=CHANGE_SECONDS, transport=recorded)
 
     @property
     def suggestions(self) -> Mapping[str, str]:
@@ -97,8 +102,24 @@ class Monitor:
     async def admit(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
         """Raises ValueError for a forbidden file; machines of other monitors may use any."""
 
-    async def remember(self) -> None:
-        """Store the machine's configuration, if this console starts its monitor."""
+    @property
+    def socket_path(self) -> str:
+        """The socket of its API."""
+        return self._socket_path
+
+    @property
+    def control(self) -> AsyncVmmClient:
+        """The client that makes changes, which are recorded."""
+        return self._control
+
+    @property
+    def operation(self) -> Operation | None:
+        """What is being done with the machine, if this console starts its monitor."""
+        return None
+
+    def changing(self) -> AbstractAsyncContextManager[object]:
+        """A block in which devices are changed."""
+        return nullcontext()
 
     async def state(self, *, within: float = LOOK_SECONDS) -> str:
         """The machine's state; `No answer` if there is no response within the seconds."""
@@ -178,7 +199,7 @@ class Monitor:
         """Close both connections."""
         self.archive.flush()
         await self.watch.close()
-        await self.control.close()
+        await self._control.close()
 
 
 class Monitors:

@@ -6,24 +6,25 @@ import asyncio
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from examples.console.account import Signed, for_all
 from examples.console.identity import User
 from examples.console.pages import NO_STORE, page
-from examples.console.records import Event, Search
+from examples.console.records import Event, Records, Search
 from examples.console.routes import monitors_of
 from examples.console.view import account, visit_of
 from fastapi_oidc import OIDC
 
 PAGE_EVENTS: Final = 50
-EXPORTED_EVENTS: Final = 100_000
+EXPORTED_EVENTS: Final = 1_000
+"""How many events of an export are read at once."""
 COLUMNS: Final = ("at", "machine", "person", "sub", "what", "refused", "detail")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """The first characters of a formula in spreadsheets."""
@@ -86,22 +87,27 @@ def routes(oidc: OIDC[User]) -> APIRouter:
     async def export(
         request: Request, search: ASearch, form: Literal["csv", "jsonl"] = "csv"
     ) -> Response:
-        whole = replace(search, before=None)
-        records = monitors_of(request).records
-        found = await asyncio.to_thread(records.events, whole, EXPORTED_EVENTS)
-        content = await asyncio.to_thread(as_csv if form == "csv" else as_json_lines, found)
+        content = _exported(monitors_of(request).records, search, form)
         kind = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
         disposition = {"Content-Disposition": f'attachment; filename="events.{form}"'}
-        return Response(content, media_type=kind, headers={**NO_STORE, **disposition})
+        return StreamingResponse(content, media_type=kind, headers={**NO_STORE, **disposition})
 
     return router
 
 
+async def _exported(records: Records, search: Search, form: str) -> AsyncIterator[str]:
+    """All events of the search, the newest first, a part at a time."""
+    yield ",".join(COLUMNS) + "\r\n" if form == "csv" else ""
+    part = replace(search, before=None)
+    while found := await asyncio.to_thread(records.events, part, EXPORTED_EVENTS):
+        yield await asyncio.to_thread(as_csv if form == "csv" else as_json_lines, found)
+        part = replace(search, before=found[-1].id)
+
+
 def as_csv(events: Sequence[Event]) -> str:
-    """One line for each event below a line of names; no cell is a formula."""
+    """One line for each event; no cell is a formula."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(COLUMNS)
     for cells in _cells(events):
         writer.writerow([f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells])
     return text.getvalue()

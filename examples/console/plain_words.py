@@ -15,6 +15,13 @@ class Told:
     words: str = ""
 
 
+def as_sentence(error: Exception) -> str:
+    """The text of an error of this host, as a sentence."""
+    text = str(error).removesuffix(".")
+    begins_lower = text.startswith(("name ", "there is ", "a name ", "the ", "a "))
+    return f"{text[:1].upper() if begins_lower else text[:1]}{text[1:]}."
+
+
 def in_plain_words(words: str) -> Told:
     """The monitor's text, with a plain sentence."""
     said = words.lower()

@@ -22,9 +22,11 @@ _BUSY_SECONDS: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, sub TEXT NOT NULL,
-    name TEXT NOT NULL, what TEXT NOT NULL, refused TEXT NOT NULL, detail TEXT NOT NULL
+    name TEXT NOT NULL, what TEXT NOT NULL, refused TEXT NOT NULL, detail TEXT NOT NULL,
+    machine_id TEXT NOT NULL, pending INTEGER NOT NULL
 );
-CREATE INDEX IF NOT EXISTS events_of_machine ON events (machine, id);
+CREATE INDEX IF NOT EXISTS events_of_machine ON events (machine_id, id);
+CREATE INDEX IF NOT EXISTS events_by_name ON events (machine, id);
 CREATE INDEX IF NOT EXISTS events_by_time ON events (at);
 CREATE TABLE IF NOT EXISTS calls (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, caller TEXT NOT NULL,
@@ -40,6 +42,16 @@ CREATE TABLE IF NOT EXISTS figures (
 """
 
 
+_ADD_EVENT: Final = (
+    "INSERT INTO events (at, machine, machine_id, sub, name, what, refused, detail, pending) VALUES"
+    " (:at, :machine, :machine_id, :sub, :name, :what, :refused, :detail, :pending)"
+)
+
+
+class RecordsError(Exception):
+    """An action that cannot be recorded, and so may not be done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
     """The user of an event: `sub` distinguishes users of the same name."""
@@ -50,7 +62,11 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A user's action, or another event; `refused` says why it was not carried out."""
+    """A user's action, or another event; `refused` says why it was not carried out.
+
+    `machine` is the name that the machine had, and `machine_id` is its alone. A `pending` event is
+    an action that was begun.
+    """
 
     at: datetime
     by: Person
@@ -59,6 +75,8 @@ class Event:
     machine: str = ""
     detail: str = ""
     id: int = 0
+    machine_id: str = ""
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +107,7 @@ class Search:
     """
 
     machine: str = ""
+    machine_id: str = ""
     person: str = ""
     text: str = ""
     begin: datetime | None = None
@@ -100,6 +119,8 @@ class Search:
         """Parts of a WHERE clause with their values."""
         if self.machine:
             yield "machine = ?", [self.machine]
+        if self.machine_id:
+            yield "machine_id = ?", [self.machine_id]
         if self.person:
             yield "(sub = ? OR instr(lower(name), lower(?)))", [self.person, self.person]
         if self.text:
@@ -140,9 +161,31 @@ class Records:
 
     def add_event(self, event: Event) -> None:
         """Record an event."""
-        who = {"sub": event.by.sub, "name": event.by.name}
-        names = ("machine", "what", "refused", "detail")
-        self._insert("events", event, {"at": event.at.timestamp(), **who}, names)
+        self._write(_ADD_EVENT, [_row(event)])
+
+    def begin_event(self, event: Event) -> int:
+        """Record an action before it is done, and return the id of its event.
+
+        Raises RecordsError if it cannot be stored, for example on a full disk.
+        """
+        try:
+            with self._turn, self._database:
+                cursor = self._database.execute(_ADD_EVENT, {**_row(event), "pending": 1})
+                return cursor.lastrowid or 0
+        except sqlite3.Error as error:
+            logging.getLogger(__name__).exception("a record could not be written")
+            raise RecordsError(str(error)) from error
+
+    def finish_event(self, event: int, what: str, refused: str, machine_id: str) -> None:
+        """Record what came of an action that was begun."""
+        names = "what = ?, refused = ?, machine_id = ?, pending = 0"
+        statement = f"UPDATE events SET {names} WHERE id = ?"  # noqa: S608 - constants
+        self._write(statement, [(what, refused, machine_id, event)])
+
+    def give_up_pending(self) -> None:
+        """Record of all actions that are begun that the console ended meanwhile."""
+        statement = "UPDATE events SET refused = ?, pending = 0 WHERE pending"
+        self._write(statement, [("The console ended meanwhile.",)])
 
     def events(self, search: Search, most: int) -> list[Event]:
         """At most `most` events, the newest first."""
@@ -214,7 +257,9 @@ class Records:
         statement = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"  # noqa: S608
         self._write(statement, [list(row.values())])
 
-    def _write(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+    def _write(
+        self, statement: str, rows: Iterable[Sequence[object] | Mapping[str, object]]
+    ) -> None:
         try:
             with self._turn, self._database:
                 self._database.executemany(statement, rows)
@@ -230,15 +275,23 @@ def _opened(path: Path | None) -> sqlite3.Connection:
     name = path or ":memory:"
     database = sqlite3.connect(name, timeout=_BUSY_SECONDS, check_same_thread=False)
     database.row_factory = sqlite3.Row
-    # A write-ahead log survives the process without waiting for the disk.
-    database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
+    # What is recorded before an act survives a power cut too.
+    database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
     database.executescript(_SCHEMA)
     return database
 
 
 def _event(row: sqlite3.Row) -> Event:
-    members = {name: row[name] for name in ("what", "refused", "machine", "detail", "id")}
-    return Event(_moment(row["at"]), Person(row["sub"], row["name"]), **members)
+    names = ("what", "refused", "machine", "detail", "id", "machine_id")
+    members = {name: row[name] for name in names}
+    by = Person(row["sub"], row["name"])
+    return Event(_moment(row["at"]), by, **members, pending=bool(row["pending"]))
+
+
+def _row(event: Event) -> dict[str, object]:
+    names = ("what", "refused", "machine", "detail", "machine_id", "pending")
+    who = {"sub": event.by.sub, "name": event.by.name}
+    return {"at": event.at.timestamp(), **who, **{name: getattr(event, name) for name in names}}
 
 
 def _call(row: sqlite3.Row) -> Call:

@@ -11,9 +11,11 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 
 from examples.console.account import Signed, for_admins, for_all
 from examples.console.archive import SPANS
-from examples.console.carry_out import carry_out, sentence
+from examples.console.asking import CONFIRMED, question
+from examples.console.carry_out import Failure, carry_out, parse, sentence
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.events import on_behalf_of
+from examples.console.fields import Texts
 from examples.console.first_run import needs_of
 from examples.console.host import Host
 from examples.console.identity import User
@@ -91,6 +93,7 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             "spans": SPANS,
             "host_charts": monitors.host_use.charts(span),
             "has_any": bool(monitors.all),
+            "being_made": monitors.being_made if isinstance(monitors, Host) else [],
             "needs": needs_of(monitors) if isinstance(monitors, Host) else [],
         }
         return page("machines.html", {**values, **account(visit)})
@@ -127,7 +130,13 @@ def parts(oidc: OIDC[User]) -> APIRouter:
     @router.get("/states")
     async def states(request: Request, session: Signed, find: str = "") -> HTMLResponse:
         found = await listed(monitors_of(request), session.identity, find)
-        return page("states.html", {"machines": found, "csrf_token": oidc.csrf_token(session)})
+        monitors = monitors_of(request)
+        values = {
+            "machines": found,
+            "being_made": monitors.being_made if isinstance(monitors, Host) else [],
+            "csrf_token": oidc.csrf_token(session),
+        }
+        return page("states.html", values)
 
     @router.get("/machines/{machine}/state")
     async def state(monitor: AMonitor) -> JSONResponse:
@@ -155,6 +164,14 @@ def parts(oidc: OIDC[User]) -> APIRouter:
     return router
 
 
+def _question(change: Change, typed: Texts) -> str:
+    """What to ask before the change; empty if there is nothing to ask, or it was confirmed."""
+    if typed.get(CONFIRMED):
+        return ""
+    parsed = parse(change, typed)
+    return change.confirm or ("" if isinstance(parsed, Failure) else change.asks(parsed))
+
+
 def changes(oidc: OIDC[User]) -> APIRouter:
     """Routes for admins."""
     router = for_admins(oidc)
@@ -165,6 +182,10 @@ def changes(oidc: OIDC[User]) -> APIRouter:
     ) -> Response:
         typed = {name: str(value) for name, value in (await request.form()).items()}
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
+        if asked := _question(change, typed):
+            shown = {**typed, "csrf_token": oidc.csrf_token(session)}
+            return question(f"{monitor.name}: {asked}", change.button, request, shown)
+        typed.pop(CONFIRMED, None)
         tab, name = typed.pop("tab", ""), monitor.name
         is_list = tab == "list"
         tab = tab if tab in TABS else change.tab

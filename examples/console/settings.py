@@ -23,8 +23,8 @@ class ConsoleSettings:
     the console; if it is None, they end with the console. `kernel` and `rootfs` are suggested for
     new machines. If `issuer` is None, the demo starts its own OpenID Provider on `provider_port`.
     `redis` is the URL of the Redis for sessions; None stores them in memory. `metrics_token`
-    enables `/metrics`; events are stored for `kept_days`. `images` and `snapshots` are the folders
-    of machines' files. `jailer` is the program with which machines must be jailed; empty means no
+    enables `/metrics`; events are stored for `kept_days`. `images` is the folder of kernels
+    and disks. `jailer` is the program with which machines must be jailed; empty means no
     jails, None means jails where possible.
     """
 
@@ -40,7 +40,6 @@ class ConsoleSettings:
     metrics_token: str | None = None
     kept_days: int = KEPT_DAYS
     images: Path | None = None
-    snapshots: Path | None = None
     jailer: str | None = None
 
     @classmethod
@@ -58,7 +57,6 @@ class ConsoleSettings:
             metrics_token=environment.get("CONSOLE_METRICS_TOKEN") or None,
             kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
             images=_folder(environment, "CONSOLE_IMAGES"),
-            snapshots=_folder(environment, "CONSOLE_SNAPSHOTS"),
             redis=environment.get("CONSOLE_REDIS") or None,
             jailer=environment.get("JAILER_BIN"),
         )

@@ -100,10 +100,7 @@ def choices_of(library: Library, change: Change) -> Mapping[str, Sequence[str]]:
     fields = [(section, one) for section in change.sections for one in section.fields]
     return {
         f"{section.key}.{one.name}": [
-            str(path.with_suffix(one.suffix) if one.suffix else path)
-            for place in one.places
-            if place != "machine"
-            for path in library.paths(place)
+            str(path) for place in one.places if place != "machine" for path in library.paths(place)
         ]
         for section, one in fields
         if one.places and one.places[0] != "machine"
@@ -158,7 +155,8 @@ class Desk:
             return Shown(panel, [form for form in single if form.failure is not NO_FAILURE])
         facts, fault = dict[str, str](), ""
         try:
-            facts |= await panel.facts(self.monitor.watch, self.machine)
+            if self.is_admin or not panel.is_secret:
+                facts |= await panel.facts(self.monitor.watch, self.machine)
         except VmmError as error:
             fault = sentence(self.monitor, error)
         items = panel.items(self.machine)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,33 +15,21 @@ class Uptime:
     """Notes when a machine is seen to start.
 
     The monitor does not report it. A machine that runs when it is first seen has run at most since
-    its socket was created; a socket that is this console's `own` is dated at the start, so that the
-    next console knows it too.
+    its socket was created.
     """
 
-    def __init__(self, socket_path: str, *, own: bool) -> None:
+    def __init__(self, socket_path: str) -> None:
         self._socket = Path(socket_path)
-        self._own = own
         self._seen = False
         self.since: datetime | None = None
 
     def note(self, state: str) -> None:
         """Note that the machine was seen in `state`; `No answer` changes nothing."""
         if state in STARTED:
-            self.since = self.since or (self._date() if self._seen else self._dated())
+            self.since = self.since or (datetime.now(UTC) if self._seen else self._dated())
         elif state != NO_ANSWER:
             self.since = None
         self._seen = self._seen or state != NO_ANSWER
-
-    def restart(self) -> None:
-        """Note that the machine starts from the beginning."""
-        self._seen, self.since = True, None
-
-    def _date(self) -> datetime:
-        if self._own:
-            with suppress(OSError):
-                os.utime(self._socket, follow_symlinks=False)
-        return datetime.now(UTC)
 
     def _dated(self) -> datetime | None:
         try:

@@ -20,12 +20,12 @@ from examples.console.chart import Chart
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
-from examples.console.library import Thing
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, with_metadata
 from examples.console.monitors import Monitor
 from examples.console.pages import page
 from examples.console.shown import Attempt, Desk, Form
+from examples.console.snapshots import Snapshot, snapshots_in
 from examples.console.snippets import curl_of, python_of
 from examples.console.terminal import SIZES
 from fastapi_oidc import OIDC, OIDCSession
@@ -108,7 +108,7 @@ def snippets_of(monitor: Monitor) -> Mapping[str, str]:
 
     Before the first change, they are the calls that read the machine.
     """
-    calls = monitor.records.calls(monitor.name, LAST_CALLS)
+    calls = monitor.records.calls(monitor.key, LAST_CALLS)
     changes = [call for call in calls if call.method != "GET"]
     last = [one for one in changes if (changes[0].at - one.at).total_seconds() < MOMENT_SECONDS]
     reads = {one.path: one for one in monitor.reads if one.method == "GET" and one.succeeded}
@@ -117,13 +117,11 @@ def snippets_of(monitor: Monitor) -> Mapping[str, str]:
     return {"python": python_of(last, path), "curl": curl_of(last, path)} if last else {}
 
 
-def snapshots_of(monitor: Monitor, tab: str) -> Sequence[Thing]:
+def snapshots_of(monitor: Monitor, tab: str) -> Sequence[Snapshot]:
     """The snapshots of a machine, the newest first."""
     if tab != "snapshots" or not isinstance(monitor, HostedMonitor):
         return []
-    house = monitor.house
-    things = house.library.things("snapshots", house.users_of)
-    return [thing for thing in things if thing.machine == monitor.name]
+    return [one for one in snapshots_in(monitor.house) if one.machine == monitor.key]
 
 
 def account(visit: Visit) -> dict[str, object]:

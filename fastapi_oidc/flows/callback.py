@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock
@@ -18,7 +19,7 @@ from fastapi_oidc.events import Event, EventName, refusal
 from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
-from fastapi_oidc.flows.resume import current
+from fastapi_oidc.flows.resume import current, unless_ended
 from fastapi_oidc.flows.revocation import discard_tokens, may_share_grant
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Prepared
 from fastapi_oidc.flows.token_sessions import (
@@ -306,12 +307,13 @@ async def _sign_in(
         async with turn.renewing():
             live = await _new_session(party, coordinator, login)
     except _CodeNotSent:
-        await turn.release()
+        await turn.last(turn.release)
         raise
     except Exception:
-        await turn.end("expired")
+        await turn.last(partial(turn.end, "expired"))
         raise
-    await turn.finish(Row(content=_written(live), expires_at=mine.expires_at))
+    result = Row(content=_written(live), expires_at=mine.expires_at)
+    await turn.last(partial(turn.finish, result))
     return SignedIn(live.session, return_to, live=live)
 
 
@@ -341,9 +343,10 @@ async def _new_session(
     bundle, id_token, stamps = await _exchange_code(party, login)
     try:
         before = await _before(party, login)
-        if isinstance(before, Live) and login.transaction.steps_up and _is_of(before, id_token):
+        continued = unless_ended(party, before) if login.transaction.steps_up else None
+        if continued is not None and _is_of(continued, id_token):
             return await _stepped_up(
-                party, coordinator, before, bundle, id_token, _asked(party, login)
+                party, coordinator, continued, bundle, id_token, _asked(party, login)
             )
         resolving = party.application.identity_of(
             id_token.claims, bundle.user_info, bundle.response.access_token

@@ -15,10 +15,14 @@ from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
-from fastapi_oidc.session.cells import MARGIN
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
-from fastapi_oidc.session.revocations import ANY, by_application, sid_key, user_key
-from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session.revocations import (
+    ANY,
+    MINIMUM_LIFETIME,
+    by_application,
+    sid_key,
+    user_key,
+)
 from fastapi_oidc.settings import OIDCSettings
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
@@ -37,6 +41,8 @@ async def end_current(
 ) -> OIDCSession[Identity] | None:
     """End the session of these cookies and return its newest state; None if its user did before.
 
+    A copy from before a step-up ends nothing.
+
     A session that has ended otherwise is returned too: the provider may not know of that end. The
     cookie is enough to end the session while the store is down.
     """
@@ -46,7 +52,7 @@ async def end_current(
     session = copy.session
     try:
         found = await party.sessions.judge(copy)
-        if found is None:
+        if found is None or (isinstance(found, Over) and found.is_refused):
             return None
         is_signed_out = isinstance(found, Over) and found.reason == "signed_out"
         session = None if is_signed_out else found.session
@@ -76,7 +82,7 @@ async def revoke(
         raise ValueError("pass exactly one of sub, sid and session_id")
     client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
     if session_id is not None:
-        ends = party.clock.now() + lifetime + MARGIN
+        ends = party.clock.now() + max(lifetime, MINIMUM_LIFETIME)
         await party.sessions.end_by_id(session_id, reason, expires_at=ends)
         return
     for each in party.issuers(issuer):
@@ -171,6 +177,8 @@ async def discard_answer(
 
 async def discard_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
     """Best effort: revoke the refresh token of a session that will not be used."""
+    if not party.is_ours(session):  # another provider must not get it
+        return
     with suppress(OIDCError, TimeoutError):
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
             await revoke_refresh_token(party, session)
@@ -191,8 +199,8 @@ async def _revoke_api_tokens(party: RelyingParty[Identity], session: OIDCSession
     """Revoke the tokens that are stored. A request under way finds the end and revokes its own."""
     with suppress(SessionError):
         keys = [token_key(session.id, api) for api in party.downstream_apis]
-        values = await party.sessions.cells.read(keys)
-        tokens = [token for value in values if (token := token_in(value)) is not None]
+        found = await asyncio.gather(*map(party.sessions.cells.see, keys))
+        tokens = [IssuedToken.decode(seen.row.content) for seen, _ in found if seen.row.content]
         await asyncio.gather(*(revoke_access_token(party, session, token) for token in tokens))
 
 
@@ -220,9 +228,3 @@ def announce_failure(
 def token_key(session_id: str, api: DownstreamAPI) -> str:
     """The key of the row with a session's token for another API."""
     return f"token:{session_id}/{api.key(api.grant)}"
-
-
-def token_in(value: bytes) -> IssuedToken | None:
-    """The token in such a row, even if it has expired; None before the first one."""
-    content = Row.decode(value).content if value else b""
-    return IssuedToken.decode(content) if content else None

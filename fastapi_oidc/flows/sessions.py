@@ -18,7 +18,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Announcer, Event, EventName, refusal
 from fastapi_oidc.session import revocations, rows
-from fastapi_oidc.session.cells import MARGIN, Cells, Seen
+from fastapi_oidc.session.cells import MARGIN, Cells, Seen, Unreadable
 from fastapi_oidc.session.codec import SessionCodec, SessionReader
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.copies import CookieForm, Copy
@@ -28,6 +28,7 @@ from fastapi_oidc.session.reference import SECRET_BYTES, digest_of
 from fastapi_oidc.session.revocations import Revocation
 from fastapi_oidc.session.rows import Row
 from fastapi_oidc.session.sealing import DecryptionCache
+from fastapi_oidc.session.store import Cell
 from fastapi_oidc.ttl_cache import TTLCache
 
 READ_TOGETHER: Final = 32
@@ -75,12 +76,14 @@ class Live(Generic[Identity]):
 class Over(NamedTuple, Generic[Identity]):
     """A session that has ended, and the copy that led to it.
 
-    `session` is a state of it, if one is known.
+    `session` is a state of it, if one is known. `is_refused`: the session may continue, but not for
+    this copy, which is from before a step-up.
     """
 
     copy: Copy[Identity]
     reason: EndReason
     session: OIDCSession[Identity] | None = None
+    is_refused: bool = False
 
 
 Found: TypeAlias = Live[Identity] | Over[Identity] | None
@@ -173,7 +176,7 @@ class Sessions(Generic[Identity]):
         if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):
             return None
         if copy.epoch < row.epoch:
-            return Over(copy, "signed_out", session)
+            return Over(copy, "signed_out", session, is_refused=True)
         if row.content and (session is None or row.generation > session.generation):
             session = self._opened(row.content)
         if session is None:
@@ -214,7 +217,6 @@ class Sessions(Generic[Identity]):
         await self.cells.change(
             list_key(session.issuer, session.client_id, session.sub),
             lambda value: with_id(value, session.id, ends, self._clock.now()),
-            expires_at=ends,
         )
         seen = await self.cells.move(row_key(session.id), lambda *_: row, seen)
         return Live(session, seen, Copy(session.id, keys, 0, ends, secret=secret))
@@ -226,7 +228,7 @@ class Sessions(Generic[Identity]):
         seen = live.seen
         with suppress(SessionError):
             seen = await self.cells.move(
-                row_key(live.id), lambda row, _: rows.touch(row, now, mine), seen
+                row_key(live.id), lambda row, age: rows.touch(row, age, now, mine), seen
             )
         session = session.model_copy(update={"last_seen_at": now})
         return replace(live, session=session, seen=seen, cookie="")
@@ -292,7 +294,7 @@ class Sessions(Generic[Identity]):
         self._require_endings()
         expires_at = self._clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME)
         await self.cells.change(
-            key, lambda value: revocations.added(value, of, revocation), expires_at=expires_at
+            key, lambda value: Cell(revocations.added(value, of, revocation), expires_at)
         )
 
     async def stamps(self, session: OIDCSession[Identity]) -> tuple[str, ...]:
@@ -309,10 +311,17 @@ class Sessions(Generic[Identity]):
         ids = ids_in(value, self._clock.now())[-MOST_LISTED:]
         found: list[OIDCSession[Identity]] = []
         for first in range(0, len(ids), READ_TOGETHER):
-            some = await asyncio.gather(*map(self.find_by_id, ids[first : first + READ_TOGETHER]))
+            some = await asyncio.gather(*map(self._find_listed, ids[first : first + READ_TOGETHER]))
             found += [each.session for each in some if isinstance(each, Live)]
             await asyncio.sleep(0)
         return found
+
+    async def _find_listed(self, id: str) -> Found[Identity]:
+        """The session; None if another secret sealed it, because nobody here can use it."""
+        try:
+            return await self.find_by_id(id)
+        except Unreadable:
+            return None
 
     def cookies(self, live: Live[Identity]) -> tuple[CookieChange, ...]:
         """The cookie that leads to `live`, until its absolute end; none without the secret."""
@@ -334,6 +343,7 @@ class Sessions(Generic[Identity]):
 
     async def aclose(self) -> None:
         """Repeat the failed writes for some seconds, and close the store."""
+        await self.cells.last_steps.wait(SHUTDOWN_SECONDS)
         tasks = set(self._writing)
         if tasks:
             await asyncio.wait(tasks, timeout=SHUTDOWN_SECONDS)

@@ -104,9 +104,10 @@ class Once:
             async with turn.renewing():
                 token = await obtain()
         except BaseException:
-            await turn.release()
+            await turn.last(turn.release)
             raise
-        await turn.finish(Row(content=token.encode(), expires_at=expires_at))
+        result = Row(content=token.encode(), expires_at=expires_at)
+        await turn.last(partial(turn.finish, result))
         return token
 
     def _note(self, key: str, error: OIDCError) -> None:

@@ -1,15 +1,15 @@
-"""Sealed values in a store, the rows among them, and the turns that processes take at a row."""
+"""The values of an instance in its store, rows among them, and the turns at a row."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import ConcurrencyLimit
+from fastapi_oidc.concurrency import ConcurrencyLimit, SingleFlight
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
@@ -39,6 +39,14 @@ Rule: TypeAlias = Callable[[Row, float], Row]
 """A pure function: a row and the seconds since it was written -> the row to store."""
 
 
+class Unreadable(SessionError):
+    """A row that another secret sealed. It is not known to be absent."""
+
+    def __init__(self) -> None:
+        explanation = "the row in the store was sealed with another cookie_secret"
+        super().__init__(Code.SESSION_STORE_UNAVAILABLE, explanation)
+
+
 class Seen(NamedTuple):
     """A row and the sealed value in which it was read."""
 
@@ -47,28 +55,29 @@ class Seen(NamedTuple):
 
 
 class Cells:
-    """Values of one OIDC instance in a store, each sealed for its key.
+    """Values of one OIDC instance in a store; rows are sealed, each for its key.
 
-    Instances may share a store: `name`, the instance's, is in front of every key. Methods raise
-    SessionError (session.store_unavailable) when the store fails, and for a value that another
-    secret or release sealed: it is not known to be absent.
+    Instances may share a store: `name`, the instance's, is in front of every key. Revocations and
+    lists are not sealed: they have no secrets, and outlive the secret that seals the sessions.
+    Methods raise SessionError (session.store_unavailable) when the store fails, and for a row that
+    another secret or release sealed: it is not known to be absent.
     """
 
     def __init__(self, store: Store, sealer: Sealer, clock: Clock, name: str = "oidc") -> None:
         self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
+        self.last_steps: SingleFlight[Turn, Row] = SingleFlight()
         self._retrying = ConcurrencyLimit(1)
         self._retry_at = self._pause = 0.0
 
-    async def read(self, keys: Sequence[str]) -> list[bytes]:
-        """The values of the keys, b"" for a key without one, in one round trip."""
-        values = await self._read(keys)
-        return [self._open(key, value) for key, value in zip(keys, values, strict=True)]
+    async def read(self, keys: Sequence[str]) -> Sequence[bytes]:
+        """The values of keys that are no rows, b"" for a key without one, in one round trip."""
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            return await self.store.read([self._key(key) for key in keys])
 
-    async def see(self, key: str, others: Sequence[str] = ()) -> tuple[Seen, list[bytes]]:
+    async def see(self, key: str, others: Sequence[str] = ()) -> tuple[Seen, Sequence[bytes]]:
         """The row of `key`, and the values of `others`, in one round trip."""
-        value, *values = await self._read([key, *others])
-        found = [self._open(other, each) for other, each in zip(others, values, strict=True)]
-        return self._seen(key, value), found
+        value, *values = await self.read([key, *others])
+        return self._seen(key, value), values
 
     async def move(
         self, key: str, rule: Rule, known: Seen | None = None, *, margin: int = MARGIN
@@ -92,14 +101,15 @@ class Cells:
             )
         return made
 
-    async def change(self, key: str, change: Callable[[bytes], bytes], *, expires_at: int) -> None:
+    async def change(self, key: str, change: Callable[[bytes], Cell]) -> None:
         """Replace a value that is no row by the result of a pure function."""
 
-        def sealed(value: bytes, _: float) -> Cell:
-            return Cell(self._seal(key, change(self._open(key, value))), expires_at + MARGIN)
+        def changed(value: bytes, _: float) -> Cell:
+            after, expires_at = change(value)
+            return Cell(after, expires_at + MARGIN)
 
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self.store.move(self._key(key), sealed)
+            await self.store.move(self._key(key), changed)
 
     async def claim(self, key: str, *, expires_at: int) -> bool:
         """Whether this is the first call for `key`, in any process."""
@@ -149,10 +159,6 @@ class Cells:
         self._pause = min(max(FIRST_RETRY, 2 * self._pause), LONGEST_RETRY)
         self._retry_at = asyncio.get_running_loop().time() + self._pause
 
-    async def _read(self, keys: Sequence[str]) -> Sequence[bytes]:
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            return await self.store.read([self._key(key) for key in keys])
-
     def _key(self, key: str) -> str:
         return f"{self._name}:{key}"
 
@@ -166,8 +172,7 @@ class Cells:
         try:
             return self._sealer.decrypt(value, name=self._key(key)) if value else b""
         except SessionError:
-            explanation = "the value in the store was sealed with another cookie_secret"
-            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
+            raise Unreadable from None
 
 
 class Turn:
@@ -175,7 +180,7 @@ class Turn:
 
     `mine` is the row of the generation to work on, as the caller knows it, and `known` is what the
     caller has read last. A turn ends with `finish`, `release`, `refuse` or `end`, which is repeated
-    until the store has it.
+    until the store has it; where a request waits for it, by `last`.
     """
 
     def __init__(
@@ -193,6 +198,7 @@ class Turn:
         self._loop = asyncio.get_running_loop()
         self._began, self._poll = self._loop.time(), FIRST_POLL
         self._leased_at = 0.0
+        self._was_tried = asyncio.Event()
         self.seen = known or Seen()
         self._is_known = known is not None and not known.row.owner
 
@@ -265,10 +271,21 @@ class Turn:
             lambda row, _: rows.release(row, generation, owner, forget=forget)
         )
 
+    async def last(self, step: Callable[[], Coroutine[Any, Any, Row]]) -> None:
+        """Begin the last step, and wait until it is done or has failed once: requests wait here."""
+        self._was_tried.clear()
+        task = self._cells.last_steps.start(self, step)
+        task.add_done_callback(lambda _: self._was_tried.set())
+        await self._was_tried.wait()
+
     async def _insist(self, rule: Rule) -> Row:
-        until = self._mine.expires_at
         seen = await self._cells.insist(
-            self._key, rule, self.seen, until=until, margin=self._margin
+            self._key,
+            rule,
+            self.seen,
+            until=self._mine.expires_at,
+            margin=self._margin,
+            on_failure=lambda _: self._was_tried.set(),
         )
         self.seen = seen or Seen()
         return self.seen.row

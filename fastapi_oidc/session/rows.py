@@ -153,11 +153,14 @@ def end(row: Row, reason: EndReason, *, expires_at: int = 0) -> Row:
     return Row(generation=row.generation, ended=reason, expires_at=expires_at)
 
 
-def touch(row: Row, at: int, mine: Row) -> Row:
-    """The row with a later `last_seen_at`; `mine` if the store has none."""
-    if row.ended or row.owner or at <= row.last_seen_at:
+def touch(row: Row, age: float, at: int, mine: Row) -> Row:
+    """The row with a later `last_seen_at`; `mine` if the store has none.
+
+    The row of a live owner is not written, because its age is the owner's lease.
+    """
+    if row.ended or (row.owner and age < LEASE_SECONDS) or at <= row.last_seen_at:
         return row
-    return replace(row if row != Row() else replace(mine, content=b""), last_seen_at=at)
+    return replace(row if row != Row() else replace(mine, content=b""), owner="", last_seen_at=at)
 
 
 def _is_lost(row: Row, mine: Row) -> bool:

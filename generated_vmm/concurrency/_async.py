@@ -9,8 +9,10 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 sleep = asyncio.sleep
@@ -78,6 +80,20 @@ def from_thread(call: Callable[..., object]) -> Callable[..., object]:
     return partial(asyncio.get_running_loop().call_soon_threadsafe, call)
 
 
+async def in_thread(
+    function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+) -> Result:
+    """What `function` returns, called in another thread; a cancellation waits until it returns."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, *given, **named))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
+        raise
+
+
 async def readable(connection: socket.socket | int, deadline: float) -> bool:
     """Whether there were bytes to receive, or the end of the stream, before the deadline."""
     loop = asyncio.get_running_loop()
@@ -93,6 +109,14 @@ async def writable(connection: socket.socket, deadline: float) -> bool:
 async def stream_of(connection: socket.socket) -> Stream:
     """A connected socket in the form in which the caller uses it."""
     return await asyncio.open_unix_connection(sock=connection)
+
+
+def socket_of(stream: Stream) -> socket.socket:
+    """The socket of a connection that has received nothing yet, without blocking."""
+    connection: socket.socket = stream[1].get_extra_info("socket").dup()
+    stream[1].close()
+    connection.setblocking(False)
+    return connection
 
 
 async def _ready(

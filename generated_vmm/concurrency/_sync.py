@@ -13,8 +13,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TypeAlias
+from typing import ParamSpec, TypeAlias, TypeVar
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 Stream: TypeAlias = socket.socket
 
 LONGEST_WAIT = 1_000_000.0  # seconds in one system call: poll(2) takes milliseconds as an int
@@ -64,6 +66,13 @@ def from_thread(call: Callable[..., object]) -> Callable[..., object]:
     return call
 
 
+def in_thread(
+    function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+) -> Result:
+    """What `function` returns; a thread calls it itself."""
+    return function(*given, **named)
+
+
 def readable(connection: socket.socket | int, deadline: float) -> bool:
     """Whether there was something to receive, the end included, before the deadline."""
     return _ready(connection, select.POLLIN, deadline)
@@ -78,6 +87,12 @@ def stream_of(connection: socket.socket) -> Stream:
     """A connected socket as the caller uses it from now on."""
     connection.setblocking(True)
     return connection
+
+
+def socket_of(stream: Stream) -> socket.socket:
+    """The socket of a connection, without blocking."""
+    stream.setblocking(False)
+    return stream
 
 
 def _ready(connection: socket.socket | int, event: int, deadline: float) -> bool:

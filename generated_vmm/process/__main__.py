@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generated_vmm.process.folders import is_new, known_folders, open_private
-from generated_vmm.process.removal import lock, remove_folder
-from generated_vmm.process.state import State, read_state
+from generated_vmm.process.keeper import messages
+from generated_vmm.process.keeper.folders import known_folders, open_private, sweep
+from generated_vmm.process.keeper.kernel import Refused, holders, in_words, lock
+from generated_vmm.process.keeper.leftovers import remove_leftover
+from generated_vmm.process.keeper.record import read_record
 
 
 @dataclass(frozen=True)
@@ -33,53 +35,48 @@ class Found:
         return "{:<9} {:>8} {:>8}  {:<20} {}".format(*columns)
 
 
+ANSWER_SECONDS = 1.0
 TITLES = "{:<9} {:>8} {:>8}  {:<20} {}".format("STATUS", "PID", "OWNER", "ID", "FOLDER")
 
 
 def look(path: str, *, clean: bool = False) -> Found | None:
     """The state of a folder; None if no monitor used it. With `clean`, a leftover is removed.
 
-    Raises OSError and `MonitorError` for a folder or a state that other users could change, and
-    TimeoutError for a process that does not end.
+    Raises `Refused` for a folder that other users could change, or whose monitor cannot be asked.
     """
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
-        state = read_state(folder)
-        if state is None:
-            return _look_at_new(path, folder, clean=clean)
-        pid, owner = state.living(state.process), state.living(state.owner)
-        if not lock(folder):
-            return Found(path, "owned", pid, owner, id_of(state))
-        if pid is not None and state.is_detached:
-            return Found(path, "detached", pid, None, id_of(state))
-        if clean:
-            state.remove(folder, removes_folder=True)
-        return Found(path, "removed" if clean else "leftover", pid, None, id_of(state))
-    return None
+    was_begun = clean and sweep(path)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        folder = open_private(path)
+        try:
+            return _look_at(path, folder, clean=clean)
+        finally:
+            os.close(folder)
+    return Found(path, "removed") if was_begun else None
 
 
-def _look_at_new(path: str, folder: int, *, clean: bool) -> Found | None:
-    """The state of a folder whose starter died before it wrote one; None for other folders."""
-    if not is_new(folder) or os.listdir(folder) or not lock(folder):
+def _look_at(path: str, folder: int, *, clean: bool) -> Found | None:
+    record = read_record(folder, path)
+    if record is None:
         return None
+    seen = messages.ask(folder, ANSWER_SECONDS)
+    if seen is not None:
+        return Found(path, seen["status"], seen["pid"], seen["owner"], seen["id"])
+    if not lock(folder):
+        raise Refused(f"{path} is in use by {in_words(holders(folder))}, which does not answer")
+    status = "leftover" if record.ended is None else "ended"
     if clean:
-        remove_folder(path, folder)
-    return Found(path, "removed" if clean else "leftover")
+        remove_leftover(folder, path, keeps_folder=False)
+    return Found(path, "removed" if clean else status, id=record.id)
 
 
 def look_at_taps(*, clean: bool = False) -> Iterator[Found]:
-    """The taps of dead owners. Raises OSError and `NetlinkError` if the host refuses."""
+    """The taps of dead keepers. Raises OSError and `NetlinkError` if the host refuses."""
     with contextlib.suppress(ModuleNotFoundError):  # without the extra there are none
-        netlink: Any = importlib.import_module("generated_vmm.process.netlink")
-        for name, mark in netlink.leftovers():
+        taps: Any = importlib.import_module("generated_vmm.process.keeper.taps")
+        for name, mark in taps.leftovers():
             if clean:
-                netlink.remove({"name": name, "mark": str(mark)})
+                taps.remove(name, mark)
             yield Found(f"/sys/class/net/{name}", "removed" if clean else "leftover", id=name)
-
-
-def id_of(state: State) -> str | None:
-    """The instance id of a monitor."""
-    found = (state.how.get("settings") or {}).get("id")
-    return found if isinstance(found, str) else None
 
 
 def main(given: Sequence[str] | None = None) -> int:

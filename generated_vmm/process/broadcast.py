@@ -6,6 +6,7 @@ Waiting holds no lock, so a signal handler may wait for the code that it has int
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -55,11 +56,13 @@ class BroadcastLog(Broadcast):
 
 
 class LastItems(BroadcastLog, Generic[Item]):
-    """The last items of a stream, oldest first."""
+    """The last items of a stream, oldest first, as far as they fit into a number of bytes."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, most_bytes: float = math.inf) -> None:
         super().__init__()
-        self._items: deque[tuple[int, Item]] = deque(maxlen=size)  # each with its position
+        self._items: deque[tuple[int, Item]] = deque()  # each with its position
+        self._sizes: deque[int] = deque()
+        self._left, self._bytes_left = size, most_bytes
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.piece(0)[0])
@@ -72,11 +75,19 @@ class LastItems(BroadcastLog, Generic[Item]):
         """The last item."""
         return self._items[-1][1] if self._items else None
 
-    def put(self, *items: Item) -> None:
-        """Adds items."""
+    def put(self, *items: Item, size: int = 0) -> None:
+        """Adds items that have a size in bytes, and drops the oldest."""
         for item in items:
             self._items.append((self.position, item))
+            self._sizes.append(size)
             self.position += 1
+            self._left, self._bytes_left = self._left - 1, self._bytes_left - size
+            while self._left < 0 or self._bytes_left < 0:
+                self._items.popleft()
+                self._left, self._bytes_left = (
+                    self._left + 1,
+                    self._bytes_left + self._sizes.popleft(),
+                )
         self.notify()
 
     def piece(self, position: int) -> tuple[list[Item], int]:

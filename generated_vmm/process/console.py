@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from io import FileIO
 
 from generated_vmm.process.broadcast import BroadcastLog
+from generated_vmm.process.program import Descriptor
 
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
 LONGEST_QUOTE = 40
@@ -31,12 +31,13 @@ class Piece:
 class Console(BroadcastLog):
     """The last bytes of the guest's console, and the fifo that leads to it."""
 
-    def __init__(self, size: int, open_input: Callable[[int], int]) -> None:
-        """`open_input` opens the fifo with the flags that are passed to it."""
+    input: Descriptor | None = None
+    """The fifo that leads to the guest, while the monitor runs."""
+
+    def __init__(self, size: int) -> None:
         super().__init__()
         self._size = size
         self._pieces: deque[Piece] = deque()
-        self._open = open_input
 
     def feed(self, received: bytes) -> None:
         """Adds bytes and drops the oldest."""
@@ -64,4 +65,7 @@ class Console(BroadcastLog):
 
     def opened_input(self) -> FileIO:
         """The fifo that leads to the guest; `write` returns None if it is full. Raises OSError."""
-        return open(self._open(os.O_WRONLY | os.O_NONBLOCK), "wb", buffering=0)
+        fifo = self.input
+        if fifo is None:
+            raise BrokenPipeError("no monitor reads it")
+        return open(os.dup(fifo.number), "wb", buffering=0)

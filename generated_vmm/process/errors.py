@@ -7,7 +7,6 @@ MonitorError (a VmmError)
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 
 from generated_vmm.errors import VmmConnectionError, VmmError, shorten
@@ -47,15 +46,3 @@ def quoted(log: Sequence[str]) -> str:
 def printable(text: str) -> str:
     """The text, with control characters written as escapes."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-
-
-def exit_in_words(returncode: int | None) -> str:
-    """How a process ended, for people."""
-    if returncode is None:
-        return "with an exit status that only its parent process knows"
-    if returncode >= 0:
-        return f"with exit status {returncode}"
-    try:
-        return f"by signal {signal.Signals(-returncode).name}"
-    except ValueError:
-        return f"by signal {-returncode}"

@@ -69,12 +69,17 @@ def _step(folder: int, name: str, owner: tuple[int, int] | None) -> int:
     return inner
 
 
+def target_of(source: HostPath, path: HostPath | None) -> str:
+    """The path inside for a file that is brought in: `/` and its own name by default."""
+    return normal(os.path.basename(os.fspath(source)) if path is None else path)
+
+
 def copy_in(
     root: int,
     source: HostPath,
     path: str,
     owner: tuple[int, int],
-    progress: Progress,
+    progress: Progress | None,
     require_wanted: Callable[[], None],
 ) -> None:
     """Copies a regular file to a path inside, where only its owner may use it.
@@ -86,7 +91,7 @@ def copy_in(
         name = os.path.basename(path)
         copy = os.open(name, NEW_FILE, 0o600, dir_fd=folder)
         try:
-            _copy_data(original, copy, progress, require_wanted)
+            _copy_data(original, copy, progress or (lambda *_: None), require_wanted)
             os.fchown(copy, *owner)
         except BaseException:
             with contextlib.suppress(OSError):

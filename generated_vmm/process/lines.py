@@ -43,8 +43,8 @@ class Lines(Generic[Item]):
         self._begun = b""
         self._is_dropping = False
 
-    def feed(self, received: bytes) -> Iterator[Item]:
-        """What the lines that these bytes complete contain."""
+    def feed(self, received: bytes) -> Iterator[tuple[Item, int]]:
+        """What the lines that these bytes complete contain, each with the line's size."""
         *whole, begun = (self._begun + received).split(b"\n")
         self._begun = begun
         for line in whole:
@@ -52,7 +52,7 @@ class Lines(Generic[Item]):
             if not dropped and len(line) <= LONGEST_LINE:
                 item = self._parse(line.decode("utf-8", "replace"))
                 if item is not None:
-                    yield item
+                    yield item, len(line)
         if len(begun) > LONGEST_LINE:
             self._begun, self._is_dropping = b"", True
 

@@ -1,37 +1,24 @@
-"""Networks of guests: taps and network namespaces that end with the process that created them.
-
-Each tap has a mark, its `ifalias`, and is removed by that mark, never by its name alone. It is
-bound to a descriptor, and so to this process, until it is marked and the reaper knows the mark.
-"""
+"""Networks of guests: taps and network namespaces that end with the process that created them."""
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import re
 import secrets
-import struct
+import socket
+import threading
+from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv4Interface
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generated_vmm.process._async.waiting import AsyncBlock
 from generated_vmm.process._sync.waiting import Block
-from generated_vmm.process.child import Descriptor
 from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.netlink import (
-    TUN,
-    Mark,
-    explained,
-    find,
-    masquerade,
-    open_route,
-    remove,
-    take_name,
-)
-from generated_vmm.process.reaper_client import REAPER
-from generated_vmm.process.things import Network
+from generated_vmm.process.keeper import messages
+from generated_vmm.process.keeper.kernel import LONGEST_END, NETWORK, join
+from generated_vmm.process.nursery import NURSERY
+from generated_vmm.process.program import Descriptor
 from generated_vmm.transport.connection import start_over_in_children
 
 if TYPE_CHECKING:
@@ -39,11 +26,12 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 15  # bytes: IFNAMSIZ without the end
 NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%]+")  # dev_valid_name of the kernel; % makes a number
-CLONE_NEWNET = 0x40000000  # unshare(2)
-FORWARDING = "/proc/sys/net/ipv4/ip_forward"
-TUNSETIFF, TUNSETPERSIST, TUNSETOWNER = 0x400454CA, 0x400454CB, 0x400454CC  # linux/if_tun.h
-TAP_EXCL = 0x0002 | 0x1000 | 0x4000 | 0x8000  # IFF_TAP, IFF_NO_PI, IFF_VNET_HDR, IFF_TUN_EXCL
+TUN = "/dev/net/tun"
 LIBC = ctypes.CDLL(None, use_errno=True)
+
+if find_spec("pyroute2") is None:
+    explanation = "networks of guests need: pip install 'generated-vmm[network]'"
+    raise ModuleNotFoundError(explanation, name="pyroute2")
 
 
 class NetworkNamespace(AsyncBlock, Block):
@@ -71,9 +59,11 @@ class NetworkNamespace(AsyncBlock, Block):
         return self._descriptor
 
     def _make(self) -> None:
-        with explained("no network namespace can be created", "CAP_SYS_ADMIN"):
-            _switch("unshare", CLONE_NEWNET)  # only for this thread, which ends now
-            self._descriptor = Descriptor(os.open("/proc/thread-self/ns/net", os.O_RDONLY))
+        if LIBC.unshare(NETWORK):  # only for this thread, which ends now
+            reason = os.strerror(ctypes.get_errno())
+            what = f"no network namespace can be created: {reason}"
+            raise MonitorError(f"{what}; that needs CAP_SYS_ADMIN, which root has")
+        self._descriptor = Descriptor(os.open("/proc/thread-self/ns/net", os.O_RDONLY))
         start_over_in_children(self)
 
     def _remove(self) -> None:
@@ -85,7 +75,7 @@ class NetworkNamespace(AsyncBlock, Block):
 
     def join(self) -> None:
         """Moves the calling thread into it for the rest of the thread's life. Raises OSError."""
-        _switch("setns", self._held.number, CLONE_NEWNET)
+        join(self._held.number)
 
 
 class Tap(AsyncBlock, Block):
@@ -129,7 +119,8 @@ class Tap(AsyncBlock, Block):
         host = None if self.address is None else self.address.ip
         self.gateway = host if gateway is None else IPv4Address(gateway)
         self._bridge, self._nat, self._uid, self._namespace = bridge, nat, uid, namespace
-        self._mark: Mark | None = None
+        self._connection: socket.socket | None = None
+        self._turn = threading.Lock()  # two threads may remove it, no signal handler does
 
     @property
     def interface(self) -> NetworkInterfaceFields:
@@ -151,65 +142,57 @@ class Tap(AsyncBlock, Block):
 
     @property
     def _is_there(self) -> bool:
-        return self._mark is not None and self._mark.pid == os.getpid()
+        return self._connection is not None
 
     def _make(self) -> None:
         if self._namespace is not None:
             self._namespace.join()
-        mark = self._mark = Mark.new(has_table=self._nat)
+        mark = f"generated-vmm-{secrets.token_hex(8)}{'-nat' if self._nat else ''}"
+        tap = {
+            **{"name": self.name, "mark": mark, "tun": TUN, "uid": self._uid, "nat": self._nat},
+            **{"bridge": self._bridge, "inside": self._namespace is not None},
+            "address": None if self.address is None else str(self.address),
+        }
         try:
-            with explained(f"the tap {self.name} cannot be created"), open_route() as route:
-                take_name(route, self.name)
-                if self._namespace is None:  # else the kernel removes it
-                    REAPER.entrust(mark.token, [(Network(self._what(mark)), None)])
-                self._make_marked(route, mark)
-        except BaseException:
-            self._remove()
-            raise
-
-    def _what(self, mark: Mark) -> dict[str, str]:
-        return {"name": self.name, "mark": str(mark)}
-
-    def _make_marked(self, route: Any, mark: Mark) -> None:
-        tun = Descriptor(os.open(TUN, os.O_RDWR))
-        request = struct.pack("16sH22x", os.fsencode(self.name), TAP_EXCL)
-        fcntl.ioctl(tun.number, TUNSETIFF, request)
-        if self._uid is not None:
-            fcntl.ioctl(tun.number, TUNSETOWNER, self._uid)
-        index = find(route, self.name)["index"]
-        route.link("set", index=index, ifalias=str(mark))
-        if self._bridge is not None:
-            route.link("set", index=index, master=find(route, self._bridge)["index"])
-        if self.address is not None:
-            length = self.address.network.prefixlen
-            route.addr("add", index=index, address=str(self.address.ip), prefixlen=length)
-        route.link("set", index=index, state="up")
-        if self._nat and self.address is not None:
-            if self._namespace is not None:  # on the host, its owner decides
-                Path(FORWARDING).write_text("1")
-            elif Path(FORWARDING).read_text().strip() == "0":
-                raise MonitorError("the host does not forward: sysctl -w net.ipv4.ip_forward=1")
-            masquerade(mark.table, self.address, self.name)
-        fcntl.ioctl(tun.number, TUNSETPERSIST, 1)
+            connection = NURSERY.order({"word": "tap", "tap": tap}, {"tap": tap})
+        except OSError as error:
+            raise MonitorError(f"the tap {self.name} cannot be created: {error}") from error
+        start_over_in_children(self)
+        self._connection = connection
+        told = self._told(connection)
+        if told["event"] != "ready":
+            self._close()
+            raise MonitorError(told["failure"]["text"])
 
     def _remove(self) -> None:
-        mark, namespace = self._mark, self._namespace
-        if mark is None or not self._is_there:  # or it belongs to the parent process
-            return
-        if namespace is None or namespace._is_there:
-            with explained(f"the tap {self.name} cannot be removed"):
-                if namespace is not None:
-                    namespace.join()
-                remove(self._what(mark))
-        REAPER.release(mark.token)
-        self._mark = None
+        with self._turn:
+            connection = self._connection
+            if connection is not None:
+                messages.send(connection, {"word": "remove"})
+                left = self._told(connection)["left"]
+                self._close()
+                if left:
+                    raise MonitorError("; ".join(left))
 
+    def _told(self, connection: socket.socket) -> dict[str, Any]:
+        """What its keeper tells; the nursery removes the tap of one that was killed."""
+        connection.settimeout(LONGEST_END)
+        try:
+            received = messages.receive(connection)
+        except TimeoutError:
+            raise MonitorError(f"the keeper of the tap {self.name} does not answer") from None
+        lost = {"failure": {"text": f"the keeper of the tap {self.name} was killed"}, "left": []}
+        return {"event": "removed", **lost} if received is None else received[0]
 
-def _switch(call: str, *given: int) -> None:
-    """Calls unshare(2) or setns(2) for this thread. Raises OSError."""
-    if getattr(LIBC, call)(*given):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    def start_over(self) -> None:
+        """Closes the connection in a forked process: the tap belongs to the parent."""
+        self._turn = threading.Lock()
+        self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
 
 def _first_free(address: IPv4Interface | None) -> IPv4Interface | None:

@@ -6,14 +6,14 @@ import contextlib
 import os
 import select
 import stat
-import time
 from collections import deque
-from collections.abc import Callable
-from functools import partial
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias, TypeVar
 
 from generated_vmm.process.broadcast import LastItems
 from generated_vmm.process.console import Console
+from generated_vmm.process.keeper.keeper import LOG, METRICS, OUTPUT
+from generated_vmm.process.keeper.leftovers import INPUT
 from generated_vmm.process.lines import (
     READ_BYTES,
     READING,
@@ -23,14 +23,15 @@ from generated_vmm.process.lines import (
     MetricsReader,
     parse_log_line,
 )
-from generated_vmm.process.workspace import CONSOLE_OUTPUT, LOG, METRICS, Workspace
+from generated_vmm.process.program import Descriptor
 
+Item = TypeVar("Item")
 Feed: TypeAlias = Callable[[bytes], object]
 
 LOG_LINES, METRICS_LINES, LAST_WORDS = 200, 60, 20
+LOG_BYTES, METRICS_BYTES = 1_048_576, 4_194_304
 LARGEST_FIFO = 1_048_576  # bytes (pipe(7))
 LONGEST_TAIL = 65_536
-LONGEST_POLL = 86_400_000  # milliseconds
 
 
 class Outlets:
@@ -43,73 +44,63 @@ class Outlets:
         self.log = log
         self.metrics = metrics
         self._feeds: dict[int, Feed] = {}
-        self._waiting = select.poll()
+        self._given: Mapping[str, Descriptor] = {}
 
-    def open(self, workspace: Workspace, *, are_all_there: bool = True) -> None:
-        """Opens the fifos for reading; those that are there, if the monitor's user may change them.
-
-        Raises OSError for one that should be there.
-        """
+    def open(self, given: Mapping[str, Descriptor]) -> None:
+        """Takes the ends of the fifos that are there, in place of those before."""
+        self.console.input = given.get(INPUT)
         log, metrics = Lines(parse_log_line), Lines(MetricsReader().read)
-        opened: list[tuple[Callable[[int], int], Feed]] = [
-            (partial(workspace.open, CONSOLE_OUTPUT), self.console.feed),
-            (partial(workspace.outlet, LOG), lambda new: self.log.put(*log.feed(new))),
-            (partial(workspace.outlet, METRICS), lambda new: self.metrics.put(*metrics.feed(new))),
-        ]
-        for opening, feed in opened:
-            with contextlib.suppress(*([] if are_all_there else [OSError])):
-                self._add(opening(READING), feed)
+        feeds: dict[str, Feed] = {
+            OUTPUT: self.console.feed,
+            LOG: lambda new: _put(self.log, log.feed(new)),
+            METRICS: lambda new: _put(self.metrics, metrics.feed(new)),
+        }
+        self._feeds = {given[each].number: feeds[each] for each in feeds if each in given}
+        self._given = given
 
-    def _add(self, descriptor: int, feed: Feed) -> None:
-        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise FileNotFoundError("an outlet is no fifo")
-        self._feeds[descriptor] = feed
-        self._waiting.register(descriptor, select.POLLIN)
+    def read_until(self, descriptor: int) -> None:
+        """Reads the fifos until another descriptor is ready."""
+        waiting = select.poll()
+        for each in (descriptor, *self._feeds):
+            waiting.register(each, select.POLLIN)
+        while True:
+            ready = [each for each, _ in waiting.poll()]
+            for each in ready:
+                if each in self._feeds and not self._read(each):
+                    waiting.unregister(each)
+            if descriptor in ready:
+                return
 
-    def read_until(self, descriptors: list[int], seconds: float | None) -> None:
-        """Reads the fifos until one of the descriptors is ready, or the time is up."""
-        for descriptor in descriptors:
-            self._waiting.register(descriptor, select.POLLIN)
-        deadline = None if seconds is None else time.monotonic() + seconds
-        try:
-            while True:
-                left = LONGEST_POLL if deadline is None else (deadline - time.monotonic()) * 1000
-                ready = [each for each, _ in self._waiting.poll(min(max(0, left), LONGEST_POLL))]
-                for descriptor in ready:
-                    self._read(descriptor)
-                if left <= 0 or any(each in descriptors for each in ready):
-                    return
-        finally:
-            for descriptor in descriptors:
-                self._waiting.unregister(descriptor)
-
-    def _read(self, descriptor: int) -> None:
-        feed = self._feeds.get(descriptor)
-        if feed is None:
-            return
+    def _read(self, descriptor: int, most: int = READ_BYTES) -> bool:
+        """Reads from a fifo; false once all its writers have closed it."""
         with contextlib.suppress(BlockingIOError):  # another process reads here too
-            if received := os.read(descriptor, READ_BYTES):
-                feed(received)
-            else:
-                self._waiting.unregister(descriptor)  # all writers have closed it
+            received = os.read(descriptor, most)
+            self._feeds[descriptor](received)
+            return bool(received)
+        return True
 
     def end(self) -> None:
         """Reads the rest, closes the fifos, and ends the streams."""
-        while self._feeds:
-            descriptor, feed = self._feeds.popitem()
-            with contextlib.suppress(BlockingIOError):
-                feed(os.read(descriptor, LARGEST_FIFO))
-            os.close(descriptor)
-        self._waiting = select.poll()
+        for each in self._feeds:
+            self._read(each, LARGEST_FIFO)
+        self.abandon()
         for outlet in (self.console, self.log, self.metrics):
             outlet.end()
+
+    def abandon(self) -> None:
+        """Only closes the fifos, in a forked process."""
+        self._feeds, self._given, self.console.input = {}, {}, None
 
     def last_words(self, log_file: str | None) -> list[str]:
         """The last lines of the log, or of the monitor's output before it had a log."""
         log = [*(tail_of(log_file) if log_file else []), *(line.text for line in self.log)]
         printed = self.console.read().data.decode("utf-8", "replace").splitlines()
         return (log or printed)[-LAST_WORDS:]
+
+
+def _put(items: LastItems[Item], found: Iterable[tuple[Item, int]]) -> None:
+    for item, size in found:
+        items.put(item, size=size)
 
 
 def tail_of(path: str) -> list[str]:

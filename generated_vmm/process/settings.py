@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, Required, TypeAlias, TypedDict
 
 from generated_vmm.transport import DEFAULT_MAX_BODY_BYTES
-from generated_vmm.transport.connection import fault_of_path
 
 HostPath: TypeAlias = str | os.PathLike[str]
+Mount: TypeAlias = tuple[str, str, list[str]]
 Level: TypeAlias = Literal["Error", "Warning", "Info", "Debug", "Trace", "Off"]
 
 # Arguments of the monitor under these names.
@@ -143,12 +143,6 @@ def require_instance_id(instance_id: str) -> None:
         raise ValueError(f"id is {instance_id!r}; it must be 1 to 64 letters, digits and hyphens")
 
 
-def require_short(socket_path: str) -> None:
-    """Raises ValueError for a path that no unix socket can have (unix(7))."""
-    if fault := fault_of_path(socket_path):
-        raise ValueError(f"{fault}: {socket_path}")
-
-
 class JailedOptions(CommonOptions, total=False):
     """The options of a jailed monitor; `JailSettings` has their defaults."""
 
@@ -218,32 +212,16 @@ def absolute(path: HostPath | None) -> str | None:
     return None if path is None else os.path.abspath(path)
 
 
-def cgroup_folders(settings: JailSettings, exec_name: str, mounts: str) -> list[str]:
-    """The control groups that the jailer creates for a monitor, according to /proc/self/mounts."""
+def cgroup_folders(settings: JailSettings, exec_name: str, mounts: Iterable[Mount]) -> list[str]:
+    """The control groups that the jailer makes for a monitor, among these mounts."""
     parent = settings.parent_cgroup or exec_name
     if settings.cgroup_version == 2:
         wanted = bool(settings.cgroups or settings.parent_cgroup)
-        points = [point for kind, point, _ in _cgroup_mounts(mounts) if kind == "cgroup2"][:1]
+        points = [point for kind, point, _ in mounts if kind == "cgroup2"][:1]
         return [f"{point}/{parent}/{settings.id}" for point in points if wanted]
     controllers = {name.partition(".")[0] for name in settings.cgroups}
     return [
         f"{point}/{parent}/{settings.id}"
-        for kind, point, options in _cgroup_mounts(mounts)
+        for kind, point, options in mounts
         if kind == "cgroup" and controllers & set(options)
     ]
-
-
-def own_cgroup(mounts: str, groups: str) -> str | None:
-    """The folder of this process's control group of version 2, according to /proc/self/cgroup."""
-    points = [point for kind, point, _ in _cgroup_mounts(mounts) if kind == "cgroup2"]
-    paths = [line.removeprefix("0::") for line in groups.splitlines() if line.startswith("0::")]
-    if not points or not paths or "/.." in paths[0]:  # it is outside of the mounted ones
-        return None
-    return f"{points[0]}{paths[0]}".rstrip("/")
-
-
-def _cgroup_mounts(mounts: str) -> Iterator[tuple[str, str, list[str]]]:
-    for line in mounts.splitlines():
-        _, point, kind, options, *_ = line.split()
-        if kind.startswith("cgroup"):
-            yield kind, point, options.split(",")

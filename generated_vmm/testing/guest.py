@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from generated_vmm.testing.agent import HostAgent
+
 LONGEST_COMMAND: Final = 32
 FIRST_HOST_PORT: Final = 1 << 30
 
@@ -30,6 +32,7 @@ class SimulatedGuest:
 
     def __init__(self) -> None:
         self._services: dict[int, Serve] = {}
+        self._agent: HostAgent | None = None
         self.boot_seconds: float | None = 0.1
         """Seconds from the guest's start until its drivers are up; None: until `finish_boot`."""
         self.boot_messages: Sequence[str] = ()
@@ -44,6 +47,22 @@ class SimulatedGuest:
     def close(self, port: int) -> None:
         """Accept no more connections on `port`; existing ones continue."""
         self._services.pop(port, None)
+
+    def run_agent(self, port: int = 1024) -> None:
+        """Run the real agent of `generated_vmm.guest` as a process of this host, on `port`.
+
+        Nothing is isolated: its programs are processes of this user, and its files those of this
+        host. It says so in the log and in `AgentInfo.isolated`, and ends with the machine.
+        """
+        self.end_agent()
+        self._agent = HostAgent()
+        self.listen(port, self._agent.serve)
+
+    def end_agent(self) -> None:
+        """End the agent and its programs, if `run_agent` has started one."""
+        if self._agent is not None:
+            self._agent.stop()
+            self._agent = None
 
     def service(self, port: int) -> Serve | None:
         """The function that serves `port`; None if nothing listens there."""
@@ -63,7 +82,9 @@ class VsockBackend:
         self._find_service = find_service
         self._host_ports = itertools.count(FIRST_HOST_PORT)
         self._connections: set[socket.socket] = set()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._turn = threading.Lock()
+        self._is_closed = False
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             self._listener.bind(path)
@@ -74,16 +95,18 @@ class VsockBackend:
 
     def activate(self) -> None:
         """Serve new and existing connections."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._accept, daemon=True)
-            self._thread.start()
+        with self._turn:  # the microVM may end in this moment
+            if not self._is_closed and self._thread.ident is None:
+                self._thread.start()
 
     def close(self, *, remove_file: bool) -> None:
         """Break all connections and accept no more. Raises `OSError` if there is no file."""
+        with self._turn:
+            self._is_closed = True
         for end in (self._listener, *self._connections):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-        if self._thread is not None:
+        if self._thread.ident is not None:
             self._thread.join()
         self._listener.close()
         if remove_file:

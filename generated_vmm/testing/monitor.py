@@ -192,6 +192,7 @@ class SimulatedMonitor:
         self.stop()
 
     def _end(self, *, remove_files: bool) -> None:
+        self.guest.end_agent()
         self.machine.end(remove_files=remove_files)
         if self._outlets is None:
             self.machine.outlets.close()

@@ -24,9 +24,9 @@ class Connection:
 
     __slots__ = ("_arrivals", "is_open", "socket")
 
-    def __init__(self) -> None:
-        self.is_open = False
-        self.socket = socket.socket(socket.AF_UNIX)
+    def __init__(self, connected: socket.socket | None = None) -> None:
+        self.is_open = connected is not None
+        self.socket = connected or socket.socket(socket.AF_UNIX)
         self.socket.setblocking(False)
         self._arrivals = select.poll()
         self._arrivals.register(self.socket, select.POLLIN)

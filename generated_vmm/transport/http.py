@@ -74,6 +74,13 @@ class AnswerParser:
         """The body of the response, decoded if it came in chunks."""
         return b"".join(self._body)
 
+    def take(self) -> bytes:
+        """The body since the last call, which counts no longer towards the limit."""
+        part = self.content
+        self._body.clear()
+        self._limit += len(part)
+        return part
+
     @property
     def reusable(self) -> bool:
         """Whether the connection may carry another call."""
@@ -101,7 +108,8 @@ class AnswerParser:
         if not self._received:
             raise lost("the monitor closed it without a response")
         if self.status_code < 200 or self._has_length():
-            raise unreadable(f"the response is cut off after {self._received} bytes")
+            reason = f"the response is cut off after {self._received} bytes"
+            raise unreadable(reason) from EOFError(reason)
         return True
 
     def _has_length(self) -> bool:

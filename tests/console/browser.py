@@ -105,7 +105,7 @@ class Browser:
         self.status = 0
         self.url = ""
         self.headers = httpx.Headers()
-        self.page = Page("")
+        self.page, self.body = Page(""), ""
 
     def __enter__(self) -> Self:
         return self
@@ -146,10 +146,15 @@ class Browser:
     def home(self) -> None:
         self._show(self._client.get(self._home))
 
-    def click(self, label: str, typed: dict[str, str] | None = None) -> None:
-        """Press the button whose label begins with `label`, with `typed` in its form's fields."""
+    def click(self, label: str, typed: dict[str, str] | None = None, *, sure: bool = True) -> None:
+        """Press the button whose label begins with `label`, with `typed` in its form's fields.
+
+        A person who is `sure` confirms it if the console asks.
+        """
         form, button = self._button(label)
         self.post(form.action, {**form.fields, **button, **(typed or {})})
+        if sure and self.has_button("Yes: "):
+            self.click("Yes: ")
 
     def post(self, path: str, content: dict[str, str]) -> None:
         """Send a form to `path`, whether the page has one or not."""
@@ -187,4 +192,4 @@ class Browser:
     def _show(self, response: httpx.Response) -> None:
         self.status, self.url = response.status_code, str(response.url)
         self.headers = response.headers
-        self.page = Page(response.text)
+        self.page, self.body = Page(response.text), response.text

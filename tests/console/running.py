@@ -18,6 +18,7 @@ from fastapi import FastAPI
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts, samples
+from examples.console.host import Host
 from examples.console.lively_memory import LivelyMemory
 from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings
@@ -115,19 +116,24 @@ def signed_in(console: RunningConsole, name: str = ALICE) -> Browser:
     return browser
 
 
-def pid_of(name: str, folder: Path | None = None) -> int:
-    """The process of a machine's monitor, found by the socket on its command line.
+def pid_of(console: RunningConsole, name: str) -> int:
+    """The process of a machine's monitor."""
+    host = console.parts.monitors
+    assert isinstance(host, Host)
+    machine = host.machines.find(name)
+    assert machine is not None
+    assert machine.monitor is not None
+    return machine.monitor.pid
 
-    In a jail all have the same socket: then by the id, which comes first.
-    """
-    socket_path = f"{folder or ''}/machines/{name}/api.socket".encode()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended meanwhile
-            words = path.read_bytes().split(b"\0")
-            is_jailed = words[1:3] == [b"--id", name.encode()] and b"/api.socket" in words
-            if is_jailed or any(word.endswith(socket_path) for word in words):
-                return int(path.parent.name)
-    raise LookupError(name)
+
+def disks_of(console: RunningConsole, name: str) -> list[Path]:
+    """The disks of a machine's own."""
+    host = console.parts.monitors
+    assert isinstance(host, Host)
+    machine = host.machines.find(name)
+    assert machine is not None
+    assert console.parts.folder is not None
+    return list((console.parts.folder / "machines" / machine.id / "disks").iterdir())
 
 
 def end_processes_of(folder: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_machine_lives_from_its_creation_to_its_deletion(
 
 
 def test_a_clone_goes_on_beside_the_machine_it_was_made_of(
-    alice: Browser, files: MachineSettings
+    alice: Browser, host: RunningConsole, files: MachineSettings
 ) -> None:
     create(alice, "first", files)
     alice.open("/machines/first/snapshots")
@@ -119,7 +119,7 @@ def test_a_clone_goes_on_beside_the_machine_it_was_made_of(
     assert "second Running" in alice.text
     alice.open("/machines/first")
     assert "first Running" in alice.text
-    assert pid_of("first") != pid_of("second")
+    assert pid_of(host, "first") != pid_of(host, "second")
     for name in ("first", "second"):
         alice.open(f"/machines/{name}")
         alice.click("Stop")
@@ -154,11 +154,15 @@ def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
 
 @pytest.mark.parametrize("button", ["Pause", "Ctrl+Alt+Del"])
 def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
-    alice: Browser, files: MachineSettings, monkeypatch: pytest.MonkeyPatch, button: str
+    alice: Browser,
+    host: RunningConsole,
+    files: MachineSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    button: str,
 ) -> None:
     create(alice, "victim", files)
     cookies = dict(alice.cookies)
-    pid = pid_of("victim")
+    pid = pid_of(host, "victim")
     asked = stopped_when_asked(monkeypatch, pid)
     with ThreadPoolExecutor(1) as pool:
         pressed = pool.submit(alice.click, button)
@@ -179,10 +183,10 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
 
 
 def test_a_monitor_that_hangs_is_stopped_from_its_page(
-    alice: Browser, files: MachineSettings
+    alice: Browser, host: RunningConsole, files: MachineSettings
 ) -> None:
     create(alice, "hung", files)
-    os.kill(pid_of("hung"), signal.SIGSTOP)
+    os.kill(pid_of(host, "hung"), signal.SIGSTOP)
     alice.open("/machines/hung")
     assert "hung No answer" in alice.text
     assert "The monitor took too long to respond." in alice.text

@@ -12,7 +12,7 @@ from examples.console.machine import Machine
 from generated_vmm import FullVmConfiguration, InstanceInfo
 from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
-from tests.console.running import ALICE, RunningConsole, signed_in
+from tests.console.running import ALICE, RunningConsole, disks_of, signed_in
 
 
 @pytest.fixture
@@ -34,18 +34,20 @@ def clone(browser: Browser, source: str, /, **typed: str) -> None:
 
 def files(folder: Path) -> list[Path]:
     """The snapshots and the copies of disks that there are."""
-    return [*(folder / "snapshots").iterdir(), *(folder / "disks").iterdir()]
+    return [*(folder / "snapshots").iterdir(), *(folder / "machines").glob("*/disks/*")]
 
 
-def test_a_running_machine_is_cloned_in_one_step_and_goes_on(alice: Browser, folder: Path) -> None:
+def test_a_running_machine_is_cloned_in_one_step_and_goes_on(
+    alice: Browser, host: RunningConsole, folder: Path
+) -> None:
     create(alice, "web", machine_config__vcpu_count="2")
     clone(alice, "web", name="web-2")
     assert alice.path == "/machines/web-2/snapshots"
     assert "The clone is there." in alice.text
     assert "web-2 Running" in alice.text
-    (disk,) = (folder / "disks").glob("web-2-*")
+    (disk,) = disks_of(host, "web-2")
     alice.open("/machines/web-2/devices")
-    assert f"rootfs root {disk}" in alice.text
+    assert f"rootfs root disks/{disk.name}" in alice.text
     assert disk.read_bytes() == (folder / "rootfs.ext4").read_bytes()
     alice.open("/machines/web-2")
     assert "Cloned from web." in alice.text
@@ -57,7 +59,7 @@ def test_a_running_machine_is_cloned_in_one_step_and_goes_on(alice: Browser, fol
         delete(alice, name)
 
 
-def test_a_clone_starts_again_with_its_own_disk(alice: Browser, folder: Path) -> None:
+def test_a_clone_starts_again_with_its_own_disk(alice: Browser, host: RunningConsole) -> None:
     create(alice, "first")
     clone(alice, "first", name="second", run="")
     assert "second Paused" in alice.text
@@ -65,7 +67,8 @@ def test_a_clone_starts_again_with_its_own_disk(alice: Browser, folder: Path) ->
     alice.click("Start again")
     assert "second Running" in alice.text
     alice.open("/machines/second/devices")
-    assert f"{folder / 'disks'}/second-" in alice.text
+    (disk,) = disks_of(host, "second")
+    assert f"rootfs root disks/{disk.name}" in alice.text
     for name in ("first", "second"):
         delete(alice, name)
 
@@ -81,7 +84,7 @@ def test_a_clone_shares_the_disks_that_are_only_read(alice: Browser, folder: Pat
 
 @pytest.mark.since("1.16")
 def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
-    alice: Browser, folder: Path
+    alice: Browser,
 ) -> None:
     create(alice, "net", new_network__host_dev_name="tap0", new__start="")
     do(alice, "net", "devices", "Save vsock", {})
@@ -91,7 +94,7 @@ def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
     clone(alice, "net", name="net-2", taps="eth0=tap7")
     alice.open("/machines/net-2/devices")
     assert "eth0 tap7" in alice.text
-    assert f"Socket {folder}/machines/net-2/vsock.socket" in alice.text
+    assert "Socket vsock.socket" in alice.text
     alice.open("/machines/net-2/metadata")
     assert 'Document { "name": "net" }' in alice.text
     for name in ("net", "net-2"):
@@ -149,8 +152,8 @@ def test_a_snapshot_is_restored_into_a_machine_that_is_made_for_it(alice: Browse
     create(alice, "origin", machine_config__mem_size_mib="256")
     alice.click("Pause")
     do(alice, "origin", "snapshots", "Create snapshot", {})
-    alice.open("/new/snapshot")
-    alice.click("Restore into a new machine", {"new.name": "later", "restore.resume_vm": "true"})
+    alice.open(alice.page.links["Restore into a new machine"])
+    alice.click("Restore into a new machine", {"new.name": "later"})
     assert "The snapshot is restored into this machine." in alice.text
     assert "later Running" in alice.text
     assert "Memory in MiB 256" in alice.text
@@ -160,10 +163,10 @@ def test_a_snapshot_is_restored_into_a_machine_that_is_made_for_it(alice: Browse
 
 def test_a_snapshot_that_is_none_leaves_no_machine(alice: Browser) -> None:
     alice.open("/new/snapshot")
-    typed = {"restore.snapshot_path": "/none", "restore.mem_backend.backend_path": "/none"}
-    alice.click("Restore into a new machine", {"new.name": "nobody", **typed})
+    typed = {"new.name": "nobody", "new.snapshot": "0123456789ab/none"}
+    alice.click("Restore into a new machine", typed)
     assert alice.status == 422
-    assert "This file is in none of the console's folders." in alice.text
+    assert "This snapshot does not exist any more." in alice.text
     assert alice.field("new.name") == "nobody"
     alice.open("/")
     assert "nobody" not in alice.page.links

@@ -28,4 +28,4 @@ def test_there_is_no_file_before_there_is_a_kernel(alice: Browser) -> None:
     assert "Download it" not in alice.page.links
     alice.open("/machines/demo/config-file")
     assert alice.status == 409
-    assert "the configuration has no kernel_image_path" in alice.text
+    assert "The configuration has no kernel_image_path" in alice.text

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from examples.console.host import Host
-from examples.console.hosted import HostedMonitor
 from examples.console.launch import Launch
-from examples.console.registry import Registry
 from examples.console.settings import SettingsError
-from generated_vmm.process import MonitorError
 from tests.console.browser import Browser
 from tests.console.machines import create, delete
 from tests.console.running import (
@@ -62,22 +58,6 @@ def test_a_machine_from_its_creation_to_its_end(alice: Browser) -> None:
     assert alice.path == "/"
     assert "The machine is deleted." in alice.text
     assert "web" not in alice.page.links
-
-
-def test_a_snapshot_is_restored_into_another_machine_with_the_suggested_files(
-    alice: Browser, host: RunningConsole
-) -> None:
-    create(alice, "original")
-    alice.click("Pause")
-    alice.open("/machines/original/snapshots")
-    alice.click("Create snapshot")
-    assert "Snapshot created." in alice.text
-    alice.open_until("fresh Not started", "/")
-    alice.open("/machines/fresh/snapshots")
-    alice.click("Restore snapshot", {"restore.resume_vm": "true"})
-    assert "The machine is restored." in alice.text
-    assert "fresh Running" in alice.text
-    delete(alice, "original")
 
 
 def test_a_preset_fills_the_form_in(alice: Browser) -> None:
@@ -132,9 +112,11 @@ def test_a_viewer_creates_nothing(host: RunningConsole) -> None:
         assert "mine" not in bob.page.links
 
 
-def test_a_monitor_that_was_killed_is_a_machine_that_has_ended(alice: Browser) -> None:
+def test_a_monitor_that_was_killed_is_a_machine_that_has_ended(
+    alice: Browser, host: RunningConsole
+) -> None:
     create(alice, "short")
-    os.kill(pid_of("short"), signal.SIGKILL)
+    os.kill(pid_of(host, "short"), signal.SIGKILL)
     alice.open_until("short Ended", "/machines/short")
     alice.click("Start again")
     assert "short Running" in alice.text
@@ -173,55 +155,32 @@ def test_machines_outlive_a_console_that_keeps_them(tmp_path: Path) -> None:
     with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
         alice.open_until("demo Running", "/")
         create(alice, "kept")
-        pid = pid_of("kept")
+        pid = pid_of(console, "kept")
         create(alice, "stopped")
         alice.click("Stop")
     with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
         assert set(alice.page.links) >= {"demo", "fresh", "kept", "stopped"}
         assert "kept Running" in alice.text
         assert "stopped Ended" in alice.text
-        assert pid_of("kept") == pid
+        assert pid_of(console, "kept") == pid
         alice.open("/machines/stopped")
         alice.click("Start again")
         assert "stopped Running" in alice.text
         for name in ("demo", "fresh", "kept", "stopped"):
             delete(alice, name)
-    assert json.loads((tmp_path / "machines.json").read_text()) == {}
-
-
-@pytest.mark.parametrize("fault", [None, MonitorError("no monitor")])
-async def test_a_machine_is_written_down_before_its_monitor_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception | None
-) -> None:
-    """A console that is killed in that moment finds it again."""
-    written = tmp_path / "machines.json"
-    seen: list[str] = []
-
-    async def begin(machine: HostedMonitor) -> None:
-        seen.extend(json.loads(written.read_text()))
-        if fault is not None:
-            raise fault
-
-    monkeypatch.setattr(HostedMonitor, "begin", begin)
-    host = Host(Launch(["firecracker"], tmp_path, outlive=True), {})
-    with nullcontext() if fault is None else pytest.raises(MonitorError):
-        await host.create("web")
-    await host.close()
-    assert seen == ["web"]
-    assert list(json.loads(written.read_text())) == (["web"] if fault is None else [])
+    assert list((tmp_path / "machines").iterdir()) == []
 
 
 def test_a_folder_belongs_to_one_console(tmp_path: Path) -> None:
-    registry = Registry(tmp_path)
-    with pytest.raises(SettingsError, match="another console keeps its machines"):
-        Registry(tmp_path)
-    registry.close()
-    Registry(tmp_path).close()
+    launch = Launch(["firecracker"], tmp_path, outlive=True)
+    host = Host(launch, {})
+    with pytest.raises(SettingsError, match="controls the machines"):
+        Host(launch, {})
+    asyncio.run(host.close())
+    asyncio.run(Host(launch, {}).close())
 
 
-def test_a_registry_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    (tmp_path / "machines.json").write_text("{nope")
-    registry = Registry(tmp_path)
-    with pytest.raises(SettingsError, match="cannot be read"):
-        registry.read()
-    registry.close()
+def test_a_folder_of_a_later_release_is_told(tmp_path: Path) -> None:
+    (tmp_path / "format.json").write_text('{"format": 99}')
+    with pytest.raises(SettingsError, match="cannot use"):
+        Host(Launch(["firecracker"], tmp_path, outlive=True), {})

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from examples.console.kept import Kept
-from examples.console.registry import Registry
-from generated_vmm import BootSource, Drive, FullVmConfiguration
 from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import ALICE, RunningConsole, hosting_console, signed_in
@@ -83,14 +80,6 @@ def test_metadata_and_devices_are_there_again(alice: Browser, host: RunningConso
     delete(alice, "full")
 
 
-def test_a_template_of_the_monitor_takes_the_place_of_ones_own() -> None:
-    kept = Kept()
-    kept.note("cpu_config", {"contents": {"kvm_capabilities": ["!56"]}})
-    assert "cpu_config" in kept.told
-    kept.note("cpu_template", {"cpu_template": "None"})
-    assert kept.told == {}
-
-
 def test_what_cannot_be_told_again_is_a_sentence_and_nothing_is_forgotten(
     alice: Browser, host: RunningConsole
 ) -> None:
@@ -127,63 +116,3 @@ def test_a_console_that_comes_back_knows_what_it_told(tmp_path: Path) -> None:
         assert alice.field("logger.level") == "Trace"
         for name in ("demo", "fresh", "kept"):
             delete(alice, name)
-
-
-def shown(*drives: str) -> FullVmConfiguration:
-    """What a monitor shows of a machine with these drives."""
-    return FullVmConfiguration(
-        boot_source=BootSource(kernel_image_path="/k"),
-        drives=[Drive(drive_id=name, is_root_device=False, path_on_host="/d") for name in drives],
-    )
-
-
-def test_drives_keep_the_order_in_which_they_were_added() -> None:
-    kept = Kept()
-    kept.see(shown("root", "data"))
-    kept.see(shown("data", "late", "root"))  # as a monitor that has started shows them
-    assert kept.configuration is not None
-    assert [drive.drive_id for drive in kept.configuration.drives or []] == [
-        *("root", "data", "late")
-    ]
-
-
-def test_an_empty_monitor_takes_nothing_away_but_the_devices() -> None:
-    kept = Kept()
-    kept.see(shown("root"))
-    restored = FullVmConfiguration(boot_source=BootSource(kernel_image_path=""), drives=[])
-    kept.see(restored)
-    assert kept.configuration is not None
-    assert kept.configuration.boot_source == BootSource(kernel_image_path="/k")
-
-
-@pytest.mark.since("1.13")
-def test_changes_go_into_the_last_snapshot_of_this_run_alone(alice: Browser) -> None:
-    create(alice, "snap", machine_config__track_dirty_pages="true")
-    alice.click("Pause")
-    alice.open("/machines/snap/snapshots")
-    alice.click("Bring the last snapshot up to date")
-    assert "There is no snapshot of this run: create one first." in alice.text
-    alice.click("Create snapshot", {"named_snapshot.name": "before-lunch"})
-    alice.click("Bring the last snapshot up to date")
-    assert "The snapshot has the changes." in alice.text
-    do(alice, "snap", "snapshots", "Clone", {"clone.name": "snap-2"})
-    alice.open("/machines/snap/snapshots")
-    alice.click("Bring the last snapshot up to date")
-    assert "There is no snapshot of this run: create one first." in alice.text
-    for name in ("snap", "snap-2"):
-        delete(alice, name)
-
-
-@pytest.mark.since("1.16")
-def test_the_registry_gives_back_what_it_was_given(tmp_path: Path) -> None:
-    kept = Kept(has_pci=True, metadata={"a": None, "b": [1, {"c": "d"}]})
-    kept.note("serial", {"rate_limiter": {"size": 1, "refill_time": 2}})
-    kept.note("cpu_config", {"contents": {"msr_modifiers": [{"addr": "0x1", "bitmap": "0b1"}]}})
-    kept.configuration = FullVmConfiguration.from_answer(
-        b'{"boot-source": {"kernel_image_path": "/k"}, "drives": [], "machine-config": '
-        b'{"vcpu_count": 1, "mem_size_mib": 128, "cpu_template": "T2"}}'
-    )
-    registry = Registry(tmp_path)
-    registry.write({"web": kept})
-    assert registry.read() == {"web": kept}
-    registry.close()

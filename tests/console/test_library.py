@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from generated_vmm.operation import Operation
 from generated_vmm.transport import HttpAnswer
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create, delete, do
-from tests.console.running import ALICE, BOB, RunningConsole, signed_in
+from tests.console.running import ALICE, BOB, RunningConsole, disks_of, signed_in
 
 
 @pytest.fixture
@@ -35,11 +36,10 @@ def test_two_machines_made_of_one_image_have_a_disk_each(
     for name in ("one", "two"):
         create(alice, name)
         alice.open(f"/machines/{name}/devices")
-        assert host.parts.folder is not None
-        (disk,) = (host.parts.folder / "disks").glob(f"{name}-*")
-        assert f"rootfs root {disk}" in alice.text
+        (disk,) = disks_of(host, name)
+        assert f"rootfs root disks/{disk.name}" in alice.text
         disks.append(disk)
-    assert disks[0] != disks[1]
+    assert not disks[0].samefile(disks[1])
     for name in ("one", "two"):
         delete(alice, name)
 
@@ -122,7 +122,9 @@ def test_things_are_listed_with_their_users_and_deleted_when_unused(
     assert "named by a setting" in alice.text
     assert not alice.has_button("Delete spare")
     token = alice.field("csrf_token")
-    form = {"csrf_token": token, "place": "disks", "name": "spare"}
+    found = disk.stat()
+    thing = f"{found.st_dev:x}-{found.st_ino:x}"
+    form = {"csrf_token": token, "place": "disks", "thing": thing, "confirmed": "yes"}
     alice.post("/images/delete", form)
     assert alice.status == 409
     assert "spare is used by keeper." in alice.text
@@ -132,34 +134,58 @@ def test_things_are_listed_with_their_users_and_deleted_when_unused(
     assert "Deleted." in alice.text
     assert not disk.exists()
     alice.post("/images/delete", form)
-    assert "There is no spare any more." in alice.text
+    assert "This file does not exist any more." in alice.text
     alice.post("/images/delete", {**form, "place": "elsewhere"})
     assert alice.status == 422
     alice.open("/events?text=spare")
     assert "Deleted spare of the disks." in alice.text
 
 
-def test_a_snapshot_has_a_name_and_is_not_overwritten(alice: Browser) -> None:
-    create(alice, "told")
-    alice.click("Pause")
-    do(alice, "told", "snapshots", "Create snapshot", {"named_snapshot.name": "first-light"})
-    assert "Snapshot created." in alice.text
-    assert "first-light" in alice.page.text.split("Create a snapshot")[0]
-    alice.click("Create snapshot", {"named_snapshot.name": "first-light"})
-    assert alice.status == 422
-    assert "There is a snapshot called first-light: it is not overwritten." in alice.text
-    alice.click("Create snapshot", {"named_snapshot.name": "../up"})
-    assert alice.status == 422
-    alice.open("/new/snapshot?snapshot=first-light")
-    alice.click("Restore into a new machine", {"new.name": "again", "restore.resume_vm": "true"})
-    assert "again Running" in alice.text
+def test_of_two_files_with_one_name_the_right_one_is_deleted(tmp_path: Path) -> None:
+    given = tmp_path / "elsewhere" / "disk"
+    given.parent.mkdir()
+    given.write_bytes(b"given")
+    library = Library(tmp_path / "images", {"disks": [given]})
+    own = library.folders["disks"] / "disk"
+    own.write_bytes(b"own")
+    things = library.things("disks", lambda path: [])
+    (mine,) = (thing for thing in things if thing.path == own)
+    assert [thing.name for thing in things] == ["disk", "disk"]
+    library.delete("disks", mine.id, lambda path: [])
+    assert not own.exists()
+    assert given.read_bytes() == b"given"
+
+
+def test_a_file_whose_name_is_no_text_is_shown_and_not_offered(
+    alice: Browser, host: RunningConsole
+) -> None:
+    odd = Path(os.fsdecode(os.fsencode(host.disk("odd").parent) + b"/odd-\xff\n"))
+    odd.write_bytes(bytes(4096))
     alice.open("/images")
-    assert not alice.has_button("Delete first-light")
+    assert alice.status == 200
+    assert "odd-\\xff\\n" in alice.text
+    alice.open("/new")
+    assert alice.status == 200
+    odd.unlink()
+
+
+def test_a_snapshot_has_a_name_and_outlives_its_machine(alice: Browser) -> None:
+    create(alice, "told")
+    typed = {"named_snapshot.name": "first-light"}
+    for _ in range(2):  # a name may be used again: each snapshot has an id
+        do(alice, "told", "snapshots", "Create snapshot", typed)
+        assert "Snapshot created." in alice.text
+    assert "told Running" in alice.text
+    assert alice.page.text.split("Create a snapshot")[0].count("first-light") == 2
+    alice.open(alice.page.links["Restore into a new machine"])
+    alice.click("Restore into a new machine", {"new.name": "again"})
+    assert "again Running" in alice.text
     for name in ("told", "again"):
         delete(alice, name)
-    alice.open("/images")
-    alice.click("Delete first-light")
-    assert "Deleted." in alice.text
+    for _ in range(2):
+        alice.open("/images")
+        alice.click("Delete first-light")
+        assert "Deleted." in alice.text
 
 
 def test_a_viewer_sees_what_there_is_and_deletes_nothing(host: RunningConsole) -> None:
@@ -205,36 +231,31 @@ def test_files_that_a_setting_names_may_be_anywhere(tmp_path: Path) -> None:
     kernel = tmp_path / "elsewhere" / "vmlinux"
     kernel.parent.mkdir()
     kernel.write_bytes(b"kernel")
-    folders = (tmp_path / "images", tmp_path / "disks", tmp_path / "snapshots")
-    library = Library(*folders, {"kernels": [kernel]})
-    library.require(str(kernel), ["kernels"], tmp_path / "machine")
-    assert [thing.name for thing in library.things("kernels", lambda path: [])] == ["vmlinux"]
+    library = Library(tmp_path / "images", {"kernels": [kernel]})
+    library.require(str(kernel), ["kernels"])
+    (thing,) = library.things("kernels", lambda path: [])
+    assert thing.name == "vmlinux"
     with pytest.raises(ValueError, match="none of the console's folders"):
-        library.require(str(kernel), ["disks"], tmp_path / "machine")
+        library.require(str(kernel), ["disks"])
     with pytest.raises(ValueError, match="a setting"):
-        library.delete("kernels", "vmlinux", lambda path: [])
+        library.delete("kernels", thing.id, lambda path: [])
 
 
 def test_a_snapshot_has_the_disks_of_its_moment(alice: Browser, host: RunningConsole) -> None:
-    folder = host.parts.folder
-    assert folder is not None
     create(alice, "early")
-    (disk,) = (folder / "disks").glob("early-*")
+    (disk,) = disks_of(host, "early")
     disk.write_bytes(b"then" * 1024)
-    alice.click("Pause")
     do(alice, "early", "snapshots", "Create snapshot", {"named_snapshot.name": "moment"})
-    alice.click("Resume")
     disk.write_bytes(b"now." * 1024)
-    alice.open("/new/snapshot?snapshot=moment")
-    alice.click("Restore into a new machine", {"new.name": "back", "restore.resume_vm": "true"})
+    alice.open(alice.page.links["Restore into a new machine"])
+    alice.click("Restore into a new machine", {"new.name": "back"})
     assert "back Running" in alice.text
-    (own,) = (folder / "disks").glob("back-*")
+    (own,) = disks_of(host, "back")
     assert own.read_bytes() == b"then" * 1024
     assert disk.read_bytes() == b"now." * 1024
-    alice.open("/machines/back/devices")
-    assert f"rootfs root {own}" in alice.text
     for name in ("early", "back"):
         delete(alice, name)
     alice.open("/images")
     alice.click("Delete moment")
-    assert list((folder / "snapshots").glob("moment*")) == []
+    assert host.parts.folder is not None
+    assert list((host.parts.folder / "snapshots").iterdir()) == []

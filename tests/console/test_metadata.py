@@ -93,7 +93,11 @@ def test_a_part_of_the_document_is_changed(metadata: Browser) -> None:
     assert json.loads(metadata.field(FIELD)) == {"stays": 1, "comes": 3}
 
 
-def test_a_viewer_sees_the_document(metadata: Browser, bob: Browser) -> None:
-    metadata.click("Save document", {FIELD: '{"hostname": "demo"}'})
-    bob.open("/machines/demo/metadata")
-    assert 'Document { "hostname": "demo" }' in bob.text
+def test_a_viewer_does_not_see_the_document_which_may_have_secrets(
+    metadata: Browser, bob: Browser
+) -> None:
+    metadata.click("Save document", {FIELD: '{"hostname": "of-demo"}'})
+    for tab in ("metadata", "configuration", "calls", "overview"):
+        bob.open(f"/machines/demo/{tab}")
+        assert bob.status == 200
+        assert "of-demo" not in bob.body

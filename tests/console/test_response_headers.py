@@ -112,7 +112,9 @@ def test_what_is_done(client: httpx.Client, alice: Browser, host: RunningConsole
         alice.open("/new" if path == "/new" else "/machines/demo/console")
         fields = alice.form_of(path) or max((form.fields for form in alice.page.forms), key=len)
         if path == "/images/delete":
-            fields |= {"place": "disks", "name": host.disk("spare").name}
+            found = host.disk("spare").stat()
+            thing = f"{found.st_dev:x}-{found.st_ino:x}"
+            fields |= {"place": "disks", "thing": thing, "confirmed": "yes"}
         hold(client.post(path, data=fields | {"new.name": "another", "line": "a"}), "303 done")
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from examples.console.launch import Launch
 from tests.console.browser import Browser
 from tests.console.running import RunningConsole
 
@@ -108,10 +107,14 @@ def test_a_machine_that_somebody_else_started_is_not_cloned(paused: Browser) -> 
     assert "Clone" not in paused.page.headings
 
 
-def test_new_files_never_have_the_name_of_others(tmp_path: Path) -> None:
-    launch, stems = Launch([], tmp_path, outlive=False), list[str]()
-    launch.snapshots.mkdir(parents=True)
-    for _ in range(3):
-        stems.append(launch.stem("web"))
-        (launch.snapshots / f"{stems[-1]}.state").touch()
-    assert len(set(stems)) == 3
+def test_files_that_are_there_are_overwritten_only_after_a_question(
+    paused: Browser, console: RunningConsole, tmp_path: Path
+) -> None:
+    (tmp_path / "memory").write_bytes(b"of somebody else")
+    paused.click("Create snapshot", files(tmp_path, "snapshot"), sure=False)
+    assert f"Overwrite {tmp_path / 'memory'}?" in paused.text
+    assert (tmp_path / "memory").read_bytes() == b"of somebody else"
+    assert "PUT /snapshot/create" not in console.changes()
+    paused.click("Yes: ")
+    assert "Snapshot created." in paused.text
+    assert console.changes()[-1] == "PUT /snapshot/create"

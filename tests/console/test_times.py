@@ -48,7 +48,7 @@ def test_a_machine_that_runs_when_it_is_first_seen_runs_since_its_socket_was_mad
     tmp_path: Path,
 ) -> None:
     made = an_hour_old(tmp_path / "s")
-    uptime = Uptime(str(tmp_path / "s"), own=True)
+    uptime = Uptime(str(tmp_path / "s"))
     uptime.note("No answer")
     assert uptime.since is None
     uptime.note("Running")
@@ -58,7 +58,7 @@ def test_a_machine_that_runs_when_it_is_first_seen_runs_since_its_socket_was_mad
 
 def test_a_machine_that_is_seen_to_start_runs_since_then(tmp_path: Path) -> None:
     an_hour_old(tmp_path / "s")
-    uptime = Uptime(str(tmp_path / "s"), own=True)
+    uptime = Uptime(str(tmp_path / "s"))
     uptime.note("Not started")
     began = datetime.now(UTC)
     uptime.note("Running")
@@ -66,20 +66,9 @@ def test_a_machine_that_is_seen_to_start_runs_since_then(tmp_path: Path) -> None
     assert began <= uptime.since <= datetime.now(UTC)
 
 
-def test_the_next_console_knows_when_a_machine_of_its_own_began(tmp_path: Path) -> None:
-    an_hour_old(tmp_path / "s")
-    first, second = (Uptime(str(tmp_path / "s"), own=True) for _ in range(2))
-    first.note("Not started")
-    first.note("Running")
-    second.note("Running")
-    assert first.since is not None
-    assert second.since is not None
-    assert abs(first.since - second.since) < timedelta(minutes=1)
-
-
 def test_the_socket_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     made = an_hour_old(tmp_path / "s")
-    uptime = Uptime(str(tmp_path / "s"), own=False)
+    uptime = Uptime(str(tmp_path / "s"))
     uptime.note("Not started")
     uptime.note("Running")
     assert datetime.fromtimestamp((tmp_path / "s").stat().st_mtime, UTC) == made
@@ -87,17 +76,16 @@ def test_the_socket_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_machine_that_ends_or_starts_again_begins_anew(tmp_path: Path) -> None:
     made = an_hour_old(tmp_path / "s")
-    uptime = Uptime(str(tmp_path / "s"), own=False)
+    uptime = Uptime(str(tmp_path / "s"))
     uptime.note("Running")
     uptime.note("Ended")
     assert uptime.since is None
-    uptime.restart()
     uptime.note("Running")
     assert uptime.since is not None
     assert uptime.since > made
 
 
 def test_without_a_socket_nothing_is_known(tmp_path: Path) -> None:
-    uptime = Uptime(str(tmp_path / "s"), own=True)
+    uptime = Uptime(str(tmp_path / "s"))
     uptime.note("Running")
     assert uptime.since is None

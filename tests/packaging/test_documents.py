@@ -26,9 +26,11 @@ RUN_ELSEWHERE = {
     "docs/testing.md",
     "docs/vmm/quick-start.md",
     "docs/vmm/errors.md",
+    "docs/vmm/machines.md",
     "docs/vmm/process.md",
     "docs/vmm/networks.md",
     "docs/vmm/guest.md",
+    "docs/vmm/programs.md",
     "docs/vmm/fastapi.md",
 }
 ENVIRONMENT = {

@@ -28,6 +28,7 @@ SECTIONS: Final = {
     "memory": "Memory of a live session",
     "imports": "Imports",
     "monitors": "A call to a monitor",
+    "guest": "Programs and files in a guest",
 }
 """Module -> title."""
 

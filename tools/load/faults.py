@@ -19,8 +19,8 @@ SHORT, LONG, LONGEST = 2.0, 5.0, 15.0
 """Seconds that something is away; the longest is more than a worker waits for Redis here."""
 
 TAKEN_OVER: Final = 30.0
-"""Seconds within which another worker continues the refresh of one that was killed: a record with
-a response is held for 20, and the request that waits for it takes some."""
+"""Seconds within which another worker continues the refresh of one that was killed: its lease ends
+after 12 to 16, and a refresh that has waited for it is tried again 5 later."""
 POSTPONED: Final = 30.0
 """Seconds within which a refresh that could not be made is tried again: after failures of 5, 10
 and at most 20 seconds between them."""

@@ -9,6 +9,7 @@ from typing import Final, Self, TypeAlias
 from examples.console.fields import Fields, Texts
 from examples.console.forms import Section
 from examples.console.machine import (
+    BUSY,
     ENDED,
     NO_ANSWER,
     NOT_STARTED,
@@ -46,10 +47,11 @@ class Change:
     form of its own. A `hosted` change is for machines whose monitor this console starts, a
     `foreign` one only for others.
     `title` is the heading of the folded form, `about` its description, `confirm` the question
-    before, `working` the button's text meanwhile, and `done` the message afterwards, on the page of
-    the machine that the field `leads_on` names. `verb` completes "Only an admin may …". `unless`
-    says why this machine cannot be changed although its state allows it, `never` why no state
-    allows it. `since` is the first release of the monitor that supports it.
+    before (`asks` makes one of the input), `working` the button's text meanwhile, and `done` the
+    message afterwards, on the page of the machine that the field `leads_on` names. `verb`
+    completes "Only an admin may …". `unless` says why this machine cannot be changed although its
+    state allows it, `never` why no state allows it. `since` is the first release of the monitor
+    that supports it.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Change:
     act: Act | None = None
     unless: Callable[[Machine], str] = lambda machine: ""
     never: Callable[[Machine], str] = lambda machine: ""
+    asks: Callable[[Parsed], str] = lambda parsed: ""
     items: Callable[[Machine], Sequence[str]] | None = None
     hosted: bool = False
     foreign: bool = False
@@ -131,6 +134,7 @@ class Change:
 _WITHOUT_MONITOR: Final = {
     ENDED: "The machine has ended.",
     STARTING: "The monitor is starting.",
+    BUSY: "The machine is busy.",
     NO_ANSWER: "The monitor does not respond.",
 }
 
@@ -153,7 +157,8 @@ class Panel:
     """The changes of one subject, below its devices and facts.
 
     `items` are the devices, `none` is the text without any. `facts` reads other facts, by label; it
-    raises VmmError. Panels `aside` form the page's second column.
+    raises VmmError; those of a panel that `is_secret` are for admins alone. Panels `aside` form the
+    page's second column.
     """
 
     key: str
@@ -163,6 +168,7 @@ class Panel:
     items: Callable[[Machine], Sequence[Item]] = lambda machine: ()
     none: str = ""
     aside: bool = False
+    is_secret: bool = False
     facts: Callable[[AsyncVmmClient, Machine], Awaitable[Mapping[str, str]]] = _no_facts
 
     def __post_init__(self) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from pydantic import Field as ModelField
+
 from examples.console.changes.change import AFTER_START, Change, Panel, Parsed
+from examples.console.changes.create import MachineName
 from examples.console.changes.power import hosted
-from examples.console.cloning import Wish, clone
+from examples.console.events import person
 from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine, pmem_of
 from examples.console.versions import ANY, in_words, is_known, since
+from examples.console.words import SHARED
 from generated_vmm import NetworkOverride, SnapshotLoadParams
+from generated_vmm.machines.definition import disks_of
+from generated_vmm.model import ApiModel
 
 # The first releases in which a clone gets its own.
 _TAPS: Final = since(SnapshotLoadParams, "network_overrides")
@@ -20,13 +26,36 @@ _VSOCK: Final = since(SnapshotLoadParams, "vsock_override")
 _TRACKING: Final = since(SnapshotLoadParams, "track_dirty_pages")
 
 
+class Wish(ApiModel):
+    """The name of a clone, and its own devices."""
+
+    name: MachineName = ModelField(description="Small letters, digits and hyphens, at most 32.")
+    run: bool = ModelField(default=False, description="Otherwise it stays paused until you resume.")
+    taps: list[NetworkOverride] = ModelField(
+        default=[],
+        strict=False,
+        description="The clone cannot share those of this machine: name another one for each "
+        "network interface there is, as in eth0=tap7.",
+    )
+
+
 async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
-    await clone(monitor, Wish.model_validate(parsed[CLONE.key]))
+    wish = Wish.model_validate(parsed[CLONE.key])
+    if monitor.house.machines.find(wish.name) is not None:
+        raise ValueError(f"There is a machine called {wish.name}.")
+    taps = {tap.iface_id: tap.host_dev_name for tap in wish.taps}
+    by = person().name
+    clone = await monitor.machine.clone(wish.name, taps=taps, run=wish.run, by=by)
+    made = monitor.house.adopt(clone.id)
+    copied = [disk.id for disk in disks_of(clone.definition.configuration) if not disk.is_read_only]
+    disks = ", ".join(copied) or "none"
+    detail = "\n".join(SHARED).format(origin=monitor.name, disks=disks)
+    made.events.add(f"Cloned from {monitor.name}.", detail=detail)
 
 
 def _cannot_be_cloned(machine: Machine) -> str:
     made = machine.configuration
-    if not all(device.read_only for device in pmem_of(made)):
+    if not all(device.read_only or device.path_on_host[:1] != "/" for device in pmem_of(made)):
         return "This machine writes to persistent memory, which a clone would write to as well."
     own = (
         (_TAPS, made.network_interfaces),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field as ModelField
+from pydantic import StringConstraints
 
 from examples.console.changes.change import BEFORE_START, Change
 from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
-from examples.console.changes.snapshots import RESTORE, go_on
 from examples.console.fields import Field, Texts, rare
 from examples.console.forms import Section
-from examples.console.registry import MachineName
-from generated_vmm import Balloon, NetworkInterface
+from generated_vmm import Balloon, NetworkInterface, NetworkOverride
 from generated_vmm.model import ApiModel
+
+MachineName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
 
 
 class NewMachine(ApiModel):
@@ -47,7 +48,33 @@ NEW = Section(
         Field("tap", "Network of its own", kind="flag"),
     ),
 )
-RESTORED = Section(key="new", title="Name", model=NewMachine, fields=(NAME, HAS_PCI))
+
+
+class FromSnapshot(ApiModel):
+    """The name of a machine that continues from a snapshot, and its own devices."""
+
+    name: MachineName = ModelField(description="Small letters, digits and hyphens, at most 32.")
+    snapshot: str = ModelField(min_length=1)
+    run: bool = ModelField(default=False, description="Otherwise it stays paused until you resume.")
+    taps: list[NetworkOverride] = ModelField(
+        default=[],
+        strict=False,
+        description="Name one for each network interface of the snapshot, as in eth0=tap7.",
+    )
+
+
+RESTORED = Section(
+    key="new",
+    title="Name",
+    model=FromSnapshot,
+    fields=(
+        NAME,
+        Field("snapshot", "Snapshot"),
+        Field("run", "Run it at once", kind="flag", initial="true"),
+        Field("taps", "Tap devices", kind="pairs"),
+    ),
+    about={"a machine called": "name", "tap device": "taps", "snapshot": "snapshot"},
+)
 BALLOON = Section(
     key="new_balloon",
     title="",
@@ -69,9 +96,7 @@ NETWORK = Section(
 CREATE = Change(
     name="create", when=BEFORE_START, sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK, BALLOON)
 )
-CREATE_FROM_SNAPSHOT = Change(
-    name="create_from_snapshot", when=BEFORE_START, sections=(RESTORED, RESTORE), act=go_on
-)
+CREATE_FROM_SNAPSHOT = Change(name="create_from_snapshot", when=BEFORE_START, sections=(RESTORED,))
 PRESETS: Final[Mapping[str, Texts]] = {
     "small": {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "128"},
     "medium": {"machine_config.vcpu_count": "2", "machine_config.mem_size_mib": "512"},

@@ -90,6 +90,7 @@ ACCESS = Section(
 )
 METADATA = Panel(
     key="document_panel",
+    is_secret=True,
     facts=_present,
     changes=(
         Change(name="metadata", when=ANY_TIME, unless=_no_access, sections=(DOCUMENT,)),

@@ -13,6 +13,7 @@ from examples.console.changes.change import (
     Change,
     Parsed,
 )
+from examples.console.events import person
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import ENDED, NO_ANSWER
 from examples.console.monitors import Monitor
@@ -29,14 +30,31 @@ def hosted(act: Callable[[HostedMonitor, Parsed], Awaitable[object]]) -> Act:
     return act_if_hosted
 
 
+async def _start(monitor: Monitor, parsed: Parsed) -> None:
+    if isinstance(monitor, HostedMonitor):
+        await monitor.machine.start(by=person().name)
+    else:
+        await monitor.control.action("InstanceStart")
+
+
+async def _pause(monitor: Monitor, parsed: Parsed) -> None:
+    if isinstance(monitor, HostedMonitor):
+        await monitor.machine.pause(by=person().name)
+    else:
+        await monitor.control.pause()
+
+
+async def _resume(monitor: Monitor, parsed: Parsed) -> None:
+    if isinstance(monitor, HostedMonitor):
+        await monitor.machine.resume(by=person().name)
+    else:
+        await monitor.control.resume()
+
+
 POWER_CHANGES = (
-    Change(
-        name="start",
-        when=BEFORE_START,
-        act=lambda monitor, parsed: monitor.control.action("InstanceStart"),
-    ),
-    Change(name="pause", when=WHILE_RUNNING, act=lambda monitor, parsed: monitor.control.pause()),
-    Change(name="resume", when=WHILE_PAUSED, act=lambda monitor, parsed: monitor.control.resume()),
+    Change(name="start", when=BEFORE_START, act=_start),
+    Change(name="pause", when=WHILE_RUNNING, act=_pause),
+    Change(name="resume", when=WHILE_PAUSED, act=_resume),
     Change(
         name="ctrl_alt_del",
         when=WHILE_RUNNING,

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field as ModelField
 
-from examples.console.changes.change import BEFORE_START, WHILE_PAUSED, Change, Panel, Parsed
+from examples.console.changes.change import (
+    AFTER_START,
+    BEFORE_START,
+    WHILE_PAUSED,
+    Change,
+    Panel,
+    Parsed,
+)
 from examples.console.changes.power import hosted
+from examples.console.events import person
 from examples.console.fields import Field, rare
 from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
-from examples.console.library import MEMORY
 from examples.console.machine import Machine
 from examples.console.monitors import Monitor
-from examples.console.restoring import restore, snapshot, update_snapshot
 from generated_vmm import SnapshotCreateParams, SnapshotLoadParams
 from generated_vmm.model import ApiModel
 
@@ -29,13 +37,19 @@ def _set_up(machine: Machine) -> str:
     return "" if empty else "This machine is set up already: only an empty one can be restored."
 
 
-async def go_on(monitor: Monitor, parsed: Parsed) -> None:
-    """Restore a snapshot; a machine of this console gets copies of the disks."""
-    fields = parsed[RESTORE.key]
-    if isinstance(monitor, HostedMonitor):
-        await restore(monitor, SnapshotLoadParams.model_validate(fields, strict=False))
-    else:
-        await monitor.control.snapshot.load(fields)
+async def _restore(monitor: Monitor, parsed: Parsed) -> None:
+    await monitor.control.snapshot.load(parsed[RESTORE.key])
+
+
+def _overwrites(parsed: Parsed) -> str:
+    """The question before files are overwritten that are there."""
+    wanted = [text for fields in parsed.values() for text in fields.values()]
+    there = [text for text in wanted if isinstance(text, str) and Path(text).is_file()]
+    return f"Overwrite {' and '.join(there)}?" if there else ""
+
+
+async def _write(monitor: HostedMonitor, parsed: Parsed) -> None:
+    await monitor.machine.snapshot(str(parsed[NAMED.key]["name"]), by=person().name)
 
 
 def _snapshot(key: str, kind: str) -> Section:
@@ -44,8 +58,8 @@ def _snapshot(key: str, kind: str) -> Section:
         title="Snapshot",
         model=SnapshotCreateParams,
         fields=(
-            Field("snapshot_path", "State file", places=("snapshots",)),
-            Field("mem_file_path", "Memory file", places=("snapshots",), suffix=MEMORY),
+            Field("snapshot_path", "State file"),
+            Field("mem_file_path", "Memory file"),
         ),
         send=lambda vm, fields: vm.snapshot.create(fields),
         fixed={"snapshot_type": kind},
@@ -60,20 +74,15 @@ RESTORE = Section(
     title="Snapshot",
     model=SnapshotLoadParams,
     fields=(
-        Field("snapshot_path", "State file", places=("snapshots",)),
-        Field(
-            "mem_backend.backend_path",
-            "Memory file",
-            places=("snapshots", "machine"),
-            suffix=MEMORY,
-        ),
+        Field("snapshot_path", "State file"),
+        Field("mem_backend.backend_path", "Memory file"),
         Field("resume_vm", "Run it at once", kind="flag"),
         Field("track_dirty_pages", "Track changed memory", kind="flag"),
         *rare(
             (
                 Field("clock_realtime", "Set the guest's clock to the present", kind="flag"),
                 Field("network_overrides", "Other tap devices", "pairs"),
-                Field("vsock_override.uds_path", "Other socket of the vsock", places=("machine",)),
+                Field("vsock_override.uds_path", "Other socket of the vsock"),
                 Field(
                     "mem_backend.backend_type",
                     "The memory comes from",
@@ -98,7 +107,7 @@ RESTORE = Section(
 class SnapshotName(ApiModel):
     """The name of a snapshot."""
 
-    name: str = ModelField(description="Nothing is overwritten: a name that is taken is refused.")
+    name: str = ModelField(description="Snapshots may have the same name.", max_length=80)
 
 
 NAMED = Section(
@@ -106,29 +115,33 @@ NAMED = Section(
     title="Snapshot",
     model=SnapshotName,
     fields=(Field("name", "Name"),),
-    about={"name": "name", "snapshot called": "name"},
+    about={"": "name"},
 )
 SNAPSHOTS = Panel(
     key="create",
     changes=(
         Change(
             name="named_snapshot",
-            when=WHILE_PAUSED,
+            when=AFTER_START,
             sections=(NAMED,),
-            act=hosted(lambda monitor, parsed: snapshot(monitor, str(parsed[NAMED.key]["name"]))),
+            act=hosted(_write),
             hosted=True,
             unfolded=True,
         ),
         Change(
-            name="update_snapshot",
+            name="snapshot",
+            foreign=True,
+            when=WHILE_PAUSED,
+            sections=(FULL,),
+            asks=_overwrites,
+            unfolded=True,
+        ),
+        Change(
+            name="diff",
+            foreign=True,
             when=WHILE_PAUSED,
             unless=_tracks_nothing,
-            act=hosted(lambda monitor, parsed: update_snapshot(monitor)),
-            hosted=True,
-        ),
-        Change(name="snapshot", foreign=True, when=WHILE_PAUSED, sections=(FULL,), unfolded=True),
-        Change(
-            name="diff", foreign=True, when=WHILE_PAUSED, unless=_tracks_nothing, sections=(DIFF,)
+            sections=(DIFF,),
         ),
     ),
 )
@@ -140,7 +153,8 @@ RESTORATION = Panel(
             when=BEFORE_START,
             unless=_set_up,
             sections=(RESTORE,),
-            act=go_on,
+            act=_restore,
+            foreign=True,
             unfolded=True,
         ),
     ),

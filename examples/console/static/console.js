@@ -47,7 +47,11 @@ document.addEventListener('submit', (event) => {
   const button = /** @type {SubmitEvent} */ (event).submitter
   if (!(button instanceof HTMLButtonElement) || !button.dataset.working) return
   if (button.ariaBusy === 'true') return event.preventDefault()
-  if (button.dataset.confirm && !confirm(asked(button))) return event.preventDefault()
+  if (button.dataset.confirm) {
+    if (!confirm(asked(button))) return event.preventDefault()
+    const confirmed = Object.assign(document.createElement('input'), { type: 'hidden', name: 'confirmed', value: 'yes' })
+    button.form?.append(confirmed)
+  }
   button.ariaBusy = 'true'
   button.textContent = button.dataset.working
 })
@@ -161,8 +165,12 @@ function answered() {
   lastAnswer = Date.now()
   document.querySelector('#silent')?.remove()
   delete document.body.dataset.silent
+}
+
+/** The page says as of when it is true: what it shows was read at this moment. */
+function drawn() {
   for (const time of document.querySelectorAll('time[data-asof]')) {
-    time.setAttribute('datetime', new Date(lastAnswer).toISOString())
+    time.setAttribute('datetime', new Date().toISOString())
     localise(time)
   }
 }
@@ -179,12 +187,47 @@ function tellSilence() {
 }
 setInterval(tellSilence, 1000)
 
+/**
+ * Replaces what has changed of a part, row by row; a row with focus is replaced too, and its button has the focus again.
+ * @param {Element} part
+ * @param {string} html
+ */
+function replace(part, html) {
+  const fresh = document.createElement(part.tagName)
+  fresh.innerHTML = html
+  const focused = part.contains(document.activeElement) ? document.activeElement : null
+  const { action = '', href = '' } = /** @type {any} */ (focused?.closest('form') ?? focused ?? {})
+  const rows = [...fresh.children]
+  rows.forEach((row, at) => {
+    const old = part.children[at]
+    if (!old) part.append(row)
+    else if (comparable(old) !== comparable(row)) old.replaceWith(row)
+  })
+  while (part.children.length > rows.length) part.lastElementChild?.remove()
+  if (focused && !focused.isConnected) {
+    const found = [...part.querySelectorAll('a, button')].find((one) => (/** @type {any} */ (one.closest('form') ?? one)[action ? 'action' : 'href']) === (action || href))
+    if (found instanceof HTMLElement) found.focus()
+  }
+  drawn()
+}
+
+/**
+ * A row without what differs in every response: the state that its forms carry has the time of the page.
+ * @param {Element} row
+ */
+function comparable(row) {
+  const copy = /** @type {Element} */ (row.cloneNode(true))
+  for (const input of copy.querySelectorAll('input[name="page"]')) input.setAttribute('value', (input.getAttribute('value') ?? '').split('|').slice(0, 2).join('|'))
+  for (const time of copy.querySelectorAll('time')) time.replaceChildren()
+  return copy.outerHTML
+}
+
 for (const part of document.querySelectorAll('[data-refresh]')) {
   const url = part.getAttribute('data-refresh') ?? ''
   look(async () => {
     const answer = await ask(url)
     const html = await answer?.text()
-    if (html !== undefined && !part.contains(document.activeElement)) part.innerHTML = html
+    if (html !== undefined) replace(part, html)
     return WATCH_EVERY
   })
 }
@@ -198,7 +241,11 @@ for (const machine of document.querySelectorAll('[data-watch]')) {
   machine.addEventListener('input', ({ target }) => (typed ||= isKept(/** @type {Element} */ (target))))
   look(async () => {
     const answer = await ask(watch)
-    if (told || !answer || (await answer.json()).shown === shown) return WATCH_EVERY
+    if (told || !answer) return WATCH_EVERY
+    if ((await answer.json()).shown === shown) {
+      drawn()
+      return WATCH_EVERY
+    }
     if (!typed) location.assign(page)
     else tell('The machine has changed meanwhile. Reload the page to see it; what you typed will be lost.')
     told = true
@@ -256,7 +303,8 @@ for (const screen of document.querySelectorAll('[data-screen]')) {
     const answer = await ask(`${url}?seen=${encodeURIComponent(seen)}`)
     const { version = seen, rows } = (await answer?.json()) ?? {}
     // Somebody who marks text does not lose it.
-    if (rows && getSelection()?.isCollapsed !== false) {
+    const marked = getSelection()
+    if (rows && (marked?.isCollapsed !== false || !screen.contains(marked.anchorNode))) {
       draw(screen, rows)
       seen = version
       pause = QUICK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
@@ -13,13 +14,22 @@ from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.process._async.client import AsyncMonitorClient
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._async.waiting import finished, until, wait_for
+from generated_vmm.process.attaching import find_detached
 from generated_vmm.process.broadcast import Work
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.jail import Jail
-from generated_vmm.process.jail_files import Progress
+from generated_vmm.process.jail_files import Progress, copy_in, link_in, target_of
 from generated_vmm.process.lines import LogLine, Metrics
-from generated_vmm.process.outlets import LOG_LINES, METRICS_LINES, Outlets
-from generated_vmm.process.run import Run
+from generated_vmm.process.outlets import (
+    LOG_BYTES,
+    LOG_LINES,
+    METRICS_BYTES,
+    METRICS_LINES,
+    Outlets,
+)
+from generated_vmm.process.owner import LONGEST_ENDING, Owner, Phase
+from generated_vmm.process.place import Place
+from generated_vmm.process.program import Descriptor
 from generated_vmm.process.settings import (
     HostPath,
     JailedOptions,
@@ -27,9 +37,7 @@ from generated_vmm.process.settings import (
     MonitorOptions,
     Settings,
 )
-from generated_vmm.process.supervisor import Goal
 from generated_vmm.process.view import JailView, MonitorView
-from generated_vmm.process.workspace import Workspace
 
 
 class AsyncMonitor(MonitorView[AsyncVmmClient]):
@@ -54,31 +62,34 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         binary: HostPath | Sequence[HostPath] = "firecracker",
         **options: Unpack[MonitorOptions],
     ) -> None:
-        self._set_up(Workspace(binary, Settings(**options)))
+        self._set_up(Place(binary, Settings(**options)))
 
-    def _set_up(self, workspace: Workspace) -> None:
-        self.serial = AsyncSerial(workspace.settings.serial_bytes, workspace.open_console)
-        self.log: AsyncRingBuffer[LogLine] = AsyncRingBuffer(LOG_LINES)
-        self.metrics: AsyncRingBuffer[Metrics] = AsyncRingBuffer(METRICS_LINES)
-        self._run = Run(workspace, Outlets(self.serial, self.log, self.metrics))
-
-    def _connect(self) -> None:
-        self._client = AsyncMonitorClient(self._run)
+    def _set_up(self, place: Place) -> None:
+        self.serial = AsyncSerial(place.settings.serial_bytes)
+        self.log: AsyncRingBuffer[LogLine] = AsyncRingBuffer(LOG_LINES, LOG_BYTES)
+        self.metrics: AsyncRingBuffer[Metrics] = AsyncRingBuffer(METRICS_LINES, METRICS_BYTES)
+        self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
 
     @classmethod
     async def attach(cls, directory: HostPath) -> Self:
         """Returns a handle for a detached monitor that still runs, whichever process started it.
 
-        Raises `MonitorExited` if it has ended, and `MonitorError` if the folder is not that of a
-        detached monitor, belongs to another user, or if another handle owns the monitor.
+        Raises `MonitorExited` with its `returncode` if it has ended, and `MonitorError` if the
+        folder is not that of a detached monitor, belongs to another user, or if another handle owns
+        the monitor.
         """
+        found = await finished(Work(lambda _: find_detached(directory), "monitor-attach"))
         monitor = cls.__new__(cls)
         try:
-            monitor._take_up(*await finished(cls._finding(directory)))
+            monitor._set_up(found.place_of(cls._place_kind))
+            monitor._owner.take_over(found)
+            await monitor._reached(Phase.RUNNING)
+            monitor._client = AsyncMonitorClient(monitor._owner)
             return monitor
         except BaseException:  # an interruption, which may have come after it was found
-            if hasattr(monitor, "_run"):
-                await until(monitor._run, monitor._run.want(Goal.LET_GO).is_done)
+            found.close()
+            if hasattr(monitor, "_owner"):
+                await until(monitor._owner, monitor._owner.has(Phase.FINISHED))
             raise
 
     async def start(self) -> Self:
@@ -87,14 +98,21 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         If it does not, raises `MonitorStartError` with the last lines of the log and leaves nothing
         behind. A monitor is started once.
         """
-        self._run.require_fresh()
+        self._owner.require_fresh()
         try:
-            await self._carry_out(Goal.RUN)
-            self._connect()
+            self._owner.claim_once()
+            await self._reached(Phase.CLAIMED)
+            await self._prepare()
+            self._owner.start()
+            await self._reached(Phase.RUNNING)
+            self._client = AsyncMonitorClient(self._owner)
             return self
         except BaseException:
             await self._give_up()
             raise
+
+    async def _prepare(self) -> None:
+        """Makes what the program needs at its start, besides its folder."""
 
     async def wait(self, timeout: float | None = None) -> int | None:
         """Waits until the monitor has ended, and returns its `returncode`.
@@ -103,7 +121,7 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         """
         _ = self.pid
         try:
-            await wait_for(self._run, self._run.is_over, timeout)
+            await wait_for(self._owner, self._owner.is_over, timeout)
         except TimeoutError:
             raise VmmTimeoutError(f"the monitor has not ended within {timeout} s") from None
         return self.returncode
@@ -116,24 +134,22 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         second Ctrl+C, kills the monitor immediately.
         """
         try:
-            await self._carry_out(Goal.STOP, self._grace(grace))
+            return await self._finished("stop", grace=self._grace(grace))
         except MonitorError:
             raise
         except BaseException:
             await self._give_up()
             raise
-        return await self._closed()
 
     async def kill(self) -> int | None:
         """Ends the monitor with SIGKILL, removes its files, and returns its `returncode`."""
         try:
-            wish = self._run.want(Goal.KILL)
-            await until(self._run, wish.is_done)
-        except BaseException:  # an interruption, which may come before the wait
+            return await self._finished("kill")
+        except MonitorError:
+            raise
+        except BaseException:  # an interruption
             await self._give_up()
             raise
-        wish.require_success()
-        return await self._closed()
 
     async def detach(self) -> None:
         """Gives up ownership of a detached monitor, which continues; see `attach`.
@@ -141,25 +157,35 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         Raises `MonitorError` for a monitor that is not detached and ends with this process.
         """
         self._require_detached()
-        await self._carry_out(Goal.LET_GO)
-        await self._closed()
+        await self._finished("detach")
 
-    async def _carry_out(self, goal: Goal, grace: float = 0.0) -> None:
-        wish = self._run.want(goal, grace)
-        await wait_for(self._run, wish.is_done)
-        wish.require_success()
+    async def _reached(self, phase: Phase) -> None:
+        await wait_for(self._owner, self._owner.has(phase))
+        self._owner.require_unfinished()
+
+    async def _finished(self, word: str, grace: float = 0.0) -> int | None:
+        """Waits until nothing is left of the monitor, or it is given up."""
+        seconds = grace + LONGEST_ENDING
+        if self._owner.left:  # and an earlier call has told of it
+            await finished(Work(lambda _: self._owner.remove_left(), "monitor-remove"))
+        self._owner.say(word, grace=grace)
+        try:
+            await wait_for(self._owner, self._owner.has(Phase.FINISHED), seconds)
+        except TimeoutError:
+            raise self._owner.stuck(seconds) from None
+        if self._client is not None:
+            await self._client.close()
+        self._owner.require_removed()
+        return self.returncode
 
     async def _give_up(self) -> None:
         """Kills the monitor and ignores errors: the caller raises another one."""
-        await until(self._run, self._run.want(Goal.KILL).is_done)
-
-    async def _closed(self) -> int | None:
-        if self._client is not None:
-            await self._client.close()
-        return self.returncode
+        self._owner.say("kill")
+        with contextlib.suppress(TimeoutError):
+            await until(self._owner, self._owner.has(Phase.FINISHED), LONGEST_ENDING)
 
     async def __aenter__(self) -> Self:
-        self._run.require_fresh()
+        self._owner.require_fresh()
         try:
             await self.start()
             return self
@@ -175,10 +201,10 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
     ) -> None:
         if self._settings.detached:
             return await self.detach()
-        ended_badly = self._run.has_ended_badly()
+        ended_badly = self._owner.has_ended_badly()
         await self.stop()
         if ended_badly:
-            self._run.tell_exit(error)
+            self._owner.tell_exit(error)
 
 
 class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
@@ -214,10 +240,12 @@ class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
         thread if there is none. Raises `FileExistsError` if the target exists, and
         `MonitorStartError` if the jail belongs to another monitor.
         """
-        await self._carry_out(Goal.CLAIM)
+        root = await self._claimed()
+        inner, owner = target_of(source, path), self._jail.owner
         told = None if progress is None else from_thread(progress)
-        copy = partial(self._jail.copy_in, source, path, told)
-        return await finished(Work(copy, "monitor-copy"))
+        copy = partial(copy_in, root.number, source, inner, owner, told)
+        await finished(Work(copy, "monitor-copy"))
+        return inner
 
     async def link_in(
         self, source: HostPath, path: HostPath | None = None, *, give: bool = False
@@ -229,6 +257,19 @@ class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
         writes. Raises `FileExistsError`, and `OSError` for a symbolic link (ELOOP) or a file on
         another file system (EXDEV).
         """
-        await self._carry_out(Goal.CLAIM)
-        jail = self._jail
-        return await finished(Work(lambda _: jail.link_in(source, path, give=give), "monitor-link"))
+        root = await self._claimed()
+        inner, owner = target_of(source, path), self._jail.owner
+        link = partial(link_in, root.number, source, inner, owner, give=give)
+        await finished(Work(lambda _: link(), "monitor-link"))
+        return inner
+
+    async def _claimed(self) -> Descriptor:
+        """The root of the jail, whose folder is taken for this monitor."""
+        self._owner.claim()
+        await self._reached(Phase.CLAIMED)
+        return self._owner.opened_root()
+
+    async def _prepare(self) -> None:
+        self._jail.require_root()
+        for source, copy in self._jail.copies().items():
+            await self.copy_in(source, copy)

@@ -133,7 +133,7 @@ async def _items(path: HostPath, lines: Lines[Item], follow: bool) -> AsyncItera
             if follow and is_fifo:
                 await readable(file.fileno(), math.inf)
             while received := file.read(READ_BYTES):
-                for item in lines.feed(received):
+                for item, _ in lines.feed(received):
                     yield item
                 await sleep(0)  # other tasks run between the pieces of a long file
             if not follow or (is_fifo and received is not None):  # None: its writers are there

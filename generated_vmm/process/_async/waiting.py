@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Self, TypeVar
@@ -26,12 +27,14 @@ async def wait_for(
                 raise TimeoutError
 
 
-async def until(changing: Broadcast, is_true: Callable[[], bool]) -> None:
-    """Waits until a condition is true; an interruption in the meantime is raised afterwards."""
-    interruption = None
+async def until(
+    changing: Broadcast, is_true: Callable[[], bool], seconds: float | None = None
+) -> None:
+    """Waits as `wait_for`; an interruption in the meantime is raised afterwards."""
+    interruption, deadline = None, deadline_after(seconds)
     while not is_true():
         try:
-            await wait_for(changing, is_true)
+            await wait_for(changing, is_true, max(0.0, deadline - time.monotonic()))
         except Interruption as error:
             interruption = error
     if interruption is not None:

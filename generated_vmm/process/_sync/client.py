@@ -5,50 +5,64 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
+from functools import partial
 
 from generated_vmm.errors import VmmConnectionError
 from generated_vmm.facade import VmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._sync.waiting import wait_for
-from generated_vmm.process.run import Run
+from generated_vmm.process.owner import Owner
 from generated_vmm.transport import DEFAULT_TIMEOUT, CallFailed, HttpAnswer, UnixChannel
 from generated_vmm.transport._sync.vsock import VsockConnection
+from generated_vmm.transport.calls import deadline_after
 
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
+BINDING = ("/vsock", "/snapshot/load")  # calls that make a socket
 
 
 class MonitorChannel(UnixChannel):
     """Raises `MonitorExited` if a call failed because the monitor has ended."""
 
-    def __init__(self, run: Run) -> None:
-        super().__init__(run.workspace.socket_path, connect=run.workspace.connect)
-        self._run = run
+    def __init__(self, owner: Owner) -> None:
+        super().__init__(owner.place.socket_path, connect=owner.connect)
+        self._owner = owner
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `timeout` seconds."""
-        if is_prepared := self._run.own_vsock(operation):
-            wait_for(self._run, is_prepared)
+        if operation.path not in BINDING:
+            return self._exchange(operation, seconds)
+        deadline, noted = deadline_after(seconds), self._owner.noted
+        self._owner.say("binding")  # the keeper asks the monitor before it ends it
+        answer = self._exchange(operation, seconds)
+        self._owner.say("bound")
+        with contextlib.suppress(TimeoutError):  # the keeper asks all the same
+            has_noted = partial(self._owner.has_noted, noted)
+            wait_for(self._owner, has_noted, max(0.0, deadline - time.monotonic()))
+        return answer
+
+    def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         try:
             return super().exchange(operation, seconds)
         except CallFailed as failed:
             if failed.kind is VmmConnectionError and not failed.permanent:
                 with contextlib.suppress(TimeoutError):
-                    wait_for(self._run, self._run.is_over, LONGEST_END)
-                    raise self._run.exited() from failed.__cause__
+                    wait_for(self._owner, self._owner.is_over, LONGEST_END)
+                    raise self._owner.exited() from failed.__cause__
             raise
 
 
 class MonitorClient(VmmClient):
     """The client of a monitor that this process owns; it knows the paths of the sockets."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, owner: Owner) -> None:
         super().__init__(
-            run.workspace.socket_path,
-            max_body_bytes=run.workspace.settings.max_body_bytes,
-            transport=MonitorChannel(run),
+            owner.place.socket_path,
+            max_body_bytes=owner.place.settings.max_body_bytes,
+            transport=MonitorChannel(owner),
         )
-        self._run = run
+        self._owner = owner
 
     def connect_vsock(
         self,
@@ -60,5 +74,5 @@ class MonitorClient(VmmClient):
         """See `VmmClient.connect_vsock`; also finds a jailed monitor's socket by itself."""
         if uds_path is not None:
             return super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
-        with self._run.opened_vsock(self._run.vsock_path or self._vsock_path()) as path:
+        with self._owner.opened_vsock(self._owner.vsock_path or self._vsock_path()) as path:
             return super().connect_vsock(port, uds_path=path, timeout=timeout)

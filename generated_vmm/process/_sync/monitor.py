@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
@@ -14,13 +15,22 @@ from generated_vmm.facade import VmmClient
 from generated_vmm.process._sync.client import MonitorClient
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import finished, until, wait_for
+from generated_vmm.process.attaching import find_detached
 from generated_vmm.process.broadcast import Work
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.jail import Jail
-from generated_vmm.process.jail_files import Progress
+from generated_vmm.process.jail_files import Progress, copy_in, link_in, target_of
 from generated_vmm.process.lines import LogLine, Metrics
-from generated_vmm.process.outlets import LOG_LINES, METRICS_LINES, Outlets
-from generated_vmm.process.run import Run
+from generated_vmm.process.outlets import (
+    LOG_BYTES,
+    LOG_LINES,
+    METRICS_BYTES,
+    METRICS_LINES,
+    Outlets,
+)
+from generated_vmm.process.owner import LONGEST_ENDING, Owner, Phase
+from generated_vmm.process.place import Place
+from generated_vmm.process.program import Descriptor
 from generated_vmm.process.settings import (
     HostPath,
     JailedOptions,
@@ -28,9 +38,7 @@ from generated_vmm.process.settings import (
     MonitorOptions,
     Settings,
 )
-from generated_vmm.process.supervisor import Goal
 from generated_vmm.process.view import JailView, MonitorView
-from generated_vmm.process.workspace import Workspace
 
 
 class Monitor(MonitorView[VmmClient]):
@@ -55,31 +63,34 @@ class Monitor(MonitorView[VmmClient]):
         binary: HostPath | Sequence[HostPath] = "firecracker",
         **options: Unpack[MonitorOptions],
     ) -> None:
-        self._set_up(Workspace(binary, Settings(**options)))
+        self._set_up(Place(binary, Settings(**options)))
 
-    def _set_up(self, workspace: Workspace) -> None:
-        self.serial = Serial(workspace.settings.serial_bytes, workspace.open_console)
-        self.log: RingBuffer[LogLine] = RingBuffer(LOG_LINES)
-        self.metrics: RingBuffer[Metrics] = RingBuffer(METRICS_LINES)
-        self._run = Run(workspace, Outlets(self.serial, self.log, self.metrics))
-
-    def _connect(self) -> None:
-        self._client = MonitorClient(self._run)
+    def _set_up(self, place: Place) -> None:
+        self.serial = Serial(place.settings.serial_bytes)
+        self.log: RingBuffer[LogLine] = RingBuffer(LOG_LINES, LOG_BYTES)
+        self.metrics: RingBuffer[Metrics] = RingBuffer(METRICS_LINES, METRICS_BYTES)
+        self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
 
     @classmethod
     def attach(cls, directory: HostPath) -> Self:
         """Returns a handle for a detached monitor that still runs, whichever process started it.
 
-        Raises `MonitorExited` if it has ended, and `MonitorError` if the folder is not that of a
-        detached monitor, belongs to another user, or if another handle owns the monitor.
+        Raises `MonitorExited` with its `returncode` if it has ended, and `MonitorError` if the
+        folder is not that of a detached monitor, belongs to another user, or if another handle owns
+        the monitor.
         """
+        found = finished(Work(lambda _: find_detached(directory), "monitor-attach"))
         monitor = cls.__new__(cls)
         try:
-            monitor._take_up(*finished(cls._finding(directory)))
+            monitor._set_up(found.place_of(cls._place_kind))
+            monitor._owner.take_over(found)
+            monitor._reached(Phase.RUNNING)
+            monitor._client = MonitorClient(monitor._owner)
             return monitor
         except BaseException:  # an interruption, which may have come after it was found
-            if hasattr(monitor, "_run"):
-                until(monitor._run, monitor._run.want(Goal.LET_GO).is_done)
+            found.close()
+            if hasattr(monitor, "_owner"):
+                until(monitor._owner, monitor._owner.has(Phase.FINISHED))
             raise
 
     def start(self) -> Self:
@@ -88,14 +99,21 @@ class Monitor(MonitorView[VmmClient]):
         If it does not, raises `MonitorStartError` with the last lines of the log and leaves nothing
         behind. A monitor is started once.
         """
-        self._run.require_fresh()
+        self._owner.require_fresh()
         try:
-            self._carry_out(Goal.RUN)
-            self._connect()
+            self._owner.claim_once()
+            self._reached(Phase.CLAIMED)
+            self._prepare()
+            self._owner.start()
+            self._reached(Phase.RUNNING)
+            self._client = MonitorClient(self._owner)
             return self
         except BaseException:
             self._give_up()
             raise
+
+    def _prepare(self) -> None:
+        """Makes what the program needs at its start, besides its folder."""
 
     def wait(self, timeout: float | None = None) -> int | None:
         """Waits until the monitor has ended, and returns its `returncode`.
@@ -104,7 +122,7 @@ class Monitor(MonitorView[VmmClient]):
         """
         _ = self.pid
         try:
-            wait_for(self._run, self._run.is_over, timeout)
+            wait_for(self._owner, self._owner.is_over, timeout)
         except TimeoutError:
             raise VmmTimeoutError(f"the monitor has not ended within {timeout} s") from None
         return self.returncode
@@ -117,24 +135,22 @@ class Monitor(MonitorView[VmmClient]):
         second Ctrl+C, kills the monitor immediately.
         """
         try:
-            self._carry_out(Goal.STOP, self._grace(grace))
+            return self._finished("stop", grace=self._grace(grace))
         except MonitorError:
             raise
         except BaseException:
             self._give_up()
             raise
-        return self._closed()
 
     def kill(self) -> int | None:
         """Ends the monitor with SIGKILL, removes its files, and returns its `returncode`."""
         try:
-            wish = self._run.want(Goal.KILL)
-            until(self._run, wish.is_done)
-        except BaseException:  # an interruption, which may come before the wait
+            return self._finished("kill")
+        except MonitorError:
+            raise
+        except BaseException:  # an interruption
             self._give_up()
             raise
-        wish.require_success()
-        return self._closed()
 
     def detach(self) -> None:
         """Gives up ownership of a detached monitor, which continues; see `attach`.
@@ -142,25 +158,35 @@ class Monitor(MonitorView[VmmClient]):
         Raises `MonitorError` for a monitor that is not detached and ends with this process.
         """
         self._require_detached()
-        self._carry_out(Goal.LET_GO)
-        self._closed()
+        self._finished("detach")
 
-    def _carry_out(self, goal: Goal, grace: float = 0.0) -> None:
-        wish = self._run.want(goal, grace)
-        wait_for(self._run, wish.is_done)
-        wish.require_success()
+    def _reached(self, phase: Phase) -> None:
+        wait_for(self._owner, self._owner.has(phase))
+        self._owner.require_unfinished()
+
+    def _finished(self, word: str, grace: float = 0.0) -> int | None:
+        """Waits until nothing is left of the monitor, or it is given up."""
+        seconds = grace + LONGEST_ENDING
+        if self._owner.left:  # and an earlier call has told of it
+            finished(Work(lambda _: self._owner.remove_left(), "monitor-remove"))
+        self._owner.say(word, grace=grace)
+        try:
+            wait_for(self._owner, self._owner.has(Phase.FINISHED), seconds)
+        except TimeoutError:
+            raise self._owner.stuck(seconds) from None
+        if self._client is not None:
+            self._client.close()
+        self._owner.require_removed()
+        return self.returncode
 
     def _give_up(self) -> None:
         """Kills the monitor and ignores errors: the caller raises another one."""
-        until(self._run, self._run.want(Goal.KILL).is_done)
-
-    def _closed(self) -> int | None:
-        if self._client is not None:
-            self._client.close()
-        return self.returncode
+        self._owner.say("kill")
+        with contextlib.suppress(TimeoutError):
+            until(self._owner, self._owner.has(Phase.FINISHED), LONGEST_ENDING)
 
     def __enter__(self) -> Self:
-        self._run.require_fresh()
+        self._owner.require_fresh()
         try:
             self.start()
             return self
@@ -176,10 +202,10 @@ class Monitor(MonitorView[VmmClient]):
     ) -> None:
         if self._settings.detached:
             return self.detach()
-        ended_badly = self._run.has_ended_badly()
+        ended_badly = self._owner.has_ended_badly()
         self.stop()
         if ended_badly:
-            self._run.tell_exit(error)
+            self._owner.tell_exit(error)
 
 
 class JailedMonitor(JailView[VmmClient], Monitor):
@@ -215,10 +241,12 @@ class JailedMonitor(JailView[VmmClient], Monitor):
         thread if there is none. Raises `FileExistsError` if the target exists, and
         `MonitorStartError` if the jail belongs to another monitor.
         """
-        self._carry_out(Goal.CLAIM)
+        root = self._claimed()
+        inner, owner = target_of(source, path), self._jail.owner
         told = None if progress is None else from_thread(progress)
-        copy = partial(self._jail.copy_in, source, path, told)
-        return finished(Work(copy, "monitor-copy"))
+        copy = partial(copy_in, root.number, source, inner, owner, told)
+        finished(Work(copy, "monitor-copy"))
+        return inner
 
     def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool = False) -> str:
         """Creates a hard link to a file in the jail; returns its path for the monitor.
@@ -228,6 +256,19 @@ class JailedMonitor(JailView[VmmClient], Monitor):
         writes. Raises `FileExistsError`, and `OSError` for a symbolic link (ELOOP) or a file on
         another file system (EXDEV).
         """
-        self._carry_out(Goal.CLAIM)
-        jail = self._jail
-        return finished(Work(lambda _: jail.link_in(source, path, give=give), "monitor-link"))
+        root = self._claimed()
+        inner, owner = target_of(source, path), self._jail.owner
+        link = partial(link_in, root.number, source, inner, owner, give=give)
+        finished(Work(lambda _: link(), "monitor-link"))
+        return inner
+
+    def _claimed(self) -> Descriptor:
+        """The root of the jail, whose folder is taken for this monitor."""
+        self._owner.claim()
+        self._reached(Phase.CLAIMED)
+        return self._owner.opened_root()
+
+    def _prepare(self) -> None:
+        self._jail.require_root()
+        for source, copy in self._jail.copies().items():
+            self.copy_in(source, copy)

@@ -134,7 +134,7 @@ def _items(path: HostPath, lines: Lines[Item], follow: bool) -> Iterator[Item]:
             if follow and is_fifo:
                 readable(file.fileno(), math.inf)
             while received := file.read(READ_BYTES):
-                for item in lines.feed(received):
+                for item, _ in lines.feed(received):
                     yield item
                 sleep(0)  # other tasks run between the pieces of a long file
             if not follow or (is_fifo and received is not None):  # None: its writers are there

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Self, TypeVar
@@ -27,12 +28,12 @@ def wait_for(
                 raise TimeoutError
 
 
-def until(changing: Broadcast, is_true: Callable[[], bool]) -> None:
-    """Waits until a condition is true; an interruption in the meantime is raised afterwards."""
-    interruption = None
+def until(changing: Broadcast, is_true: Callable[[], bool], seconds: float | None = None) -> None:
+    """Waits as `wait_for`; an interruption in the meantime is raised afterwards."""
+    interruption, deadline = None, deadline_after(seconds)
     while not is_true():
         try:
-            wait_for(changing, is_true)
+            wait_for(changing, is_true, max(0.0, deadline - time.monotonic()))
         except Interruption as error:
             interruption = error
     if interruption is not None:

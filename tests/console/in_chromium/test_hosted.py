@@ -112,7 +112,7 @@ def test_what_cannot_be_deleted_is_told_accessibly(visit: Visit, furnished: None
     for one in (page, other):
         press(one, "Delete moment")
     expect(page.get_by_role("status")).to_have_text("Deleted.")
-    expect(other.get_by_role("alert")).to_have_text("There is no moment any more.")
+    expect(other.get_by_role("alert")).to_have_text("This snapshot does not exist any more.")
     assert violations(other) == []
 
 

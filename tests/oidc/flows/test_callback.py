@@ -30,11 +30,14 @@ from tests.oidc.flows.steps import (
     copy_of,
     generation,
     returned,
+    shared_stores,
     two_processes,
     user,
 )
 from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import BASE_URL, LOGIN_URL, Time, make_world
+
+STEP_UP = "/auth/login?max_age=60&return_to=/me"
 
 
 def pending(browser: httpx.AsyncClient) -> list[str]:
@@ -142,6 +145,20 @@ async def test_session_of_another_client_or_provider_is_none_here(changed: str) 
     update = {changed: "https://another.test", "client_secret": None}
     other = another_process(world, settings=world.oidc.settings.model_copy(update=update))
     assert (await copy_of(browser, other).get("/")).json() == {"is_authenticated": False}
+
+
+async def test_tokens_of_another_provider_are_not_sent_to_this_one(mode: str) -> None:
+    """The settings named another provider when the browser's session began."""
+    time = Time()
+    options: dict[str, Any] = {"time": time, "settings": {"cookie_secret": "s" * 32}}
+    stores = shared_stores(mode, time)
+    former = make_world(provider={"issuer": "https://former.test"}, **options, **stores)
+    world = make_world(**options, **stores)
+    browser = copy_of(await former.signed_in(), world)
+    copy = copy_of(browser, former)
+    assert (await sign_in(browser, STEP_UP, user="alice")).status_code == 200
+    assert world.op.record.calls["revocation"] == 0
+    assert [await generation(each) for each in (browser, copy)] == [0, None]
 
 
 async def test_on_success_and_on_failure_may_respond() -> None:

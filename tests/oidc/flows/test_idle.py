@@ -132,6 +132,21 @@ async def test_request_during_a_refresh_counts(world: World) -> None:
     assert await generation(browser) == 1
 
 
+async def test_requests_count_after_a_process_died_in_a_refresh(
+    processes: tuple[World, World],
+) -> None:
+    here, there = processes
+    browser, held = await here.signed_in(), Held()
+    here.op.faults.put("token", held)
+    refreshing = begun(copy_of(browser, there).get("/refresh"))
+    await held.gate.until_reached()
+    for _ in range(3):
+        here.time.advance(IDLE - 100)
+        assert await generation(browser) == 0
+    held.gate.opened.set()
+    await refreshing
+
+
 async def test_session_used_in_one_process_goes_on_in_the_other(
     processes: tuple[World, World],
 ) -> None:

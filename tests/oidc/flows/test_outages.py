@@ -14,7 +14,7 @@ from fastapi_oidc.flows import sessions
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import Outage, fallible
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, callback_url, copy_of, generation
-from tests.oidc.interleaving import another_process
+from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 
@@ -149,6 +149,19 @@ async def test_login_without_its_store_signs_nobody_in(place: Place) -> None:
     place.outage.is_down = False
     assert await generation(browser) is None
     assert await generation(await place.world.signed_in()) == 0
+
+
+async def test_store_that_fails_during_a_login_refuses_it_at_once(place: Place) -> None:
+    """Its callback does not wait until the store has what became of the login."""
+    held = Held(first=True)
+    place.world.op.faults.put("token", held)
+    browser = place.world.browser()
+    callback = begun(browser.get(await callback_url(browser)))
+    await held.gate.until_reached()
+    place.outage.is_down = True
+    held.gate.opened.set()
+    async with asyncio.timeout(5):
+        assert (await callback).status_code == 503
 
 
 @pytest.mark.parametrize("moment", ["read", "swap"])

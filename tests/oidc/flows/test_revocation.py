@@ -196,7 +196,49 @@ async def test_listing_many_sessions_lets_other_requests_run() -> None:
     assert turns >= MOST_LISTED / READ_TOGETHER
 
 
+async def test_sessions_of_lists_a_session_that_outlives_a_later_one() -> None:
+    def shorten(context: PersistContext[Any]) -> Any:
+        hours = 1 if world.time.now > began else 24
+        end = context.session.created_at + hours * HOUR
+        return context.session.model_copy(update={"expires_at": end})
+
+    settings = {"session_lifetime": 24 * HOUR}
+    world = make_world(session_store="memory", settings=settings, before_session_persist=shorten)
+    began = world.time.now
+    await world.signed_in()
+    [first] = await world.oidc.sessions_of("alice")
+    world.time.advance(10)
+    await world.signed_in()
+    world.time.advance(3 * HOUR)
+    assert [session.id for session in await world.oidc.sessions_of("alice")] == [first.id]
+
+
+async def test_revoked_session_stays_ended_after_session_lifetime_was_short(mode: str) -> None:
+    """A deployment with a wrong `session_lifetime` ends the session, and the next one is right."""
+    time = Time()
+    stores = shared_stores(mode, time)
+    world = make_world(time=time, settings={"session_lifetime": 100 * HOUR}, **stores)
+    shorter = world.oidc.settings.model_copy(update={"session_lifetime": HOUR})
+    browser = await world.signed_in()
+    id = next(event.session_id for event in world.events if event.session_id)
+    await another_process(world, settings=shorter, **stores).oidc.revoke(session_id=id)
+    time.advance(24 * HOUR)
+    assert await generation(browser) is None
+
+
 async def test_sessions_of_needs_a_session_store() -> None:
     with pytest.raises(ConfigurationError) as caught:
         await make_world().oidc.sessions_of("alice")
     assert caught.value.code == "configuration.store_missing"
+
+
+async def test_a_user_signs_in_again_after_the_secret_was_replaced(mode: str) -> None:
+    """Whatever the store has of sessions that nobody can open any more."""
+    time = Time()
+    stores = shared_stores(mode, time)
+    before = make_world(time=time, **stores)
+    await before.signed_in()
+    await before.oidc.revoke(sub="alice")
+    after = make_world(time=time, **stores)  # with a secret of its own
+    assert await user(await after.signed_in()) == "alice"
+    assert len(await after.oidc.sessions_of("alice")) == 1 if mode == "store" else True

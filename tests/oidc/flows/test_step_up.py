@@ -9,8 +9,17 @@ import httpx
 from fastapi import Depends, FastAPI
 
 from fastapi_oidc import OIDC, OIDCSession
-from fastapi_oidc.testing import ServerError
-from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, copy_of, two_processes, until, user
+from fastapi_oidc.testing import Lifetimes, ServerError
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    callback_url,
+    copy_of,
+    signed_out,
+    two_processes,
+    until,
+    user,
+)
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World
 
@@ -49,6 +58,15 @@ async def test_copies_of_the_cookie_from_before_are_refused(mode: str) -> None:
     assert [await user(each) for each in (*copies, browser)] == [None, None, "alice"]
 
 
+async def test_a_copy_of_the_cookie_from_before_signs_nobody_out(mode: str) -> None:
+    here, there = two_processes(mode, mount=mount)
+    browser = await here.signed_in()
+    copy = copy_of(browser, there)
+    await browser.get(await callback_url(browser, STEP_UP))
+    await signed_out(copy, **LOCAL)
+    assert await user(browser) == "alice"
+
+
 async def test_a_refresh_under_way_elsewhere_is_completed_first(mode: str) -> None:
     """And its copy of the cookie is refused like all others."""
     here, there = two_processes(mode, mount=mount)
@@ -75,3 +93,15 @@ async def test_a_provider_that_fails_leaves_the_session_as_it_was(world: World) 
     world.op.faults.put("token", ServerError())
     assert (await browser.get(url)).status_code == 502
     assert await user(browser) == "alice"
+
+
+async def test_a_session_that_has_expired_meanwhile_is_not_continued(mode: str) -> None:
+    """Its user has been away for longer than `idle_timeout`, at the provider."""
+    away: dict[str, Any] = {"settings": {"idle_timeout": 60}, "lifetimes": Lifetimes(code=120)}
+    here, _ = two_processes(mode, mount=mount, **away)
+    browser = await here.signed_in()
+    before = await who(browser)
+    url = await callback_url(browser, STEP_UP)
+    here.time.advance(61)
+    after = (await browser.get(url)).json()
+    assert after[0] != before[0]

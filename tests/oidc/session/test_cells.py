@@ -73,19 +73,26 @@ async def outage_of(call: Awaitable[object]) -> str:
     return str(caught.value)
 
 
-def test_a_value_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
+def test_a_row_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
     async def story(place: Place) -> None:
         (value,) = await place.store.read([f"oidc:{KEY}"])
         assert b"tokens" not in value
         await place.store.move("oidc:session:two", lambda *_: Cell(value, NOW + 3600))
         assert "another cookie_secret" in await outage_of(place.cells.see("session:two"))
-        assert await place.cells.read([KEY]) == [IDLE.encode()]
         other = place.of_secret(OLD_SECRET)
         await outage_of(other.see(KEY))
-        await outage_of(other.read([KEY]))
         await outage_of(other.move(KEY, lambda row, _: replace(row, owner="me")))
         rotated = place.of_secret(OLD_SECRET, SECRET)
         assert (await rotated.see(KEY))[0].row == IDLE
+
+    run(story)
+
+
+def test_a_value_that_is_no_row_outlives_the_secret() -> None:
+    async def story(place: Place) -> None:
+        await place.cells.change("user:alice", lambda _: Cell(b"revoked", NOW + 9))
+        other = place.of_secret(OLD_SECRET)
+        assert (await other.read(["user:alice"]), await place.row()) == ([b"revoked"], IDLE)
 
     run(story)
 
@@ -96,7 +103,7 @@ def test_each_operation_fails_as_an_outage() -> None:
         await outage_of(place.cells.read([KEY]))
         await outage_of(place.cells.see(KEY))
         await outage_of(place.cells.move(KEY, lambda row, _: row))
-        await outage_of(place.cells.change(KEY, lambda value: value, expires_at=NOW + 9))
+        await outage_of(place.cells.change(KEY, lambda value: Cell(value, NOW + 9)))
         await outage_of(place.cells.claim("jti:one", expires_at=NOW + 9))
 
     run(story)

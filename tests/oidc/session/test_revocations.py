@@ -117,14 +117,14 @@ def test_keys_do_not_name_the_user() -> None:
 
 
 def test_a_list_has_each_id_once_and_forgets_what_has_ended() -> None:
-    value = with_id(with_id(b"", "one", NOW + 10, NOW), "two", NOW + 20, NOW)
-    assert ids_in(with_id(value, "one", NOW + 30, NOW), NOW) == ["two", "one"]
+    value = with_id(with_id(b"", "one", NOW + 10, NOW).value, "two", NOW + 20, NOW).value
+    assert ids_in(with_id(value, "one", NOW + 30, NOW).value, NOW) == ["two", "one"]
     assert ids_in(value, NOW + 10) == ["two"]
-    assert list(json.loads(with_id(value, "three", NOW + 40, NOW + 10))) == ["two", "three"]
+    assert list(json.loads(with_id(value, "three", NOW + 40, NOW + 10).value)) == ["two", "three"]
 
 
 def test_a_list_does_not_grow_without_end() -> None:
     value = b""
     for number in range(MOST_LISTED + 1):
-        value = with_id(value, str(number), NOW + 10, NOW)
+        value = with_id(value, str(number), NOW + 10, NOW).value
     assert ids_in(value, NOW) == [str(number) for number in range(1, MOST_LISTED + 1)]

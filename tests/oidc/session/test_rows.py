@@ -141,14 +141,14 @@ def test_no_step_shortens_the_life_of_an_end() -> None:
 @pytest.mark.parametrize("row", STATES)
 def test_a_use_is_recorded_while_nobody_refreshes(row: Row) -> None:
     mine = Row(generation=1, content=b"of the cookie", expires_at=END)
-    used = rows.touch(row, NOW + 1, mine)
+    used = rows.touch(row, 0, NOW + 1, mine)
     if row.owner or row.ended:
         assert used is row
     elif row is NONE:
         assert used == Row(generation=1, expires_at=END, last_seen_at=NOW + 1)
     else:
         assert used == replace(row, last_seen_at=NOW + 1)
-    assert rows.touch(used, NOW, mine) is used, "an earlier use changes nothing"
+    assert rows.touch(used, 0, NOW, mine) is used, "an earlier use changes nothing"
 
 
 Step = Callable[[Row], Row]
@@ -161,7 +161,7 @@ STEPS: Final[dict[str, Step]] = {
     "release": lambda row: rows.release(row, 1, "me"),
     "refuse": lambda row: rows.refuse(row, 1, "ended_by_provider"),
     "end": lambda row: rows.end(row, "signed_out"),
-    "touch": lambda row: rows.touch(row, NOW + 1, IDLE),
+    "touch": lambda row: rows.touch(row, 0, NOW + 1, IDLE),
 }
 
 

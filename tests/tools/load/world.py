@@ -102,7 +102,6 @@ class World:
             ),
             resolve_identity=resolve_identity,
             session_store="memory",
-            back_channel_logout_store="memory",
             transport=httpx.ASGITransport(self.op.app),
             before_session_persist=self._persist,
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -16,7 +18,7 @@ from typing import Any, Protocol, TypeVar, cast
 import pytest
 
 from generated_vmm.process import AsyncMonitor, Monitor
-from generated_vmm.process.child import Child
+from generated_vmm.process.keeper.kernel import is_ready
 
 T = TypeVar("T")
 SIMULATED = [sys.executable, "-m", "generated_vmm.testing"]
@@ -89,13 +91,20 @@ def do() -> Iterator[Do]:
         yield do
 
 
-@pytest.fixture(params=[Monitor, AsyncMonitor], ids=["sync", "async"])
+both_halves = pytest.mark.parametrize(
+    "make", [Monitor, AsyncMonitor], ids=["sync", "async"], indirect=True
+)
+"""For tests of what waits differently in threads and in tasks. The others take the written half."""
+
+
+@pytest.fixture
 def make(request: pytest.FixtureRequest, do: Do, binary: list[str]) -> Iterator[Make]:
     made: list[Monitor] = []
+    kind: Any = getattr(request, "param", AsyncMonitor)
 
     def make(*words: Any, **options: Any) -> Monitor:
         options = {"timeout": PATIENCE, **options}
-        monitor = request.param(*(words or [binary]), **options)
+        monitor = kind(*(words or [binary]), **options)
         made.append(monitor)
         return cast(Monitor, monitor)
 
@@ -112,25 +121,63 @@ def start(make: Make, do: Do) -> Make:
     return start
 
 
-@pytest.fixture
-def watch() -> Iterator[Callable[[int], Child]]:
-    """Holds on to a process, so that its end can be waited for whoever's child it is."""
-    watched: list[Child] = []
+class Watched:
+    """A process, held by a pidfd: whoever's child it is, its end can be waited for."""
 
-    def watch(pid: int) -> Child:
-        watched.append(Child(pid))
+    def __init__(self, pid: int) -> None:
+        self.pid, self._pidfd = pid, os.pidfd_open(pid)
+
+    @property
+    def running(self) -> bool:
+        return not is_ready(self._pidfd, 0)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ends in time."""
+        return is_ready(self._pidfd, seconds)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def close(self) -> None:
+        os.close(self._pidfd)
+
+
+Watch = Callable[[int], Watched]
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    watched: list[Watched] = []
+
+    def watch(pid: int) -> Watched:
+        watched.append(Watched(pid))
         return watched[-1]
 
     yield watch
-    for child in watched:
-        child.close()
+    for each in watched:
+        each.close()
 
 
-def reapers_of(pid: int) -> list[int]:
-    """The processes that look after what a caller leaves."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [int(each) for task in tasks for each in task.read_text().split()]
-    return [each for each in children if b"reaper.py" in _command(each)]
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has forked, and has not collected."""
+    try:
+        tasks = Path(f"/proc/{pid}/task").glob("*/children")
+        return [int(each) for task in tasks for each in task.read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def nursery_of(pid: int) -> int:
+    """The nursery of a caller."""
+    (found,) = [each for each in children_of(pid) if b"nursery.py" in _command(each)]
+    return found
+
+
+def keeper_of(pid: int) -> int:
+    """The keeper of a monitor."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("PPid:")[2].split()[0])
 
 
 def _command(pid: int) -> bytes:
@@ -141,7 +188,7 @@ def _command(pid: int) -> bytes:
 
 
 def wait_until_empty(folder: Path) -> None:
-    """The reaper has removed everything. It does so after the monitors have ended."""
+    """The keepers have removed everything. They do so after the monitors have ended."""
     deadline = time.monotonic() + PATIENCE
     while found := list(folder.iterdir()):
         assert time.monotonic() < deadline, found

@@ -1,6 +1,7 @@
-"""What happens at a moment: to a caller, to its reaper, or by the hands of a monitor's user.
+"""What happens at a moment: to a caller, its nursery or its keepers, or by a monitor's user.
 
-Each event is a function that is called in a monitor's thread before the system call of that name.
+Each event is a function that is called before the system call of that name, in the process and the
+thread that make it. The standard library alone: the nursery uses it too.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from generated_vmm.process.reaper_client import REAPER
-from tests.vmm.process.kernel import catches, cgroups_of, children_of, processes, user_of
+from tests.vmm.process.counting import Moment
+from tests.vmm.process.kernel import catches, cgroups_of, children, has_children, processes, user_of
 
 Event: TypeAlias = "Callable[[Stage, str, tuple[Any, ...]], object]"
 
 MAY_FAIL = {
-    errno.ENOSPC: {"link", "mkdir", "mkfifo", "open", "rename", "symlink", "write"},
-    errno.EMFILE: {"dup", "eventfd", "open", "pidfd_open", "pipe", "posix_spawn", "send_fds"},
+    errno.ENOSPC: {"fsync", "link", "mkdir", "mkfifo", "open", "rename", "symlink", "write"},
+    errno.EMFILE: {"dup", "memfd_create", "open", "pidfd_open", "pipe", "posix_spawn"},
+    errno.EAGAIN: {"fork"},
 }
+ALL_KILLED = "the caller, the nursery and the keeper get SIGKILL"
 CANCELLED, RIVAL = "the task is cancelled", "the same is started"
 SWAPPED, FORKED, ANOTHER_VSOCK = (
     *("the monitor swaps files", "the monitor forks", "another vsock is made"),
@@ -38,11 +41,10 @@ VSOCK = json.dumps({"guest_cid": 3, "uds_path": "/another.sock"}).encode()
 
 @dataclass
 class Stage:
-    """Where events happen: `rival` is a pipe that lets another process start the same monitor."""
+    """Where events happen."""
 
     folder: Path
-    rival: int
-    cancel: Callable[[], object]
+    moment: Moment
 
 
 class Interrupted(Exception):
@@ -54,15 +56,43 @@ def interrupt(*_: object) -> None:
 
 
 def signal_caller(number: signal.Signals) -> Event:
-    return lambda *_: os.kill(os.getpid(), number)
+    return lambda stage, *_: os.kill(stage.moment.caller, number)
 
 
-def signal_reaper(number: signal.Signals) -> Event:
-    def send(*_: object) -> None:
-        if REAPER._reaper is not None:
-            REAPER._reaper.child.send_signal(number)
+def signal_nursery(number: signal.Signals) -> Event:
+    def send(stage: Stage, *_: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            if (nursery := stage.moment.nursery()) is not None:
+                os.kill(nursery, number)
 
     return send
+
+
+def signal_keepers(number: signal.Signals) -> Event:
+    def send(stage: Stage, *_: object) -> None:
+        nursery = stage.moment.nursery()
+        if nursery is not None and os.getpid() not in (nursery, stage.moment.caller):
+            os.kill(os.getpid(), number)  # in a keeper, or in what becomes a program
+        for pid in [] if nursery is None else children(nursery):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    return send
+
+
+def kill_together(*events: Event) -> Event:
+    """The last one is this process, if it is one of them."""
+
+    def kill(stage: Stage, *given: Any) -> None:
+        for event in events:
+            event(stage, *given)
+
+    return kill
+
+
+def start_rival(stage: Stage, *_: object) -> None:
+    with open(stage.moment.place / "rival", "wb", buffering=0) as rival:
+        rival.write(b"\n")
 
 
 def fail_with(error: int) -> Event:
@@ -103,7 +133,7 @@ def fork(stage: Stage, *_: object) -> None:
         if catches(pid, signal.SIGUSR1):
             deadline = time.monotonic() + PATIENCE
             os.kill(pid, signal.SIGUSR1)
-            while not children_of(pid) and time.monotonic() < deadline:
+            while not has_children(pid) and time.monotonic() < deadline:
                 os.sched_yield()
     return None
 
@@ -148,19 +178,27 @@ def roots(folder: Path) -> Iterator[Path]:
                 yield root
 
 
+KILLED_CALLER = signal_caller(signal.SIGKILL)
+KILLED_NURSERY = signal_nursery(signal.SIGKILL)
+KILLED_KEEPERS = signal_keepers(signal.SIGKILL)
 EVENTS: dict[str, Event] = {
     "nothing": lambda *_: None,
     "the caller gets SIGINT": signal_caller(signal.SIGINT),
     "the caller gets SIGTERM": signal_caller(signal.SIGTERM),
-    "the caller gets SIGKILL": signal_caller(signal.SIGKILL),
-    "the reaper gets SIGINT": signal_reaper(signal.SIGINT),
-    "the reaper gets SIGTERM": signal_reaper(signal.SIGTERM),
-    "the reaper gets SIGKILL": signal_reaper(signal.SIGKILL),
+    "the caller gets SIGKILL": KILLED_CALLER,
+    "the nursery gets SIGTERM": signal_nursery(signal.SIGTERM),
+    "the nursery gets SIGKILL": KILLED_NURSERY,
+    "the keeper gets SIGTERM": signal_keepers(signal.SIGTERM),
+    "the keeper gets SIGKILL": KILLED_KEEPERS,
+    "the caller and the nursery get SIGKILL": kill_together(KILLED_CALLER, KILLED_NURSERY),
+    "the caller and the keeper get SIGKILL": kill_together(KILLED_CALLER, KILLED_KEEPERS),
+    ALL_KILLED: kill_together(KILLED_CALLER, KILLED_NURSERY, KILLED_KEEPERS),
     "a handler raises": signal_caller(signal.SIGUSR1),
-    CANCELLED: lambda stage, *_: stage.cancel(),
+    CANCELLED: signal_caller(signal.SIGUSR2),
     "the disk is full": fail_with(errno.ENOSPC),
     "descriptors are used up": fail_with(errno.EMFILE),
-    RIVAL: lambda stage, *_: os.write(stage.rival, b"\n"),
+    "no process can be forked": fail_with(errno.EAGAIN),
+    RIVAL: start_rival,
     SWAPPED: swap_files,
     FORKED: fork,
     ANOTHER_VSOCK: make_another_vsock,

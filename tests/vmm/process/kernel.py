@@ -46,10 +46,15 @@ def catches(pid: int, number: signal.Signals) -> bool:
     return False
 
 
-def children_of(pid: int) -> bool:
+def children(pid: int) -> list[int]:
+    """The children of a process with one thread. Raises OSError if it has ended."""
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def has_children(pid: int) -> bool:
     """Whether a process has children; true if it has ended, and cannot get any."""
     try:
-        return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+        return bool(children(pid))
     except OSError:
         return True
 
@@ -72,7 +77,7 @@ def control_groups(folder: Path) -> list[str]:
 
 
 def descriptors() -> set[str]:
-    """What this process has open, but for the reaper's socket and pidfd."""
+    """What this process has open, but for the nursery's socket."""
     found = set()
     for each in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A caller that something happens to at a chosen moment: before one of its system calls.
+"""A caller that something happens to at a chosen moment: before one of the system calls.
 
 It runs as a program that forks for each case, reads a case on each line and prints what came of it.
 """
@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import inspect
 import json
 import os
 import signal
-import socket
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -26,40 +23,13 @@ from generated_vmm.process import (
     Monitor,
     MonitorError,
 )
+from generated_vmm.process.nursery import NURSERY
+from tests.vmm.process.counting import Moment, count_calls
 from tests.vmm.process.events import CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage, interrupt
 from tests.vmm.process.kernel import descriptors, left, name_of, user_of
 
-CALLS = {
-    os: (
-        *("dup", "eventfd", "link", "mkdir", "mkfifo", "open", "pidfd_open", "pipe", "posix_spawn"),
-        *("rename", "rmdir", "symlink", "unlink", "waitid", "write"),
-    ),
-    fcntl: ("flock",),
-    signal: ("pidfd_send_signal",),
-    socket: ("send_fds",),
-}
+COUNTED = Path(__file__).with_name("counted_nursery.py")
 STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
-
-
-class Moments:
-    """Counts the calls of the threads that run monitors, and lets one thing happen at one."""
-
-    def __init__(self, stage: Stage, event: str, moment: int) -> None:
-        self.count = 0
-        self._stage, self._event, self._moment = stage, EVENTS[event], moment
-        for module, names in CALLS.items():
-            for name in names:
-                setattr(module, name, self._counted(name, getattr(module, name)))
-
-    def _counted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*given: Any, **named: Any) -> Any:
-            if threading.current_thread().name.startswith("monitor"):
-                self.count += 1
-                if self.count == self._moment + 1:
-                    self._event(self._stage, name, given)
-            return call(*given, **named)
-
-        return counted
 
 
 class Play:
@@ -154,23 +124,26 @@ SCENARIOS: dict[str, Callable[[Play], Awaitable[None]]] = {
 }
 
 
-def carry_out(scenario: str, event: str, moment: int, folder: str, rival: int) -> dict[str, Any]:
+def carry_out(scenario: str, event: str, number: int, folder: str, place: str) -> dict[str, Any]:
     """Plays a scenario for threads, or for tasks if one is to be cancelled."""
     before = descriptors()
+    moment = Moment(number, event, os.getpid(), Path(place))
+    os.environ["MOMENTS"] = json.dumps([number, event, os.getpid(), place, folder])
+    os.environ["NURSERY"], NURSERY.program = str(NURSERY.program), COUNTED
     signal.signal(signal.SIGUSR1, interrupt)
-    stage = Stage(Path(folder), rival, lambda: None)
-    moments = Moments(stage, event, moment)
+    stage = Stage(Path(folder), moment)
     play = Play(Path(folder), event, in_tasks=event == CANCELLED)
+    count_calls(moment, lambda name, given: EVENTS[event](stage, name, given))
     if event == CANCELLED:
-        error = asyncio.run(in_a_task(play.carry_out(scenario), stage))
+        error = asyncio.run(in_a_task(play.carry_out(scenario)))
     else:
         error = in_this_thread(play.carry_out(scenario))
-    return {"calls": moments.count, "error": error, "descriptors": left(before)}
+    return {"error": error, "descriptors": left(before)}
 
 
-async def in_a_task(played: Coroutine[Any, Any, str], stage: Stage) -> str:
-    task, loop = asyncio.create_task(played), asyncio.get_running_loop()
-    stage.cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+async def in_a_task(played: Coroutine[Any, Any, str]) -> str:
+    task = asyncio.create_task(played)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, task.cancel)
     return await task
 
 
@@ -183,19 +156,26 @@ def in_this_thread(played: Coroutine[Any, Any, str]) -> str:
     raise AssertionError("a call for threads was awaited")
 
 
-def rival_for(case: dict[str, Any], signals: int) -> Callable[[], str]:
+def rival_for(case: dict[str, Any]) -> Callable[[], str]:
     """A process that starts the same monitor once it is told to; waits for what came of it."""
     reading, writing = os.pipe()
+    orders = os.open(f"{case['place']}/rival", os.O_RDWR)
     if (pid := os.fork()) == 0:
         os.close(reading)
         error = "it was not told to"
-        if os.read(signals, 1):
+        if os.read(orders, 1) == b"\n":
             play = Play(Path(case["folder"]), "nothing", in_tasks=False)
             error = in_this_thread(play.carry_out(case["scenario"]))
         os.write(writing, error.encode())
         sys.exit()
     os.close(writing)
-    return lambda: printed_by(pid, reading)
+
+    def wait() -> str:
+        os.write(orders, b"x")  # it is over
+        os.close(orders)
+        return printed_by(pid, reading)
+
+    return wait
 
 
 def printed_by(pid: int, reading: int) -> str:
@@ -210,18 +190,15 @@ def main() -> None:
     for line in sys.stdin:
         case = json.loads(line)
         os.environ["MOMENT"] = case["folder"]
-        (reading, writing), (signals, rival) = os.pipe(), os.pipe()
+        wait_for_rival = rival_for(case) if case["event"] == RIVAL else None
+        reading, writing = os.pipe()
         if (pid := os.fork()) == 0:
             os.close(reading)
             with contextlib.suppress(KeyboardInterrupt):
-                result = carry_out(**case, rival=rival)
-                os.write(writing, json.dumps(result).encode())
+                os.write(writing, json.dumps(carry_out(**case)).encode())
             sys.exit()
         os.close(writing)
-        os.close(rival)
-        wait_for_rival = rival_for(case, signals) if case["event"] == RIVAL else None
-        os.close(signals)
-        result = json.loads(printed_by(pid, reading) or "null")
+        result = {"caller": json.loads(printed_by(pid, reading) or "null")}
         if wait_for_rival is not None:
             result["rival"] = wait_for_rival()
         print(json.dumps(result), flush=True)

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 
 
 def fork(*_: object) -> None:
@@ -19,14 +20,28 @@ def fork(*_: object) -> None:
 def answer(request: bytes) -> bytes:
     """The response to a request."""
     if not request.startswith(b"PUT /vsock "):
-        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+        body = CONFIG % (VSOCKS[-1] if VSOCKS else b"null") if b"/vm/config" in request else BODY
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     vsock = socket.socket(socket.AF_UNIX)
+    VSOCKS.append(request.partition(b"\r\n\r\n")[2])
     vsock.bind(request.partition(b'"uds_path":"')[2].partition(b'"')[0])
+    vsock.listen()
     vsock.detach()
     return b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 BODY = b'{"app_name":"Firecracker","id":"a","state":"Not started","vmm_version":"1.16.1"}'
+
+
+def serve(connection: socket.socket) -> None:
+    """Answers the requests of one connection."""
+    with connection:
+        while request := connection.recv(65_536):
+            connection.sendall(answer(request))
+
+
+CONFIG = b'{"vsock":%b}'
+VSOCKS: list[bytes] = []
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.signal(signal.SIGUSR1, fork)
 listener = socket.socket(socket.AF_UNIX)
@@ -34,6 +49,4 @@ listener.bind(sys.argv[sys.argv.index("--api-sock") + 1])
 listener.listen()
 while True:
     connection, _ = listener.accept()
-    with connection:
-        while request := connection.recv(65_536):
-            connection.sendall(answer(request))
+    threading.Thread(target=serve, args=(connection,), daemon=True).start()

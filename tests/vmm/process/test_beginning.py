@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from generated_vmm.process import Monitor, MonitorError, MonitorStartError
-from tests.vmm.process.conftest import Do, Make
+from tests.vmm.process.conftest import PATIENCE, Do, Make, wait_until_empty
 
 MANY = 50
 
@@ -97,7 +99,7 @@ def test_a_missing_program_is_an_error(make: Make, do: Do, name: str) -> None:
 def test_a_program_that_may_not_be_executed_is_an_error(make: Make, do: Do, folder: Path) -> None:
     with pytest.raises(MonitorStartError, match="is not executable"):
         do(make(script(folder, mode=0o644)).start())
-    with pytest.raises(MonitorStartError, match="does not exist"):
+    with pytest.raises(MonitorStartError, match="is a folder"):
         do(make(folder).start())
 
 
@@ -212,3 +214,55 @@ def test_many_begin_and_end_at_once(binary: list[str]) -> None:
     with ThreadPoolExecutor(MANY) as threads:
         ids = list(threads.map(run, range(MANY)))
     assert ids == [f"vm-{number}" for number in range(MANY)]
+
+
+def test_a_start_with_few_descriptors_leaves_nothing(binary: list[str], folder: Path) -> None:
+    """A keeper has what it needs to undo a start, whatever its caller lacks."""
+    with Monitor(binary, timeout=PATIENCE):  # the nursery, and what is imported at the first use
+        pass
+    before = len(os.listdir("/proc/self/fd"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    outcomes = []
+    for free in range(16):
+        holding = [os.open("/dev/null", os.O_RDONLY) for _ in range(3)]
+        highest = max(holding)
+        for each in holding:
+            os.close(each)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (highest - 2 + free, hard))
+            with Monitor(binary, directory=folder / "vm", timeout=PATIENCE):
+                outcomes.append("started")
+        except MonitorStartError as error:
+            outcomes.append("refused" if "oo many open files" in str(error) else str(error))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        wait_until_empty(folder)
+        assert not [one for one in threading.enumerate() if one.name == "monitor"]
+        assert len(os.listdir("/proc/self/fd")) == before
+    assert set(outcomes) == {"started", "refused"}
+    assert outcomes == sorted(outcomes)
+
+
+def test_a_limit_of_processes_is_named(binary: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(MonitorStartError, match=r"limit of processes .* pids\.max"):
+            Monitor(binary).start()
+
+
+def test_an_option_that_the_system_refuses_is_named(make: Make, do: Do, folder: Path) -> None:
+    with pytest.raises(MonitorStartError, match=f"cwd {folder}/missing: No such file") as failure:
+        do(make(cwd=folder / "missing").start())
+    assert isinstance(failure.value.__cause__, FileNotFoundError)
+    (folder / "file").touch()
+    with pytest.raises(MonitorStartError, match=f"directory {folder}/file/vm: Not a directory"):
+        do(make(directory=folder / "file" / "vm").start())
+
+
+def test_an_environment_may_be_long(make: Make, do: Do) -> None:
+    """Longer than a message of the kernel, and than the limit of an order before."""
+    monitor = make(env={**os.environ, "LONG": "x" * 120_000, "LONGER": "y" * 120_000})
+    assert do(monitor.start()).running

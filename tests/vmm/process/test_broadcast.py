@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,6 +19,7 @@ from generated_vmm.process import (
     RingBuffer,
     Serial,
 )
+from generated_vmm.process.program import Descriptor
 
 
 def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
@@ -30,7 +30,7 @@ def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
 
 
 def serial(*received: bytes, kept: int = 100) -> Serial:
-    made = Serial(kept, lambda flags: os.open("/no/such/fifo", flags))
+    made = Serial(kept)
     for each in received:
         made.feed(each)
     return made
@@ -141,7 +141,7 @@ def test_a_guest_that_writes_all_the_time_does_not_extend_the_time() -> None:
             return piece
 
     with pytest.raises(VmmTimeoutError, match="did not write"):
-        Talkative(100, lambda flags: os.open("/no/such/fifo", flags)).read_until(b"$", timeout=0.01)
+        Talkative(100).read_until(b"$", timeout=0.01)
 
 
 def test_what_can_no_longer_be_written_is_an_error() -> None:
@@ -152,7 +152,7 @@ def test_what_can_no_longer_be_written_is_an_error() -> None:
 
 
 async def test_tasks_expect_in_the_same_way() -> None:
-    console = AsyncSerial(100, lambda flags: os.open("/no/such/fifo", flags))
+    console = AsyncSerial(100)
     console.feed(b"log")
     task = asyncio.create_task(console.read_until(b"login:"))
     await asyncio.sleep(0)
@@ -166,9 +166,24 @@ async def test_tasks_expect_in_the_same_way() -> None:
     assert [piece.data async for piece in console.follow(since=3)] == [b"in:"]
 
 
-def test_there_is_no_input_without_a_monitor(folder: Path) -> None:
+def test_there_is_no_input_without_a_monitor() -> None:
     with pytest.raises(MonitorError, match="takes no input"):
         serial().write(b"x")
-    os.mkfifo(folder / "fifo")
+    console, (reading, writing) = Serial(1), os.pipe()
+    os.close(reading)
+    console.input = Descriptor(writing)
     with pytest.raises(MonitorError, match="takes no input"):
-        Serial(1, lambda flags: os.open(folder / "fifo", flags)).write(b"x")
+        console.write(b"x")
+
+
+def test_the_last_items_have_a_number_of_bytes() -> None:
+    """A monitor that writes long lines does not fill the memory of its caller."""
+    lines: RingBuffer[str] = RingBuffer(3, 10)
+    for line in ("aaaa", "bbbb", "cccc"):
+        lines.put(line, size=len(line))
+    assert list(lines) == ["bbbb", "cccc"]
+    lines.put("too long", size=11)
+    assert list(lines) == []
+    assert lines.position == 4
+    lines.put("d", size=1)
+    assert lines.last == "d"

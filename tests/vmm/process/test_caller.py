@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import Monitor
-from generated_vmm.process.child import Child
-from tests.vmm.process.conftest import PATIENCE, Do, Make, reapers_of, wait_until_empty
+from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, nursery_of, wait_until_empty
+from tests.vmm.process.test_hostile import STAND_IN
 
 BEGINNING = """\
 import json, os, signal, sys, threading, time
@@ -74,21 +74,21 @@ def call(binary: list[str], folder: Path) -> Iterator[Callable[[str], Caller]]:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_caller_that_is_killed_leaves_no_monitor_and_no_file(
     call: Callable[[str], Caller],
-    watch: Callable[[int], Child],
+    watch: Watch,
     folder: Path,
     number: signal.Signals,
 ) -> None:
     caller = call(STARTS_TWO + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
-    (reaper,) = [watch(pid) for pid in reapers_of(caller.process.pid)]
+    nursery = watch(nursery_of(caller.process.pid))
     caller.process.send_signal(number)
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
-    assert reaper.wait(PATIENCE)
+    assert nursery.wait(PATIENCE)
     wait_until_empty(folder)
 
 
 def test_a_whole_group_of_callers_that_is_killed_leaves_no_monitor(
-    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path
+    call: Callable[[str], Caller], watch: Watch, folder: Path
 ) -> None:
     caller = call(STARTS_TWO + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
@@ -98,47 +98,60 @@ def test_a_whole_group_of_callers_that_is_killed_leaves_no_monitor(
 
 @pytest.mark.parametrize("end", ["sys.exit()", "raise ValueError('on purpose')", "os._exit(3)"])
 def test_a_caller_that_forgets_its_monitors_leaves_none(
-    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path, end: str
+    call: Callable[[str], Caller], watch: Watch, folder: Path, end: str
 ) -> None:
     caller = call(
         "sys.excepthook = lambda *_: None\n" + STARTS_TWO + "sys.stdin.readline()\n" + end
     )
     monitors = [watch(pid) for pid in caller.told()["pids"]]
-    (reaper,) = [watch(pid) for pid in reapers_of(caller.process.pid)]
+    nursery = watch(nursery_of(caller.process.pid))
     caller.process.communicate(b"\n")
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
-    assert reaper.wait(PATIENCE)
+    assert nursery.wait(PATIENCE)
     wait_until_empty(folder)
 
 
-def holds(pid: int, folder: Path) -> bool:
-    """Whether a process has a folder open."""
-    with contextlib.suppress(OSError):
-        return any(each.readlink() == folder for each in Path(f"/proc/{pid}/fd").iterdir())
-    return False
-
-
-def test_monitors_outlive_a_reaper_and_end_with_their_caller(
-    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path
+def test_monitors_outlive_a_nursery_and_end_with_their_caller(
+    call: Callable[[str], Caller], watch: Watch, folder: Path
 ) -> None:
-    """The caller does nothing meanwhile: another reaper is started by itself."""
-    caller = call(STARTS_TWO + WAITS)
+    """The next monitor gets another nursery."""
+    third = "third = Monitor(binary, directory=folder + '/3', timeout=30).start()\n"
+    caller = call(STARTS_TWO + "sys.stdin.readline()\n" + third + "tell(pid=third.pid)\n" + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
-    for _ in range(3):
-        (reaper,) = [watch(pid) for pid in reapers_of(caller.process.pid)]
-        reaper.send_signal(signal.SIGKILL)
-        assert reaper.wait(PATIENCE)
-        while not any(holds(pid, folder / "2") for pid in reapers_of(caller.process.pid)):
-            os.sched_yield()
+    nursery = watch(nursery_of(caller.process.pid))
+    nursery.send_signal(signal.SIGKILL)
+    assert nursery.wait(PATIENCE)
+    assert caller.process.stdin is not None
+    caller.process.stdin.write(b"\n")
+    caller.process.stdin.flush()
+    monitors.append(watch(caller.told()["pid"]))
     assert all(monitor.running for monitor in monitors)
     caller.process.kill()
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
     wait_until_empty(folder)
 
 
-def test_a_fork_does_not_keep_monitors_alive(
-    call: Callable[[str], Caller], watch: Callable[[int], Child]
-) -> None:
+def test_whatever_the_program_forks_ends_with_it(folder: Path, watch: Watch) -> None:
+    """A daemon, which has a session of its own and another parent."""
+    program = folder / "firecracker"
+    daemon = f"(setsid sh -c 'echo $$ >{folder}/daemon; exec sleep 1000' &)\n"
+    program.write_text(f'#!/bin/sh\n{daemon}exec {" ".join(STAND_IN)} "$@"\n')
+    program.chmod(0o755)
+    for end in (Monitor.stop, Monitor.kill, lambda monitor: os.kill(monitor.pid, 9)):
+        with contextlib.suppress(FileNotFoundError):
+            (folder / "daemon").unlink()
+        monitor = Monitor(program, directory=folder / "vm", timeout=PATIENCE).start()
+        while not (folder / "daemon").exists() or not (folder / "daemon").read_text():
+            os.sched_yield()
+        daemon_process = watch(int((folder / "daemon").read_text()))
+        assert os.getsid(daemon_process.pid) != monitor.pid
+        end(monitor)
+        monitor.wait(PATIENCE)
+        assert daemon_process.wait(0)
+        monitor.kill()
+
+
+def test_a_fork_does_not_keep_monitors_alive(call: Callable[[str], Caller], watch: Watch) -> None:
     caller = call(STARTS_TWO + "fork = os.fork() or time.sleep(1000)\ntell(pid=fork)\n" + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
     fork = watch(caller.told()["pid"])
@@ -162,8 +175,8 @@ def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> 
     assert do(monitor.client.get_instance_info()).state == "Not started"
 
 
-def test_a_fork_has_monitors_and_a_reaper_of_its_own(
-    call: Callable[[str], Caller], watch: Callable[[int], Child]
+def test_a_fork_has_monitors_and_a_nursery_of_its_own(
+    call: Callable[[str], Caller], watch: Watch
 ) -> None:
     caller = call(
         STARTS_TWO

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorStartError
-from generated_vmm.process.run import Run
+from generated_vmm.process.owner import Owner
 from tests.vmm.process.conftest import PATIENCE
 
 
@@ -36,25 +36,23 @@ async def test_a_start_that_is_cancelled_while_it_waits_leaves_nothing(folder: P
     assert not (folder / "vm").exists()
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-async def test_a_start_that_is_cancelled_while_the_process_begins_leaves_nothing(
-    binary: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+@pytest.mark.parametrize("event", ["taken", "started", "ready"])
+async def test_a_start_that_is_cancelled_leaves_nothing(
+    binary: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, event: str
 ) -> None:
-    loop, reached = asyncio.get_running_loop(), asyncio.Event()
-    begin = Run._wait_until_ready
+    loop, reached, note = asyncio.get_running_loop(), asyncio.Event(), Owner.note
 
-    def begin_cancelled(self: Run) -> None:
-        if moment == "before":
+    def note_cancelled(self: Owner, name: str, *given: Any, **told: Any) -> None:
+        if name == event:
             loop.call_soon_threadsafe(reached.set)
-        begin(self)
-        loop.call_soon_threadsafe(reached.set)
+        note(self, name, *given, **told)
 
-    monkeypatch.setattr(Run, "_wait_until_ready", begin_cancelled)
+    monkeypatch.setattr(Owner, "note", note_cancelled)
     monitor = AsyncMonitor(binary, directory=folder / "vm", timeout=PATIENCE)
     task = asyncio.create_task(monitor.start())
     await reached.wait()
     await cancel(task)
-    assert monitor.returncode == -signal.SIGKILL
+    assert not monitor.running
     assert not (folder / "vm").exists()
 
 
@@ -77,17 +75,28 @@ class Interrupted(Exception):
 def interrupt(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Callable[[str, Callable[..., object]], None]:
-    """Lets a handler be called in the main thread as soon as a run comes to a method."""
+    """Lets a handler be called in the main thread at a word to the keeper, or at an event."""
 
-    def interrupt(method: str, handler: Callable[..., object]) -> None:
-        done = getattr(Run, method)
+    def interrupt(moment: str, handler: Callable[..., object]) -> None:
+        say, note = Owner.say, Owner.note
 
-        def interrupted(self: Run, *given: Any) -> Any:
-            monkeypatch.setattr(Run, method, done)
+        def signal_main() -> None:
+            monkeypatch.setattr(Owner, "say", say)
+            monkeypatch.setattr(Owner, "note", note)
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-            return done(self, *given)
 
-        monkeypatch.setattr(Run, method, interrupted)
+        def interrupted_say(self: Owner, word: str, *given: Any, **what: Any) -> None:
+            say(self, word, *given, **what)
+            if word == moment:
+                signal_main()
+
+        def interrupted_note(self: Owner, event: str, *given: Any, **told: Any) -> None:
+            if event == moment:
+                signal_main()
+            note(self, event, *given, **told)
+
+        monkeypatch.setattr(Owner, "say", interrupted_say)
+        monkeypatch.setattr(Owner, "note", interrupted_note)
         before = signal.signal(signal.SIGUSR1, handler)
         request.addfinalizer(lambda: signal.signal(signal.SIGUSR1, before))
 
@@ -103,7 +112,7 @@ def test_a_stop_that_a_signal_interrupts_kills(
 ) -> None:
     monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()
     os.kill(monitor.pid, signal.SIGSTOP)
-    interrupt("_ask_to_end", fail)
+    interrupt("stop", fail)
     with pytest.raises(Interrupted):
         monitor.stop()
     assert monitor.returncode == -signal.SIGKILL
@@ -114,22 +123,22 @@ def test_a_kill_that_a_signal_interrupts_is_carried_out(
     binary: list[str], folder: Path, interrupt: Callable[[str, Callable[..., object]], None]
 ) -> None:
     monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()
-    interrupt("_remove", fail)
+    interrupt("ended", fail)
     with pytest.raises(Interrupted):
         monitor.kill()
     assert monitor.returncode == -signal.SIGKILL
     assert not (folder / "vm").exists()
 
 
-@pytest.mark.parametrize("method", ["_claim", "_start", "_follow", "_wait_until_ready"])
+@pytest.mark.parametrize("moment", ["start", "taken", "started", "ready"])
 def test_a_start_that_a_signal_interrupts_leaves_nothing(
     binary: list[str],
     folder: Path,
     interrupt: Callable[[str, Callable[..., object]], None],
-    method: str,
+    moment: str,
 ) -> None:
     monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE)
-    interrupt(method, fail)
+    interrupt(moment, fail)
     with pytest.raises(Interrupted):
         monitor.start()
     assert not monitor.running
@@ -145,7 +154,7 @@ def test_a_signal_handler_ends_a_monitor_that_is_being_stopped(
 ) -> None:
     monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()
     handled: list[int | None] = []
-    interrupt("_ask_to_end", lambda *_: handled.append(end(monitor)))
+    interrupt("stop", lambda *_: handled.append(end(monitor)))
     assert monitor.stop() == handled[0] == monitor.returncode
     assert not (folder / "vm").exists()
 
@@ -154,7 +163,7 @@ def test_a_signal_handler_ends_a_monitor_that_is_being_started(
     binary: list[str], folder: Path, interrupt: Callable[[str, Callable[..., object]], None]
 ) -> None:
     monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE)
-    interrupt("_wait_until_ready", lambda *_: monitor.stop())
+    interrupt("started", lambda *_: monitor.stop())
     with pytest.raises(MonitorStartError, match="was stopped"):
         monitor.start()
     assert not (folder / "vm").exists()

@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import (
+    AsyncJailedMonitor,
     AsyncMonitor,
     Monitor,
     MonitorError,
     MonitorExited,
     MonitorStartError,
 )
-from generated_vmm.process.child import Child, Descriptor
-from generated_vmm.process.workspace import Workspace
-from tests.vmm.process.conftest import PATIENCE, Do, Make
+from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, keeper_of
 
-WRONG_TYPES = '{"owner": ["a", 1], "process": null, "boot_id": "", "things": [], "how": {}}'
+WRONG_TYPES = '{"path": "", "id": null, "how": {}, "names": [1], "jailed": false, "user": 0}'
+Attach = Callable[[Path], Monitor]
 STARTS_ONE = """\
 import json, sys
 from generated_vmm.process import Monitor
@@ -62,23 +62,24 @@ def start_elsewhere(binary: list[str], folder: Path) -> subprocess.Popen[bytes]:
 
 
 def test_a_detached_monitor_outlives_its_caller_and_is_taken_up(
-    attach: Callable[[Path], Monitor], do: Do, binary: list[str], folder: Path, watch: Any
+    attach: Attach, do: Do, binary: list[str], folder: Path, watch: Any
 ) -> None:
     with start_elsewhere(binary, folder / "vm") as caller:
         assert caller.stdout is not None
-        child: Child = watch(int(caller.stdout.readline()))
+        child = watch(int(caller.stdout.readline()))
         caller.kill()
     monitor = attach(folder / "vm")
     assert monitor.pid == child.pid
     assert monitor.id == "vm-1"
     assert do(monitor.client.get_instance_info()).id == "vm-1"
-    assert do(monitor.stop()) is None
+    assert do(monitor.stop()) == -signal.SIGTERM
+    assert monitor.ending == "ended"
     assert child.wait(0)
     assert not (folder / "vm").exists()
 
 
 def test_a_monitor_that_was_let_go_is_taken_up(
-    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path, guest: dict[str, Any]
+    start: Make, attach: Attach, do: Do, folder: Path, guest: dict[str, Any]
 ) -> None:
     first = start(directory=folder, detached=True)
     do(first.client.boot(**guest))
@@ -93,25 +94,25 @@ def test_a_monitor_that_was_let_go_is_taken_up(
 
 def test_one_whose_attach_is_interrupted_at_the_end_can_be_taken_up_again(
     start: Make,
-    attach: Callable[[Path], Monitor],
+    attach: Attach,
     do: Do,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupt(_: Monitor) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     first = start(directory=folder, detached=True)
     do(first.detach())
     with monkeypatch.context() as patched:
-        patched.setattr(type(first), "_connect", interrupt)
+        patched.setattr(type(first), "_reached", interrupt)
         with pytest.raises(KeyboardInterrupt):
             attach(folder)
     assert attach(folder).pid == first.pid
 
 
 def test_leaving_the_block_lets_go_of_a_detached_monitor(
-    attach: Callable[[Path], Monitor], do: Do, binary: list[str], folder: Path
+    attach: Attach, do: Do, binary: list[str], folder: Path
 ) -> None:
     with Monitor(binary, directory=folder, detached=True, timeout=PATIENCE) as monitor:
         pass
@@ -130,40 +131,22 @@ async def test_leaving_the_async_block_lets_go_of_a_detached_monitor(
 
 
 def test_one_that_has_ended_is_not_taken_up(
-    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path
+    start: Make, attach: Attach, do: Do, folder: Path, watch: Watch
 ) -> None:
     monitor = start(directory=folder, detached=True)
     do(monitor.detach())
+    assert monitor.ending == "handed over"
+    assert monitor.returncode is None
+    keeper = watch(keeper_of(monitor.pid))
     os.kill(monitor.pid, signal.SIGKILL)
-    os.waitpid(monitor.pid, 0)
-    with pytest.raises(MonitorExited, match="has ended"):
+    assert keeper.wait(PATIENCE)
+    with pytest.raises(MonitorExited, match="has ended by signal SIGKILL") as failure:
         attach(folder)
-
-
-@pytest.mark.parametrize("written", ["process", "boot_id"])
-def test_another_process_of_the_same_number_is_not_taken_up(
-    start: Make,
-    attach: Callable[[Path], Monitor],
-    do: Do,
-    folder: Path,
-    written: str,
-) -> None:
-    monitor = start(directory=folder, detached=True)
-    do(monitor.detach())
-    path = folder / "monitor.json"
-    right = path.read_text()
-    wrong = {"process": [monitor.pid, 1], "boot_id": "another"}[written]
-    path.write_text(json.dumps({**json.loads(right), written: wrong}))
-    with pytest.raises(MonitorExited, match="has ended"):
-        attach(folder)
-    path.write_text(right)
-    assert attach(folder).running
+    assert failure.value.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"pid": 1}', "\ud800", WRONG_TYPES])
-def test_a_folder_of_no_monitor_is_refused(
-    attach: Callable[[Path], Monitor], folder: Path, content: str
-) -> None:
+def test_a_folder_of_no_monitor_is_refused(attach: Attach, folder: Path, content: str) -> None:
     with pytest.raises(MonitorError, match="not the folder of a detached monitor"):
         attach(folder)
     (folder / "monitor.json").write_bytes(content.encode("utf-8", "surrogatepass"))
@@ -171,22 +154,11 @@ def test_a_folder_of_no_monitor_is_refused(
         attach(folder)
 
 
-def test_what_somebody_else_wrote_down_is_refused(
-    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path
-) -> None:
-    first = start(directory=folder, detached=True)
-    do(first.detach())
-    path = folder / "monitor.json"
-    written = json.loads(path.read_text())
-    for how in ({}, {**written["how"], "settings": {"unknown": 1}}, {"jailer": "jailer"}):
-        path.write_text(json.dumps({**written, "how": how}))
-        with pytest.raises(MonitorError, match="has no monitor of this kind"):
-            attach(folder)
-    path.write_text(json.dumps(written))
-    path.chmod(0o666)
-    with pytest.raises(MonitorError, match="other users than"):
-        attach(folder)
-    path.chmod(0o600)
+def test_one_of_another_kind_is_refused(start: Make, attach: Attach, do: Do, folder: Path) -> None:
+    do(start(directory=folder, detached=True).detach())
+    found: Any = AsyncJailedMonitor.attach(folder)
+    with pytest.raises(MonitorError, match="has no monitor of this kind"):
+        do(found)
     folder.chmod(0o777)
     with pytest.raises(MonitorError, match="can be changed by others"):
         attach(folder)
@@ -196,7 +168,7 @@ def test_what_somebody_else_wrote_down_is_refused(
 
 @pytest.mark.parametrize("change", ["missing", "folder", "file", "link"])
 def test_one_whose_outlets_were_changed_is_taken_up(
-    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path, change: str
+    start: Make, attach: Attach, do: Do, folder: Path, change: str
 ) -> None:
     """The user of a jail can do that; then the outlet stays empty."""
     first = start(directory=folder / "vm", detached=True)
@@ -218,26 +190,9 @@ def test_one_whose_outlets_were_changed_is_taken_up(
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_a_failure_of_the_system_is_an_error_of_the_monitor(
-    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path
-) -> None:
-    first = start(directory=folder, detached=True)
-    do(first.detach())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Workspace, "take_back", refuse)
-        with pytest.raises(MonitorError, match="cannot be taken up: no descriptors"):
-            attach(folder)
-    attach(folder)
-
-
-def refuse(self: Workspace, descriptor: int, _: object) -> None:
-    self._folder = Descriptor(descriptor)
-    raise OSError("no descriptors")
-
-
 def test_one_that_was_started_with_relative_paths_is_found_from_elsewhere(
     start: Make,
-    attach: Callable[[Path], Monitor],
+    attach: Attach,
     do: Do,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -280,7 +235,6 @@ def test_a_folder_of_one_that_has_ended_is_used_again(start: Make, do: Do, folde
     first = start(directory=folder, detached=True)
     do(first.detach())
     os.kill(first.pid, signal.SIGKILL)
-    os.waitpid(first.pid, 0)
     second = start(directory=folder, detached=True)
     assert do(second.client.get_instance_info()).state == "Not started"
 

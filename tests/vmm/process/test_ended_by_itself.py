@@ -15,8 +15,8 @@ import pytest
 
 from generated_vmm import VmmConnectionError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorExited
-from generated_vmm.process.child import Child
-from tests.vmm.process.conftest import PATIENCE, Do, Make
+from generated_vmm.process.nursery import NURSERY
+from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, keeper_of, wait_until_empty
 
 
 def test_a_guest_that_is_done_ends_the_monitor(start: Make, do: Do, guest: dict[str, Any]) -> None:
@@ -101,20 +101,32 @@ def test_leaving_the_block_after_an_ending_in_it_is_silent(binary: list[str]) ->
     assert monitor.returncode == -signal.SIGKILL
 
 
-def test_a_process_of_a_used_number_is_another(watch: Callable[[int], Child]) -> None:
-    with pytest.raises(ProcessLookupError):
-        Child(os.getpid(), start_time=1)
-    assert watch(os.getpid()).running
-
-
-def test_an_exit_status_that_somebody_else_collected_is_not_known(
+def test_an_exit_is_told_although_the_caller_ignores_its_children(
     start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def collected(*_: object) -> None:
-        raise ChildProcessError
+    """With SIGCHLD ignored, the system collects the children of this process by itself."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        NURSERY.start_over()  # the next one inherits it
+        monitor = start()
+        os.kill(monitor.pid, signal.SIGKILL)
+        assert do(monitor.wait(PATIENCE)) == -signal.SIGKILL
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+        NURSERY.start_over()
 
-    monitor = start()
-    monkeypatch.setattr(os, "waitid", collected)
+
+def test_a_monitor_whose_keeper_was_killed_is_lost(
+    start: Make, do: Do, folder: Path, watch: Watch
+) -> None:
+    """The nursery ends the monitor, and removes what its record names."""
+    monitor = start(directory=folder / "vm")
+    program, keeper = watch(monitor.pid), watch(keeper_of(monitor.pid))
+    keeper.send_signal(signal.SIGKILL)
+    assert program.wait(PATIENCE)
+    assert do(monitor.wait(PATIENCE)) is None
+    assert monitor.ending == "lost"
+    with pytest.raises(MonitorExited, match="its keeper was killed"):
+        do(monitor.client.get_version())
+    wait_until_empty(folder)
     assert do(monitor.stop()) is None
-    assert not monitor.running
-    assert "only its parent process knows" in repr(monitor)

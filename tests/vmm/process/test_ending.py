@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from generated_vmm import VmmError
-from generated_vmm.process import MonitorError, removal, things
-from generated_vmm.process.child import Child
+from generated_vmm.process import MonitorError
 from tests.vmm.described import has_field
-from tests.vmm.process.conftest import PATIENCE, Do, Make
+from tests.vmm.process.conftest import PATIENCE, Do, Make, keeper_of
 
 
 def test_a_monitor_without_a_guest_ends_by_a_signal(start: Make, do: Do) -> None:
@@ -70,33 +69,28 @@ def test_ending_twice_is_harmless(start: Make, do: Do) -> None:
     assert do(monitor.stop()) == do(monitor.kill()) == monitor.returncode == first
 
 
-def test_a_monitor_that_no_signal_ends_is_told_and_keeps_its_files(
+def test_a_monitor_that_does_not_end_is_told_and_kept(
     start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that waits in the kernel for a disk that is gone."""
+    """As one that waits in the kernel for a disk that is gone: here, its keeper is stopped."""
     monitor = start()
+    keeper = keeper_of(monitor.pid)
+    os.kill(keeper, signal.SIGSTOP)
     with monkeypatch.context() as patch:
-        patch.setattr(Child, "send_signal", lambda *_: None)
-        patch.setattr(things.Session, "_kill_group", lambda _: None)
-        patch.setattr(things, "send", lambda pidfd, _: not removal.is_ready(pidfd, 0))
-        patch.setattr(removal, "LONGEST_END", 0.01)
+        for half in ("_sync", "_async"):
+            patch.setattr(f"generated_vmm.process.{half}.monitor.LONGEST_ENDING", 0.01)
         with pytest.raises(MonitorError, match="was killed and does not end"):
             do(monitor.kill())
     assert monitor.socket_path.exists()
+    os.kill(keeper, signal.SIGCONT)
     assert do(monitor.kill()) == -signal.SIGKILL
 
 
-def test_nothing_is_signalled_that_has_ended(
-    start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_end_is_known_before_a_stop(start: Make, do: Do) -> None:
     monitor = start()
     os.kill(monitor.pid, signal.SIGKILL)
     do(monitor.wait(PATIENCE))
-    sent: list[object] = []
-    monkeypatch.setattr(signal, "pidfd_send_signal", lambda *what: sent.append(what))
-    monkeypatch.setattr(os, "kill", lambda *what: sent.append(what))
     assert do(monitor.stop()) == -signal.SIGKILL
-    assert sent == []
 
 
 def test_only_files_that_the_monitor_made_are_removed(start: Make, do: Do, folder: Path) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from generated_vmm import VmmClient, VmmConnectionError
+from generated_vmm import VmmClient, VmmError, VmmTimeoutError
 from generated_vmm.process import (
     JailedMonitor,
     Monitor,
@@ -23,8 +24,8 @@ from generated_vmm.process import (
     MonitorStartError,
     jail_files,
 )
-from generated_vmm.process.removal import HELD, lock, remove_entries
-from generated_vmm.process.things import Folder
+from generated_vmm.process.keeper.kernel import FOLDER
+from generated_vmm.process.keeper.removal import remove_entries
 from generated_vmm.transport import UnixChannel
 from tests.vmm.process.conftest import PATIENCE, SIMULATED
 
@@ -72,10 +73,10 @@ def test_links_in_a_jail_lead_removal_nowhere(jail: JailedMonitor, victim: Path)
 
 
 def test_a_tree_that_is_too_deep_to_climb_is_removed(jail: JailedMonitor) -> None:
-    folder = os.open(jail.root, HELD)
+    folder = os.open(jail.root, FOLDER)
     for _ in range(3_000):
         os.mkdir("deep", dir_fd=folder)
-        inner = os.open("deep", HELD, dir_fd=folder)
+        inner = os.open("deep", FOLDER, dir_fd=folder)
         os.close(folder)
         folder = inner
     os.close(folder)
@@ -85,9 +86,9 @@ def test_a_tree_that_is_too_deep_to_climb_is_removed(jail: JailedMonitor) -> Non
 
 def test_what_cannot_be_removed_is_an_error_and_no_endless_work(folder: Path) -> None:
     (folder / "kept").touch()
-    descriptor = os.open(folder, HELD)
+    descriptor = os.open(folder, FOLDER)
     try:
-        remove_entries(descriptor, keep="kept")
+        remove_entries(descriptor, "kept", str(folder), [])
     finally:
         os.close(descriptor)
     assert [each.name for each in folder.iterdir()] == ["kept"]
@@ -116,30 +117,116 @@ def test_a_client_follows_no_link_out_of_a_jail(
         listen(folder / "a.sock"),
         pytest.raises(OSError, match=r"symbolic links|directory|socket"),
     ):
-        jail._run.workspace.open_socket(path)
+        jail._jail.open_socket(path, jail._owner.opened_root().number)
 
 
 @needs_root
 def test_a_client_connects_to_sockets_of_the_monitors_user_alone(
     jail: JailedMonitor, folder: Path
 ) -> None:
+    opened = partial(jail._jail.open_socket, root=jail._owner.opened_root().number)
     with listen(jail.root / "a.sock"):
-        os.close(jail._run.workspace.open_socket("/a.sock"))
+        os.close(opened("/a.sock"))
         os.chown(jail.root / "a.sock", OTHER, OTHER)
         with pytest.raises(PermissionError, match="no socket of user 0"):
-            jail._run.workspace.open_socket("/a.sock")
+            opened("/a.sock")
 
 
 def test_a_client_talks_to_no_other_process(folder: Path) -> None:
+    """It reaches its monitor, whatever has the name of its socket."""
     with Monitor(SIMULATED, directory=folder, timeout=PATIENCE) as monitor:
+        monitor.client.get_version()
         monitor.socket_path.rename(folder / "moved")
+        channel = UnixChannel(str(monitor.socket_path), connect=monitor.connect)
         with (
             listen(monitor.socket_path),
-            pytest.raises(VmmConnectionError, match="and not the monitor; nothing was sent"),
+            VmmClient(monitor.socket_path, transport=channel) as client,
         ):
-            monitor.client.get_version()
-        (folder / "moved").replace(monitor.socket_path)
+            assert client.get_instance_info().state == "Not started"
+        monitor.kill()
+        (folder / "moved").rename(monitor.socket_path)
+
+
+def test_a_monitor_is_not_ready_if_another_process_listens_on_its_socket(folder: Path) -> None:
+    program = folder / "firecracker"
+    program.write_text(f"#!/bin/sh\nln {folder}/other {folder}/vm/api.socket\nexec sleep 1000\n")
+    program.chmod(0o755)
+    with (
+        listen(folder / "other"),
+        pytest.raises(MonitorStartError, match="listens there, and not the monitor"),
+    ):
+        Monitor(program, directory=folder / "vm", timeout=0.3).start()
+
+
+@needs_root
+def test_a_socket_is_removed_in_the_folder_in_which_it_was_made(folder: Path) -> None:
+    """A tenant swaps its folder for a link to that of a service, with a socket of that name."""
+    tenant, service = folder / "tenant", folder / "service"
+    for path in (tenant, service):
+        path.mkdir()
+    os.chown(tenant, OTHER, OTHER)
+    socket_path, vsock = tenant / "a.socket", tenant / "v.sock"
+    monitor = Monitor(STAND_IN, socket_path=socket_path, timeout=PATIENCE).start()
+    monitor.client.vsock.set(guest_cid=3, uds_path=str(vsock))
+    tenant.rename(folder / "moved")
+    tenant.symlink_to(service)
+    with listen(service / "a.socket"), listen(service / "v.sock"):
+        monitor.stop()
+        assert {each.name for each in service.iterdir()} == {"a.socket", "v.sock"}
+        assert list((folder / "moved").iterdir()) == []
+
+
+def test_a_datagram_socket_of_another_process_is_left(folder: Path) -> None:
+    path = folder / "a.socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as service:
+        service.bind(str(path))
+        with pytest.raises(MonitorStartError, match="another process listens there"):
+            Monitor(STAND_IN, socket_path=path, timeout=PATIENCE).start()
+        assert path.is_socket()
+
+
+def test_a_stranger_at_a_relative_path_is_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths are resolved once: the caller changes its folder after the start."""
+    for name in ("first", "second"):
+        (folder / name).mkdir()
+    monkeypatch.chdir(folder / "first")
+    monitor = Monitor(STAND_IN, socket_path="a.socket", timeout=PATIENCE).start()
+    monitor.client.vsock.set(guest_cid=3, uds_path="v.sock")
+    monkeypatch.chdir(folder / "second")
+    with listen(folder / "second" / "v.sock"), listen(folder / "second" / "a.socket"):
         assert monitor.client.get_instance_info().state == "Not started"
+        monitor.stop()
+        assert len(list((folder / "second").iterdir())) == 2
+    assert list((folder / "first").iterdir()) == []
+
+
+def test_a_call_that_is_refused_again_and_again_costs_nothing(folder: Path) -> None:
+    """And the monitor can be stopped, however often its owner has asked."""
+    with Monitor(SIMULATED, directory=folder / "vm", timeout=PATIENCE) as monitor:
+        monitor.client.get_version()
+        before = len(os.listdir("/proc/self/fd"))
+        for number in range(700):
+            with pytest.raises(VmmError):
+                monitor.client.vsock.set(guest_cid=3, uds_path=f"{folder}/missing/{number}")
+        assert len(os.listdir("/proc/self/fd")) == before
+        record = json.loads((folder / "vm" / "monitor.json").read_text())
+        assert record["sockets"] == []
+    assert monitor.returncode == -signal.SIGTERM
+
+
+def test_a_monitor_that_hangs_does_not_extend_the_time_of_a_call(folder: Path) -> None:
+    with Monitor(SIMULATED, directory=folder / "vm", timeout=PATIENCE) as monitor:
+        monitor.client.get_version()
+        os.kill(monitor.pid, signal.SIGSTOP)
+        channel = UnixChannel(str(monitor.socket_path), connect=monitor.connect)
+        with (
+            VmmClient(monitor.socket_path, timeout=0.1, transport=channel) as client,
+            pytest.raises(VmmTimeoutError),
+        ):
+            client.vsock.set(guest_cid=3, uds_path="/v.sock")
+        assert monitor.kill() == -signal.SIGKILL
 
 
 @needs_root
@@ -181,24 +268,9 @@ def test_a_file_is_given_through_its_descriptor(
         change(descriptor, *owner)
 
     monkeypatch.setattr(os, "fchown", swapped)
-    workspace: Any = jail._run.workspace
-    jail_files.link_in(workspace._root.number, disk, "/disk", (OTHER, OTHER), give=True)
+    jail_files.link_in(jail._owner.opened_root().number, disk, "/disk", (OTHER, OTHER), give=True)
     assert disk.stat().st_uid == OTHER
     assert victim.stat().st_uid == 0
-
-
-def test_a_folder_whose_lock_was_lost_is_left(folder: Path) -> None:
-    (folder / "api.socket").touch()
-    ours, theirs = (os.open(folder, HELD) for _ in range(2))
-    os.mkfifo(folder / "log")
-    kept = Folder(str(folder), ["log"], whole=False, made=True, entry="")
-    assert lock(theirs)
-    kept.remove(ours)
-    assert (folder / "log").exists()
-    os.close(theirs)
-    kept.remove(ours)
-    assert not (folder / "log").exists()
-    os.close(ours)
 
 
 def test_one_of_many_starters_gets_a_folder(folder: Path) -> None:
@@ -254,18 +326,3 @@ def test_escape_sequences_of_a_monitor_do_not_reach_the_terminal(folder: Path) -
     program.chmod(0o755)
     with pytest.raises(MonitorStartError, match=r"\\x1b\[2Jboo"):
         Monitor(program, timeout=PATIENCE).start()
-
-
-def test_a_channel_of_ones_own_reaches_the_monitor_alone(folder: Path) -> None:
-    with Monitor(SIMULATED, directory=folder / "vm", timeout=PATIENCE) as monitor:
-        path = monitor.socket_path
-        channel = UnixChannel(str(path), connect=monitor.connect)
-        with VmmClient(path, transport=channel) as client:
-            assert client.get_instance_info().state == "Not started"
-        path.unlink()
-        with (
-            listen(path),
-            VmmClient(path, transport=UnixChannel(str(path), connect=monitor.connect)) as client,
-            pytest.raises(VmmConnectionError, match="and not the monitor"),
-        ):
-            client.get_instance_info()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -17,8 +18,9 @@ from typing import Any, cast
 import pytest
 
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
-from generated_vmm.process.things import ControlGroup
-from tests.vmm.process.conftest import PATIENCE, Do, Make, reapers_of
+from generated_vmm.process.__main__ import main
+from generated_vmm.process.keeper.keeper import TERMINATING_SECONDS
+from tests.vmm.process.conftest import PATIENCE, Do, Make, nursery_of
 
 USER = 54_321
 
@@ -34,15 +36,15 @@ def programs() -> list[str]:
     return [os.path.abspath(name or "") for name in found]
 
 
-@pytest.fixture(params=[JailedMonitor, AsyncJailedMonitor], ids=["sync", "async"])
-def make(
-    request: pytest.FixtureRequest, do: Do, programs: list[str], folder: Path
-) -> Iterator[Make]:
-    made: list[JailedMonitor] = []
+@pytest.fixture
+def make(do: Do, programs: list[str], folder: Path) -> Iterator[Make]:
+    made: list[Any] = []
 
     def make(*words: Any, **options: Any) -> JailedMonitor:
         usual = {"id": "vm-1", "uid": USER, "gid": USER, "chroot_base_dir": folder / "jails"}
-        monitor = request.param(*(words or programs), **{**usual, "timeout": PATIENCE, **options})
+        monitor: Any = AsyncJailedMonitor(
+            *(words or programs), **{**usual, "timeout": PATIENCE, **options}
+        )
         made.append(monitor)
         return cast(JailedMonitor, monitor)
 
@@ -114,28 +116,40 @@ def test_control_groups_are_made_and_removed(start: Any, do: Do) -> None:
         monitor = start(cgroups={f"{limit}.max": "99"}, cgroup_version=version)
     except MonitorStartError as refused:
         pytest.skip(f"not run: no control group with {limit} here: {refused}")
-    folders = [
-        Path(thing.path) for thing, _ in monitor._jail.ward if isinstance(thing, ControlGroup)
-    ]
+    folders = groups_of(monitor)
     limits = [each / "pids.max" for each in folders if each.name == "vm-1"]
     assert [each.read_text().strip() for each in limits] == ["99"]
     do(monitor.stop())
     assert not any(each.exists() for each in folders)
 
 
-def test_what_leaves_the_session_of_a_jail_ends_with_it(start: Any, do: Do, watch: Any) -> None:
-    monitor = start()
-    (group,) = [
-        Path(thing.path) for thing, _ in monitor._jail.ward if isinstance(thing, ControlGroup)
-    ]
-    if str(monitor.pid) not in (group / "cgroup.procs").read_text().split():
-        pytest.skip("not run: no control group of version 2 to write to")
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
-        child = watch(process.pid)
-        (group / "cgroup.procs").write_text(str(process.pid))
+def groups_of(monitor: JailedMonitor) -> list[Path]:
+    """The control groups that a jail's record names."""
+    record = json.loads((monitor.directory / "monitor.json").read_text())
+    return [Path(each["path"]) for each in record["groups"]]
+
+
+def test_what_cannot_be_removed_is_told_and_stays_in_the_list(
+    start: Any, do: Do, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A group below the jail's control group keeps it; the rest is removed all the same."""
+    try:
+        monitor = start(cgroups={"pids.max": "99"}, cgroup_version=1)
+    except MonitorStartError as refused:
+        pytest.skip(f"not run: no control group of version 1 here: {refused}")
+    (group,) = groups_of(monitor)
+    (group / "below").mkdir()
+    with pytest.raises(MonitorError, match=f"could not be removed: {group}: .*busy"):
         do(monitor.stop())
-        assert not child.running
+    assert monitor.returncode == -signal.SIGTERM
+    assert [each.name for each in monitor.directory.iterdir()] == ["monitor.json"]
+    path = str(monitor.directory)
+    main(["list", path])
+    assert f"leftover         -        -  vm-1                 {path}" in capsys.readouterr().out
+    (group / "below").rmdir()
+    main(["clean", path])
     assert not group.exists()
+    assert not monitor.directory.exists()
 
 
 def test_a_monitor_in_a_pid_namespace_of_its_own_is_found_and_ended(
@@ -145,19 +159,18 @@ def test_a_monitor_in_a_pid_namespace_of_its_own_is_found_and_ended(
     boot(monitor, do, guest)
     status = Path(f"/proc/{monitor.pid}/status").read_text()
     assert f"NSpid:\t{monitor.pid}\t1" in status
-    assert do(monitor.stop(grace=PATIENCE)) is None
+    assert do(monitor.stop(grace=PATIENCE)) == 0
     assert not monitor.running
     assert not monitor.directory.exists()
 
 
 def test_a_monitor_that_ignores_sigterm_in_its_namespace_is_killed_at_once(
-    start: Any, do: Do, monkeypatch: pytest.MonkeyPatch
+    start: Any, do: Do
 ) -> None:
-    monkeypatch.setattr("generated_vmm.process.run.TERMINATING_SECONDS", 60)
     monitor = start(new_pid_ns=True)
     begun = time.monotonic()
-    do(monitor.stop(grace=0))
-    assert time.monotonic() - begun < 60
+    assert do(monitor.stop(grace=0)) == -signal.SIGKILL
+    assert time.monotonic() - begun < TERMINATING_SECONDS
 
 
 def test_the_files_read_at_the_start_are_copied_in(
@@ -180,15 +193,18 @@ def test_a_jail_in_which_something_is_mounted_is_left(start: Any, do: Do, folder
     (folder / "precious").mkdir()
     (folder / "precious" / "file").touch()
     monitor = start()
-    target = monitor.root / "mounted"
+    target = monitor.root / "a\\b\u00a0c\u3000\td"
     target.mkdir()
     subprocess.run(["mount", "--bind", folder / "precious", target], check=True)
     try:
-        do(monitor.stop())
+        with pytest.raises(MonitorError, match=r"could not be removed: .*: something is mounted"):
+            do(monitor.stop())
         assert (folder / "precious" / "file").exists()
+        assert [each.name for each in monitor.root.iterdir()] == [target.name]
     finally:
         subprocess.run(["umount", target], check=True)
-    shutil.rmtree(monitor.directory)
+    main(["clean", str(monitor.directory)])
+    assert not monitor.directory.exists()
 
 
 def test_a_detached_jail_is_taken_up(start: Any, do: Do) -> None:
@@ -197,7 +213,7 @@ def test_a_detached_jail_is_taken_up(start: Any, do: Do) -> None:
     second = do(type(first).attach(first.directory))
     assert second.pid == first.pid
     assert second.root == first.root
-    assert do(second.kill()) in (None, -signal.SIGKILL)
+    assert do(second.kill()) == -signal.SIGKILL
     assert not first.directory.exists()
     with pytest.raises(MonitorError, match="not the folder"):
         do(type(first).attach(first.directory))
@@ -217,8 +233,8 @@ def test_a_caller_that_is_killed_leaves_no_jail(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdout is not None
         child = watch(int(caller.stdout.readline()))
-        (reaper,) = [watch(pid) for pid in reapers_of(caller.pid)]
+        nursery = watch(nursery_of(caller.pid))
         caller.kill()
     assert child.wait(PATIENCE)
-    assert reaper.wait(PATIENCE)
+    assert nursery.wait(PATIENCE)
     assert not (folder / "firecracker" / "vm-1").exists()

@@ -33,11 +33,11 @@ def test_a_line_without_end_does_not_fill_the_memory() -> None:
     lines = Lines(str)
     for _ in range(3):
         assert list(lines.feed(b"x" * LONGEST_LINE)) == []
-    assert list(lines.feed(b"x\nnext\n")) == ["next"]
+    assert list(lines.feed(b"x\nnext\n")) == [("next", 4)]
 
 
 def test_bytes_that_are_no_text_are_shown_as_such() -> None:
-    assert list(Lines(str).feed(b"a\xffb\n")) == ["a\ufffdb"]
+    assert list(Lines(str).feed(b"a\xffb\n")) == [("a\ufffdb", 3)]
 
 
 @pytest.mark.parametrize(

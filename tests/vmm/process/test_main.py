@@ -7,18 +7,28 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from generated_vmm.process import Monitor, folders
+from generated_vmm.process import JailedMonitor, Monitor, MonitorStartError
 from generated_vmm.process.__main__ import main
-from generated_vmm.process.child import Child
-from tests.vmm.process.conftest import PATIENCE, reapers_of
+from generated_vmm.process.keeper import folders
+from generated_vmm.process.keeper.record import Record
+from generated_vmm.process.nursery import NURSERY
+from tests.vmm.process.conftest import (
+    PATIENCE,
+    Watch,
+    Watched,
+    children_of,
+    keeper_of,
+    nursery_of,
+)
 
-netlink = pytest.importorskip("generated_vmm.process.netlink", reason="not run: it needs pyroute2")
+taps = pytest.importorskip("generated_vmm.process.keeper.taps", reason="not run: it needs pyroute2")
 TAPS: list[tuple[str, str]] = []
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: it needs root")
 STARTS_ONE = """\
 import json, sys
 from generated_vmm.process import Monitor
@@ -32,8 +42,8 @@ sys.stdin.read()
 def _registry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry of the test's own. What other processes start is in the user's."""
     (folder / "registry").mkdir(mode=0o700)
-    monkeypatch.setattr(folders, "_registries", lambda: [f"{folder}/registry"])
-    monkeypatch.setattr(netlink, "leftovers", lambda: iter(TAPS))
+    monkeypatch.setattr(folders, "registries", lambda: [f"{folder}/registry"])
+    monkeypatch.setattr(taps, "leftovers", lambda: iter(TAPS))
     TAPS.clear()
 
 
@@ -41,14 +51,14 @@ def test_taps_without_an_owner_are_shown_and_removed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed: list[object] = []
-    monkeypatch.setattr(netlink, "remove", removed.append)
+    monkeypatch.setattr(taps, "remove", lambda *what: removed.append(what))
     TAPS.append(("tap0", "mark"))
     assert main(["list"]) == 0
     assert lines(capsys) == [["leftover", "-", "-", "tap0", "/sys/class/net/tap0"]]
     assert removed == []
     assert main(["clean"]) == 0
     assert lines(capsys) == [["removed", "-", "-", "tap0", "/sys/class/net/tap0"]]
-    assert removed == [{"name": "tap0", "mark": "mark"}]
+    assert removed == [("tap0", "mark")]
 
 
 def test_a_host_that_shows_no_taps_is_an_error(
@@ -57,7 +67,7 @@ def test_a_host_that_shows_no_taps_is_an_error(
     def refuse() -> None:
         raise PermissionError("no netlink")
 
-    monkeypatch.setattr(netlink, "leftovers", refuse)
+    monkeypatch.setattr(taps, "leftovers", refuse)
     assert main(["list"]) == 1
     assert capsys.readouterr().err == "taps: no netlink\n"
 
@@ -70,30 +80,33 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
 def test_monitors_are_shown_with_their_owner(
     binary: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = {"directory": str(folder / "web"), "timeout": PATIENCE, "id": "web"}
-    with Monitor(binary, detached=True, **options) as monitor:  # type: ignore[arg-type]
-        assert main(["list"]) == main(["clean"]) == 0
+    path = str(folder / "web")
+    monitor = Monitor(binary, directory=path, id="web", detached=True, timeout=PATIENCE)
+    with monitor:
+        assert main(["list", path]) == main(["clean", path]) == 0
         owned, *cleaned = lines(capsys)
-        assert owned == ["owned", str(monitor.pid), str(os.getpid()), "web", options["directory"]]
+        assert owned == ["owned", str(monitor.pid), str(os.getpid()), "web", path]
         assert cleaned == [["STATUS", "PID", "OWNER", "ID", "FOLDER"]]
-    main(["list"])
-    assert lines(capsys) == [["detached", str(monitor.pid), "-", "web", options["directory"]]]
+    main(["list", path])
+    assert lines(capsys) == [["detached", str(monitor.pid), "-", "web", path]]
     again = Monitor.attach(folder / "web")
     assert again.running
     again.kill()
-    main(["list"])
+    main(["list", path])
     assert lines(capsys) == []
-    assert list((folder / "registry").iterdir()) == []
 
 
-def test_what_nobody_owns_is_removed(
-    binary: list[str],
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    watch: Callable[[int], Child],
+def test_monitors_are_in_a_registry(
+    binary: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A caller that is killed with its reaper, as with its container, leaves a monitor."""
-    path = str(folder / "vm")
+    monkeypatch.undo()
+    with Monitor(binary, directory=folder / "vm", timeout=PATIENCE):
+        assert str(folder / "vm") in dict(folders.known_folders()).values()
+    assert str(folder / "vm") not in dict(folders.known_folders()).values()
+
+
+def killed_together(binary: list[str], path: str, watch: Watch) -> Watched:
+    """A monitor whose caller, nursery and keeper were killed, as by the lack of memory."""
     with subprocess.Popen(
         [sys.executable, "-c", STARTS_ONE, json.dumps(binary), path],
         stdin=subprocess.PIPE,
@@ -101,17 +114,112 @@ def test_what_nobody_owns_is_removed(
     ) as caller:
         assert caller.stdout is not None
         monitor = watch(int(caller.stdout.readline()))
-        (reaper,) = [watch(pid) for pid in reapers_of(caller.pid)]
-        caller.send_signal(signal.SIGSTOP)
-        reaper.send_signal(signal.SIGKILL)
-        caller.kill()
-        assert reaper.wait(30)
+        family = [caller.pid, nursery_of(caller.pid), keeper_of(monitor.pid)]
+        others = [watch(pid) for pid in family]
+        for each in others:
+            each.send_signal(signal.SIGSTOP)
+        for each in others:
+            each.send_signal(signal.SIGKILL)
+        assert all(each.wait(PATIENCE) for each in others)
+    return monitor
+
+
+def test_what_nobody_owns_is_removed(
+    binary: list[str], folder: Path, capsys: pytest.CaptureFixture[str], watch: Watch
+) -> None:
+    path = str(folder / "vm")
+    monitor = killed_together(binary, path, watch)
+    assert monitor.wait(PATIENCE)  # the kernel ends an unjailed one with its keeper
     assert main(["list", path]) == 0
-    assert lines(capsys) == [["leftover", str(monitor.pid), "-", "vm-1", path]]
+    assert lines(capsys) == [["leftover", "-", "-", "vm-1", path]]
     assert main(["clean", path]) == 0
-    assert lines(capsys) == [["removed", str(monitor.pid), "-", "vm-1", path]]
-    assert monitor.wait(PATIENCE)
+    assert lines(capsys) == [["removed", "-", "-", "vm-1", path]]
     assert not (folder / "vm").exists()
+
+
+HOLDS_A_LOCK = """\
+import fcntl, os, sys
+os.open(sys.argv[1], os.O_RDWR) == 3 and fcntl.flock(3, fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_a_monitor_that_runs_without_a_keeper_is_never_taken_for_dead(
+    folder: Path, capsys: pytest.CaptureFixture[str], watch: Watch, is_hidden: bool
+) -> None:
+    """Its lock says that it runs. It is ended if it can be seen, as by a clean on the host of a
+    container's monitors; from a neighbour's PID namespace it is neither ended nor removed."""
+    path = folder / "jails" / "true" / "vm-1"
+    jail = JailedMonitor(
+        binary="/bin/true", id="vm-1", uid=0, gid=0, chroot_base_dir=folder / "jails"
+    )
+    jail.copy_in(__file__, "/disk")
+    for pid in (NURSERY.pid, *children_of(NURSERY.pid or 0)):
+        os.kill(pid or 0, signal.SIGSTOP)
+    for pid in (*children_of(NURSERY.pid or 0), NURSERY.pid):
+        os.kill(pid or 0, signal.SIGKILL)
+    os.mkfifo(path / "console.in")
+    program = [sys.executable, "-c", HOLDS_A_LOCK, str(path / "console.in")]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(program, **pipes) as monitor:
+        assert monitor.stdout is not None
+        monitor.stdout.readline()
+        if not is_hidden:
+            assert main(["clean", str(path)]) == 0
+            assert monitor.wait(PATIENCE) == -signal.SIGKILL
+            assert not path.exists()
+            return
+        elsewhere = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable]
+        command = [*elsewhere, "-m", "generated_vmm.process", "clean", str(path)]
+        cleaned = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert cleaned.returncode == 1
+        assert "a process that cannot be seen from here: in another PID names" in cleaned.stderr
+        assert monitor.poll() is None
+        assert (path / "root" / "disk").exists()
+        monitor.kill()
+    assert main(["clean", str(path)]) == 0
+    assert not path.exists()
+
+
+@needs_root
+def test_a_monitor_in_a_container_is_left_by_its_neighbours(
+    binary: list[str], folder: Path, watch: Watch
+) -> None:
+    """Its numbers mean nothing outside of its PID namespace; its lock and its keeper do."""
+    path = folder / "vm"
+    container = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    code = STARTS_ONE.replace("timeout=30", "timeout=30, detached=True")
+    command = [*container, sys.executable, "-c", code, json.dumps(binary), str(path)]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as caller:
+        assert caller.stdout is not None
+        caller.stdout.readline()
+        for neighbour in ([], container):
+            clean = [*neighbour, sys.executable, "-m", "generated_vmm.process", "clean", str(path)]
+            subprocess.run(clean, check=False, capture_output=True)
+            assert (path / "api.socket").is_socket()
+        with pytest.raises(MonitorStartError, match="in use by process"):
+            Monitor(binary, directory=path).start()
+        assert (path / "api.socket").is_socket()
+        caller.kill()
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_folder_that_was_begun_is_removed(
+    folder: Path, capsys: pytest.CaptureFixture[str], moved: bool
+) -> None:
+    """Its keeper was killed between two steps: a folder in its place always has a record."""
+    record = Record(str(folder / "vm"), "vm-1", {}, [], jailed=True, user=0)
+    os.close(folders.make_folder(record, 0o711) or 0)
+    if not moved:
+        (folder / "vm").rename(folder / f".vm{folders.ASIDE}0123")
+        (folder / f".vm{folders.ASIDE}0123" / "monitor.new").write_text("{")
+    assert main(["clean"]) == 0
+    assert lines(capsys) == [["removed", "-", "-", *(["vm-1"] if moved else ["-"]), record.path]]
+    assert [each.name for each in folder.iterdir()] == ["registry"]
 
 
 def test_the_registry_leads_to_a_leftover_and_forgets_what_is_gone(

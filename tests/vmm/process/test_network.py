@@ -18,7 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -31,10 +32,11 @@ network = pytest.importorskip("generated_vmm.process.network", reason="not run: 
 from pyroute2 import IPRoute  # noqa: E402  # after the check
 from pyroute2.nftables.main import NFTables  # noqa: E402
 
-from generated_vmm.process import netlink  # noqa: E402
 from generated_vmm.process.__main__ import Found, look_at_taps  # noqa: E402
-from generated_vmm.process.network import TUNSETIFF, NetworkNamespace, Tap  # noqa: E402
-from tests.vmm.process.conftest import PATIENCE  # noqa: E402
+from generated_vmm.process.keeper import taps  # noqa: E402
+from generated_vmm.process.keeper.taps import TUNSETIFF  # noqa: E402
+from generated_vmm.process.network import NetworkNamespace, Tap  # noqa: E402
+from tests.vmm.process.conftest import PATIENCE, children_of  # noqa: E402
 
 T = TypeVar("T")
 needs_kernel = pytest.mark.skipif(
@@ -46,17 +48,14 @@ IP_UDP = struct.Struct("!BBHHHBBH4s4sHHHH")
 
 
 def inside(namespace: NetworkNamespace, call: Callable[[], T]) -> T:
-    """What a call gives in a network namespace."""
-    given: list[T] = []
+    """What a call gives, or raises, in a network namespace."""
 
-    def join_and_call() -> None:
+    def join_and_call() -> T:
         namespace.join()
-        given.append(call())
+        return call()
 
-    thread = threading.Thread(target=join_and_call)
-    thread.start()
-    thread.join()
-    return given[0]
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(join_and_call).result()
 
 
 def links() -> dict[str, Any]:
@@ -183,7 +182,7 @@ def test_a_successor_of_the_same_name_is_left(name: str) -> None:
         assert name in links()
         route.link("del", ifname=name)
     with Tap(name):
-        network.remove({"name": name, "mark": str(network.Mark.new(has_table=False))})
+        taps.remove(name, f"{taps.PREFIX}another")
         assert name in links()
 
 
@@ -205,18 +204,18 @@ class Interrupted(Exception):
 
 
 @needs_kernel
-@pytest.mark.parametrize("method", ["_make_marked", "_remove"])
+@pytest.mark.parametrize("method", ["_make", "_remove"])
 def test_a_signal_handler_that_raises_leaves_nothing(
     name: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the tap is made or removed, once."""
     call, told = getattr(Tap, method), [None]
 
-    def tell_and_call(self: Tap, *given: Any) -> None:
+    def tell_and_call(self: Tap) -> None:
         if told:
             told.pop()
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-        call(self, *given)
+        call(self)
 
     def interrupt(*_: object) -> None:
         raise Interrupted
@@ -233,14 +232,14 @@ def test_a_signal_handler_that_raises_leaves_nothing(
 
 @needs_kernel
 async def test_a_cancelled_start_leaves_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, cancelled, make = threading.Event(), threading.Event(), Tap._make_marked
+    begun, cancelled, make = threading.Event(), threading.Event(), Tap._make
 
-    def wait_and_make(self: Tap, *given: Any) -> None:
+    def wait_and_make(self: Tap) -> None:
         begun.set()
         cancelled.wait(PATIENCE)
-        make(self, *given)
+        make(self)
 
-    monkeypatch.setattr(Tap, "_make_marked", wait_and_make)
+    monkeypatch.setattr(Tap, "_make", wait_and_make)
     task = asyncio.create_task(Tap(name).__aenter__())
     await asyncio.to_thread(begun.wait, PATIENCE)
     task.cancel()
@@ -265,7 +264,7 @@ async def test_a_cancelled_end_removes_the_tap(name: str) -> None:
 @needs_kernel
 def test_nat_needs_a_host_that_forwards(host: NetworkNamespace) -> None:
     def attempt() -> str:
-        Path(network.FORWARDING).write_text("0")
+        Path(taps.FORWARDING).write_text("0")
         with pytest.raises(MonitorError) as caught:
             Tap(address=NETWORK, nat=True).__enter__()
         assert left() == ({"lo"}, [])
@@ -323,72 +322,60 @@ def send_as_guest(tap: Tap) -> None:
 
 
 KILLED = """\
-import fcntl, json, os, signal, sys
+import json, os, signal, sys
 from pathlib import Path
-from generated_vmm.process import netlink, network
-from generated_vmm.process.reaper_client import REAPER
-Path(network.FORWARDING).write_text("1")
-
-def play(moment, reached):
-    count = 0
-    def counted(call):
-        def wrapper(*given, **named):
-            nonlocal count
-            if count == moment:
-                os.kill(os.getpid(), signal.SIGKILL)
-            count += 1
-            return call(*given, **named)
-        return wrapper
-    def counting(kind):
-        class Counting(kind):
-            def __getattr__(self, name):
-                found = super().__getattr__(name)
-                return counted(found) if name in ("link", "addr", "table") else found
-        return Counting
-    for owner, names in [(fcntl, ["ioctl"]), (REAPER, ["entrust", "release"])]:
-        for name in names:
-            setattr(owner, name, counted(getattr(owner, name)))
-    netlink.IPRoute, netlink.NFTables = map(counting, (netlink.IPRoute, netlink.NFTables))
-    with network.Tap("tap0", address="172.31.255.1/30", nat=True):
-        os.write(reached, b"x")
+from generated_vmm.process.network import Tap
+from generated_vmm.process.nursery import NURSERY
+Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+os.environ["NURSERY"], NURSERY.program = str(NURSERY.program), Path(os.environ["COUNTED_TAPS"])
 
 for line in sys.stdin:
+    os.environ["KILLED"] = line
     reading, writing = os.pipe()
     if (pid := os.fork()) == 0:
+        os.environ["CALLER"] = str(os.getpid())
         try:
-            play(int(line), writing)
+            with Tap("tap0", address="172.31.255.1/30", nat=True):
+                os.write(writing, b"x")
+        except BaseException:
+            os.write(writing, b"y")
         finally:
             os._exit(0)
     os.close(writing)
     _, status = os.waitpid(pid, 0)
-    print(json.dumps([os.waitstatus_to_exitcode(status), len(os.read(reading, 1))]), flush=True)
+    reached = os.read(reading, 1).decode()
+    print(json.dumps([os.waitstatus_to_exitcode(status), reached]), flush=True)
     os.close(reading)
 """
+COUNTED_TAPS = str(Path(__file__).with_name("counted_taps.py"))
 
 
 @needs_kernel
-def test_a_caller_that_is_killed_at_any_moment_leaves_nothing(host: NetworkNamespace) -> None:
-    """Before each call that makes or removes a part of the tap, and each word to the reaper."""
+@pytest.mark.parametrize("killed", ["caller", "keeper"])
+def test_whoever_is_killed_at_any_moment_leaves_nothing(
+    host: NetworkNamespace, killed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each call of the keeper that makes or removes a part of the tap."""
+    monkeypatch.setenv("COUNTED_TAPS", COUNTED_TAPS)
     with calling(KILLED, host) as caller:
         results = []
-        for moment in range(100):
-            results.append(ask(caller, moment))
+        for moment in range(14):
+            results.append(ask(caller, f"{killed} {moment}"))
             wait_until(lambda: inside(host, left) == ({"lo"}, []))
-            if results[-1][0] == 0:
-                break
-    assert results.pop() == [0, 1]
-    assert {status for status, _ in results} == {-signal.SIGKILL}
-    assert {reached for _, reached in results} == {0, 1}  # before and after the tap was complete
-    assert len(results) > 12
+    assert [0, "x"] in results
+    if killed == "caller":  # before and after the tap was complete
+        assert {(-signal.SIGKILL, ""), (-signal.SIGKILL, "x")} <= {tuple(each) for each in results}
+    else:
+        assert {tuple(each) for each in results} == {(0, "x"), (0, "y")}
 
 
 STARTED = """\
 import os, signal, sys
 from generated_vmm.process.network import NetworkNamespace, Tap
-from generated_vmm.process.reaper_client import REAPER
+from generated_vmm.process.nursery import NURSERY
 with Tap("tap0", address="172.31.255.1/30"), NetworkNamespace() as namespace:
     with Tap("tap0", namespace=namespace):
-        print(REAPER._reaper.child.pid, os.stat(namespace.path).st_ino, flush=True)
+        print(NURSERY.pid, os.stat(namespace.path).st_ino, flush=True)
         sys.stdin.read()
 """
 
@@ -409,9 +396,8 @@ def test_the_tap_of_a_dead_owner_is_cleaned(host: NetworkNamespace) -> None:
     def clean() -> None:
         with Tap("tap1"), IPRoute() as route:
             route.link("add", ifname="tap0", kind="tuntap", mode="tap")
-            dead = netlink.Mark("token", os.getpid(), 1, os.stat("/proc/self/ns/pid").st_ino, 0)
-            index = netlink.find(route, "tap0")["index"]
-            route.link("set", index=index, ifalias=str(dead))
+            index = taps.find(route, "tap0")["index"]
+            route.link("set", index=index, ifalias=f"{taps.PREFIX}dead")
             found = list(look_at_taps(clean=True))
             assert [(each.id, each.status) for each in found] == [("tap0", "removed")]
             assert "tap1" in links()
@@ -422,14 +408,22 @@ def test_the_tap_of_a_dead_owner_is_cleaned(host: NetworkNamespace) -> None:
 
 @needs_kernel
 def test_the_tap_of_a_dead_owner_is_taken_over(host: NetworkNamespace) -> None:
-    """A caller that is killed with its reaper leaves a tap."""
-    with calling(STARTED, host) as caller:
+    """A container that is killed leaves its taps in the host's network namespace."""
+    container = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    with calling(STARTED, host, container) as caller:
         assert caller.stdout is not None
-        reaper = int(caller.stdout.readline().split()[0])
-        caller.send_signal(signal.SIGSTOP)
-        os.kill(reaper, signal.SIGKILL)
+        caller.stdout.readline()
+        assert inside(host, lambda: list(look_at_taps())) == []
+        with pytest.raises(MonitorError, match="tap0 is in use by process"):
+            inside(host, Tap("tap0").__enter__)
+        family = [caller.pid]  # all of it dies at once: nobody sees the others end
+        for pid in family:
+            family += children_of(pid)
+        for pid in family[1:]:
+            os.kill(pid, signal.SIGSTOP)
         caller.kill()
         caller.wait()
+    wait_until(lambda: inside(host, lambda: list(look_at_taps())) != [])
 
     leftover = Found("/sys/class/net/tap0", "leftover", id="tap0")
     assert inside(host, lambda: list(look_at_taps())) == [leftover]
@@ -444,9 +438,11 @@ def test_the_tap_of_a_dead_owner_is_taken_over(host: NetworkNamespace) -> None:
 
 
 @contextlib.contextmanager
-def calling(code: str, host: NetworkNamespace) -> Iterator[subprocess.Popen[str]]:
+def calling(
+    code: str, host: NetworkNamespace, within: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
     """A program that runs in a network namespace, and is killed at the end."""
-    command = ["nsenter", f"--net={host.path}", sys.executable, "-c", code]
+    command = ["nsenter", f"--net={host.path}", *within, sys.executable, "-c", code]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as caller:
         try:
@@ -455,16 +451,16 @@ def calling(code: str, host: NetworkNamespace) -> Iterator[subprocess.Popen[str]
             caller.kill()
 
 
-def ask(caller: subprocess.Popen[str], question: int) -> list[int]:
+def ask(caller: subprocess.Popen[str], question: str) -> list[Any]:
     assert caller.stdin is not None
     assert caller.stdout is not None
     caller.stdin.write(f"{question}\n")
     caller.stdin.flush()
-    return cast(list[int], json.loads(caller.stdout.readline()))
+    return cast(list[Any], json.loads(caller.stdout.readline()))
 
 
 def wait_until(is_true: Callable[[], bool]) -> None:
-    """The reaper has removed everything."""
+    """The keepers have removed everything."""
     deadline = time.monotonic() + PATIENCE
     while not is_true():
         assert time.monotonic() < deadline
@@ -492,8 +488,7 @@ def test_without_the_capability_the_error_names_it(name: str) -> None:
 
 @needs_kernel
 def test_without_the_device_the_error_names_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (netlink, network):
-        monkeypatch.setattr(module, "TUN", "/dev/net/missing")
+    monkeypatch.setattr(network, "TUN", "/dev/net/missing")
     with pytest.raises(MonitorError, match="the host has no /dev/net/missing"):
         Tap(name).__enter__()
 

@@ -38,6 +38,7 @@ def firecracker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("process.md", ""),
         ("guest.md", ""),
+        ("machines.md", ""),
         pytest.param("networks.md", "", marks=needs_kernel),
         ("networks.md", "## Without the extra\n"),
     ],

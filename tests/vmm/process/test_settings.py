@@ -11,7 +11,6 @@ from generated_vmm.process.settings import (
     MonitorOptions,
     Settings,
     monitor_arguments,
-    require_short,
     without_environment,
 )
 
@@ -84,14 +83,6 @@ def test_what_no_monitor_takes_is_refused_before_a_start(
 ) -> None:
     with pytest.raises(ValueError, match=says):
         Settings(**options)
-
-
-def test_a_socket_path_has_107_bytes_at_most() -> None:
-    require_short("/" + "a" * 106)
-    with pytest.raises(ValueError, match="108 bytes"):
-        require_short("/" + "a" * 107)
-    with pytest.raises(ValueError, match="109 bytes"):
-        require_short("/" + "ä" * 54)
 
 
 def test_the_client_may_send_what_the_monitor_takes() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from generated_vmm.process import AsyncMonitor, Monitor, MonitorStartError
+from generated_vmm.process import Monitor, MonitorStartError
 from tests.vmm.process.conftest import Do, Make
 
 
@@ -68,8 +67,20 @@ def test_a_file_in_the_place_of_a_fifo_is_left(make: Make, do: Do, folder: Path)
     assert [path.name for path in folder.iterdir()] == ["log"]
 
 
-@pytest.mark.parametrize("kind", [Monitor, AsyncMonitor])
-def test_a_socket_path_that_no_socket_can_have_is_refused(kind: Any) -> None:
-    for options in ({"socket_path": "/tmp/" + "a" * 110}, {"directory": "/tmp/" + "a" * 100}):
-        with pytest.raises(ValueError, match="at most 107"):
-            kind(**options)
+def test_the_socket_does_not_depend_on_the_depth_of_its_folder(
+    start: Make, do: Do, folder: Path
+) -> None:
+    """A path of a unix socket has at most 107 bytes (unix(7)), that of a folder 4095."""
+    deep = folder.joinpath(*["a-folder-of-27-characters-x"] * 8)
+    deep.parent.mkdir(parents=True)
+    for options in ({"directory": deep}, {"socket_path": deep.parent / "a.socket"}):
+        monitor = start(**options)
+        assert len(str(monitor.socket_path)) > 200
+        assert do(monitor.client.get_instance_info()).state == "Not started"
+        do(monitor.stop())
+    assert list(deep.parent.iterdir()) == []
+
+
+def test_a_name_that_no_socket_can_have_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match="at most 107"):
+        Monitor(socket_path=folder / ("a" * 110))

@@ -1,0 +1,189 @@
+"""Connections to one agent, each for one request at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Protocol, TypeAlias
+
+from generated_vmm.concurrency._async import Stream, sleep, socket_of, stream_of
+from generated_vmm.errors import VmmError
+from generated_vmm.facade import AsyncVmmClient
+from generated_vmm.guest.answers import broken, failures, no_connection, value_of
+from generated_vmm.guest.errors import GuestAgentLost
+from generated_vmm.operation import Answer, Operation
+from generated_vmm.transport import CallFailed
+from generated_vmm.transport._async.unix import answered, open_until, receive, send
+from generated_vmm.transport._async.vsock import async_connect_vsock
+from generated_vmm.transport.calls import deadline_after, require_seconds
+from generated_vmm.transport.connection import (
+    Connection,
+    connect_to,
+    popped,
+    start_over_in_children,
+)
+from generated_vmm.transport.http import AnswerParser, request_bytes
+
+LARGEST_ANSWER = 1_048_576  # bytes; output comes in parts of a quarter of that
+PART = 262_144  # bytes of a file that are sent or received at once
+PAUSE = 0.05  # seconds before a request is repeated
+HEAD_END = b"\r\n\r\n"
+
+
+class AsyncClientOwner(Protocol):
+    """A machine with a client, such as `AsyncMonitor`."""
+
+    @property
+    def client(self) -> AsyncVmmClient:
+        """The client."""
+
+
+AsyncMachine: TypeAlias = str | os.PathLike[str] | AsyncVmmClient | AsyncClientOwner
+
+
+class AsyncLink:
+    """Sends operations to the agent, over as many connections as there are requests at once."""
+
+    def __init__(self, machine: AsyncMachine, port: int | None, timeout: float) -> None:
+        require_seconds(timeout)
+        self.machine, self.port, self.timeout = machine, port, timeout
+        self._idle: list[Connection] = []
+        start_over_in_children(self)
+        self.what = f"guest of {machine!s}"
+
+    async def send(
+        self,
+        operation: Operation[Answer],
+        wait: float = 0.0,
+        *,
+        repeat: bool = True,
+        name: str = "",
+    ) -> Answer:
+        """The value in the response, which the agent may delay by `wait` seconds.
+
+        With `repeat`, for an operation that may arrive twice, a lost connection is replaced. Raises
+        `GuestError`, and the OSError that the agent reports, with `name` as its file.
+        """
+        deadline = deadline_after(self.timeout + wait)
+        while True:
+            connection, keep = await self._take(deadline), False
+            try:
+                request = request_bytes(operation)
+                with failures(self.what, operation):
+                    answer = await answered(connection, request, deadline, LARGEST_ANSWER)
+                keep = answer.reusable
+                return value_of(self.what, operation, answer, name)
+            except GuestAgentLost:
+                if not repeat or time.monotonic() + PAUSE >= deadline:
+                    raise
+            finally:
+                self._put_back(connection, keep=keep)
+            await sleep(PAUSE)
+
+    async def upload(
+        self, operation: Operation[None], size: int, parts: Iterable[bytes], name: str
+    ) -> None:
+        """Sends an operation with a body; it stops when the agent responds before the end."""
+        connection = await self._take(self._soon())
+        try:
+            content = request_bytes(operation)[:-2] + b"Content-Length: %d\r\n\r\n" % size
+            with failures(self.what, operation):
+                await send(connection, content, self._soon())
+            for part in parts:
+                if not connection.is_quiet():
+                    break
+                with failures(self.what, operation):
+                    await send(connection, part, self._soon())
+            with failures(self.what, operation):
+                answer = await answered(connection, b"", self._soon(), LARGEST_ANSWER)
+            value_of(self.what, operation, answer, name)
+        finally:
+            connection.close()
+
+    async def download(
+        self, operation: Operation[None], name: str
+    ) -> AsyncIterator[tuple[bytes, int | None]]:
+        """The body of the response in parts, with the size of the whole if it is known."""
+        answer, is_whole = AnswerParser(LARGEST_ANSWER), False
+        connection = await self._take(self._soon())
+        try:
+            with failures(self.what, operation):
+                await send(connection, request_bytes(operation), self._soon())
+            while not is_whole:
+                with failures(self.what, operation):
+                    is_whole = answer.feed(await receive(connection, self._soon(), PART))
+                if answer.status_code == 200 and (part := answer.take()):
+                    length = dict(answer.headers).get(b"content-length")
+                    yield part, int(length) if length else None
+            value_of(self.what, operation, answer, name)
+        finally:
+            connection.close()
+
+    async def join(self, operation: Operation[None], name: str) -> Stream:
+        """The connection itself, after a response that is a head alone."""
+        connection = await self._take(self._soon())
+        try:
+            head, answer = b"", AnswerParser(LARGEST_ANSWER)
+            with failures(self.what, operation):
+                await send(connection, request_bytes(operation), self._soon())
+                while not head.endswith(HEAD_END):  # not a byte more: those are the caller's
+                    head += (byte := await receive(connection, self._soon(), 1))
+                    if not byte or len(head) > LARGEST_ANSWER:
+                        raise broken(self.what, operation, "no end of its head")
+                if head.startswith(b"HTTP/1.1 200 "):
+                    return await stream_of(connection.socket)
+                while not answer.feed(head):
+                    head = await receive(connection, self._soon())
+            value_of(self.what, operation, answer, name)
+            raise broken(self.what, operation, f"status {answer.status_code}")
+        except BaseException:
+            connection.close()
+            raise
+
+    def _soon(self) -> float:
+        return deadline_after(self.timeout)
+
+    async def _take(self, deadline: float) -> Connection:
+        while (idle := popped(self._idle)) is not None:
+            if idle.is_quiet():
+                return idle
+            idle.close()
+        machine: Any = self.machine
+        seconds = max(0.001, deadline - time.monotonic())
+        try:
+            if self.port is None:
+                return await self._opened(os.fspath(machine), deadline)
+            if isinstance(machine, str | os.PathLike):
+                stream = await async_connect_vsock(os.fspath(machine), self.port, seconds)
+            else:
+                client: AsyncVmmClient = getattr(machine, "client", machine)
+                stream = await client.connect_vsock(self.port, timeout=seconds)
+        except VmmError as error:
+            raise no_connection(self.what, error) from error
+        return Connection(socket_of(stream))
+
+    async def _opened(self, path: str, deadline: float) -> Connection:
+        """A connection to the agent's own unix socket."""
+        connection = Connection()
+        try:
+            await open_until(deadline, connection, lambda made: connect_to(path, made))
+        except CallFailed as failed:
+            connection.close()
+            raise failed.kind(f"no connection to {path}: {failed.reason}") from failed
+        return connection
+
+    def _put_back(self, connection: Connection, *, keep: bool) -> None:
+        if keep:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def start_over(self) -> None:
+        """Closes this process's copies of connections that belong to its parent."""
+        self.close()
+
+    def close(self) -> None:
+        """Closes the idle connections; a later request opens another one."""
+        while (idle := popped(self._idle)) is not None:
+            idle.close()

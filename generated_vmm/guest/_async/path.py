@@ -1,0 +1,142 @@
+"""Files and folders of a guest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, TypeAlias
+from urllib.parse import quote_from_bytes
+
+from generated_vmm.guest._async.link import PART, AsyncLink
+from generated_vmm.guest._generated import models, operations
+from generated_vmm.guest.errors import GuestProgramError
+from generated_vmm.operation import Operation
+
+AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+Progress: TypeAlias = Callable[[int, int | None], object]
+"""Called with the bytes so far and all bytes, None if nobody knows."""
+DEFAULT_MAX_BYTES = 67_108_864
+
+
+class AsyncGuestPath:
+    """A path in a guest, which may be any bytes; its methods have the names of `pathlib.Path`.
+
+    What the guest's system refuses raises Python's `OSError` for it, such as `FileNotFoundError`.
+    A file is replaced as a whole or not at all. Mode and owner stay unless others are passed; a new
+    file has mode 0o644. `owner` is a user's name or `uid:gid`.
+    """
+
+    def __init__(self, link: AsyncLink, path: AnyPath) -> None:
+        self._link, self._bytes = link, os.fsencode(path)
+        if not self._bytes.startswith(b"/"):
+            raise ValueError(f"{path!r} is not an absolute path")
+        self._quoted = quote_from_bytes(self._bytes, safe="")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __str__(self) -> str:
+        return os.fsdecode(self._bytes)
+
+    def __truediv__(self, name: AnyPath) -> AsyncGuestPath:
+        return type(self)(self._link, os.path.join(self._bytes, os.fsencode(name)))
+
+    async def stat(self) -> models.FileStat:
+        """What the path leads to."""
+        return await self._link.send(operations.stat_file(self._quoted), name=str(self))
+
+    async def exists(self) -> bool:
+        """Whether the path leads to something."""
+        try:
+            await self.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    async def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
+        """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
+        content = bytearray()
+        async for part, _ in self._link.download(operations.read_file(self._quoted), str(self)):
+            content += part
+            if len(content) > max_bytes:
+                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
+        return bytes(content)
+
+    async def read_text(self, encoding: str = "utf-8") -> str:
+        """The content of a file as text."""
+        content = await self.read_bytes()
+        return content.decode(encoding)
+
+    async def read_into(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
+        """Copies the content of a file to an open file of the host."""
+        await self._read_into(operations.read_file(self._quoted), file, progress)
+
+    async def read_tar_into(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
+        """Copies a folder to an open file of the host, as tar. Do not trust the names in it."""
+        await self._read_into(operations.read_folder(self._quoted), file, progress)
+
+    async def write_bytes(
+        self, data: bytes, *, mode: int | None = None, owner: str | None = None
+    ) -> None:
+        """Writes a file."""
+        parts = (data[at : at + PART] for at in range(0, len(data), PART))
+        await self._link.upload(self._write(mode, owner), len(data), parts, str(self))
+
+    async def write_text(
+        self, text: str, *, mode: int | None = None, owner: str | None = None
+    ) -> None:
+        """Writes a file, in UTF-8."""
+        await self.write_bytes(text.encode(), mode=mode, owner=owner)
+
+    async def write_from(
+        self,
+        file: BinaryIO,
+        *,
+        mode: int | None = None,
+        owner: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Writes a file with the rest of an open file of the host, which must be seekable."""
+        size = _rest_of(file)
+        parts = _parts_of(file, size, progress)
+        await self._link.upload(self._write(mode, owner), size, parts, str(self))
+
+    async def write_tar_from(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
+        """Unpacks the tar in an open file of the host. Everything belongs to the agent's user.
+
+        A new folder is made as a whole or not at all; one that exists is merged, file by file.
+        """
+        operation, size = operations.write_folder(self._quoted), _rest_of(file)
+        await self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
+
+    def _write(self, mode: int | None, owner: str | None) -> Operation[None]:
+        octal = None if mode is None else f"{mode:o}"
+        return operations.write_file(self._quoted, mode=octal, owner=owner)
+
+    async def _read_into(
+        self, operation: Operation[None], file: BinaryIO, progress: Progress | None
+    ) -> None:
+        size = 0
+        async for part, total in self._link.download(operation, str(self)):
+            file.write(part)
+            size += len(part)
+            if progress is not None:
+                progress(size, total)
+
+
+def _rest_of(file: BinaryIO) -> int:
+    at = file.tell()
+    size = file.seek(0, os.SEEK_END) - at
+    file.seek(at)
+    return size
+
+
+def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
+    sent = 0
+    while part := file.read(min(PART, size - sent)):
+        yield part
+        sent += len(part)
+        if progress is not None:
+            progress(sent, size)
+    if sent < size:
+        raise ValueError(f"the file became shorter while it was read: {sent} of {size} bytes")

@@ -1,0 +1,1 @@
+# Derived from `generated_vmm/guest/_async/__init__.py` by `make codegen`. Do not edit.

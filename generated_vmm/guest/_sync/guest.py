@@ -1,0 +1,210 @@
+# Derived from `generated_vmm/guest/_async/guest.py` by `make codegen`. Do not edit.
+"""The client of a guest's agent."""
+
+from __future__ import annotations
+
+import base64
+import math
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from signal import SIGKILL
+from typing import Self, TypedDict, Unpack
+
+from generated_vmm.concurrency._sync import Stream, sleep
+from generated_vmm.guest._generated import models, operations
+from generated_vmm.guest._sync.link import PAUSE, Link, Machine
+from generated_vmm.guest._sync.path import AnyPath, GuestPath
+from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, Program
+from generated_vmm.guest.errors import (
+    CompletedProgram,
+    GuestAgentTooOld,
+    GuestError,
+    ProgramTimeout,
+)
+
+DEFAULT_PORT = 1024
+DEFAULT_TIMEOUT = 10.0
+API_VERSION = 1
+
+
+class ProgramOptions(TypedDict, total=False):
+    """How a program is started.
+
+    `env` adds to the variables of the agent; `timeout` is in seconds, and ends the program with all
+    its processes. `terminal` gives it a terminal of some `rows` and `columns`; then it has one
+    stream. Output that no host has read makes the program wait once it has `replay_bytes`, 1 MiB by
+    default; with `drop_output` the oldest is dropped instead. `id` is random by default.
+    """
+
+    cwd: str | None
+    env: Mapping[str, str] | None
+    user: str | None
+    limits: models.Limits | models.LimitsFields | None
+    terminal: models.TerminalSize | models.TerminalSizeFields | None
+    timeout: float | None
+    replay_bytes: int | None
+    drop_output: bool
+    id: str | None
+
+
+class Guest:
+    """Runs programs and moves files in the guest of a machine, by the agent in it.
+
+    `machine` is a monitor of `generated_vmm.process`, a client, or the path of the vsock device's
+    unix socket; with `port=None` it is the path of the agent's own unix socket. `timeout` is for
+    the agent's response, in seconds. Tasks may share a guest, and their requests run side by side.
+    """
+
+    def __init__(
+        self, machine: Machine, *, port: int | None = DEFAULT_PORT, timeout: float = DEFAULT_TIMEOUT
+    ) -> None:
+        self._link = Link(machine, port, timeout)
+        self._instance: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._link.what}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections; programs run on."""
+        self._link.close()
+
+    def info(self) -> models.AgentInfo:
+        """The agent; raises `GuestAgentTooOld` for a version before this client's."""
+        info = self._link.send(operations.describe_agent())
+        if info.version < API_VERSION:
+            lacks = f"it has version {info.version}, and this client needs {API_VERSION}"
+            raise GuestAgentTooOld(
+                f"{self._link.what}: the agent is too old: {lacks}", info.version
+            )
+        self._instance = info.instance
+        return info
+
+    def wait_until_ready(self, timeout: float = 60.0) -> models.AgentInfo:
+        """Waits until the agent responds; raises the last `GuestError` if it does not in time."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                return self.info()
+            except GuestAgentTooOld:
+                raise
+            except GuestError:
+                if time.monotonic() + PAUSE >= deadline:
+                    raise
+            sleep(PAUSE)
+
+    def run(
+        self,
+        args: Sequence[str],
+        *,
+        input: bytes | None = None,
+        check: bool = False,
+        max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
+        **options: Unpack[ProgramOptions],
+    ) -> CompletedProgram:
+        """Runs a program to its end, as `subprocess.run` does, and returns status and output.
+
+        Raises `ProgramTimeout` if `timeout` ended it, with `check` `ProgramFailed`, and OSError if
+        it cannot be started. A caller that is interrupted ends the program.
+        """
+        program, name = None, options.get("id") or uuid.uuid4().hex
+        options["id"] = name
+        try:
+            program = self.start(args, stdin=input is not None, **options)
+            completed = program.communicate(input, max_output_bytes)
+        except BaseException as error:
+            # What could not be started is not there; an interruption does not say whether it is.
+            if program or not isinstance(error, Exception):
+                with suppress(GuestError):
+                    kill = models.ProgramSignal(signal=SIGKILL)
+                    self._link.send(operations.signal_program(name, kill))
+            raise
+        if program.timed_out:
+            raise ProgramTimeout(completed)
+        if check:
+            completed.check_returncode()
+        return completed
+
+    def start(
+        self, args: Sequence[str], *, stdin: bool = False, **options: Unpack[ProgramOptions]
+    ) -> Program:
+        """Starts a program; without `stdin` its input is empty.
+
+        A second call with the same `id` and arguments returns the same program, from any process.
+        """
+        if isinstance(args, str | bytes):
+            raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
+        name, timeout = options.pop("id", None), options.pop("timeout", None)
+        instance = self._instance or (self.info()).instance
+        given: dict[str, object] = {
+            **options,
+            "args": list(args),
+            "stdin": stdin,
+            "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
+            "agent": instance,
+        }
+        spec = models.ProgramSpec.model_validate(given)
+        operation = operations.start_program(name or uuid.uuid4().hex, spec)
+        return Program(self._link, self._link.send(operation, name=args[0]))
+
+    def attach(self, id: str, *, offset: int = 0) -> Program:
+        """A program that this or another process of the host has started.
+
+        `offset` is the number of bytes of its output that are known. Raises `ProgramLost`.
+        """
+        state = self._link.send(operations.describe_program(id))
+        return Program(self._link, state, offset)
+
+    def programs(self) -> list[models.ProgramState]:
+        """The programs that the agent knows: all that run, and the last that have ended."""
+        return self._link.send(operations.list_programs())
+
+    def path(self, path: AnyPath) -> GuestPath:
+        """A file or folder of the guest."""
+        return GuestPath(self._link, path)
+
+    def connect(self, port: int) -> Stream:
+        """A connection to a TCP port of the guest's loopback address."""
+        return self._link.join(operations.connect_port(str(port)), f"port {port}")
+
+    def set_clock(self) -> None:
+        """Sets the guest's clock to that of the host; a guest that was paused is late."""
+        clock = models.Clock(unix_ns=time.time_ns())
+        self._link.send(operations.set_clock(clock))
+
+    def reseed(self) -> None:
+        """Gives the guest's random numbers a secret of their own.
+
+        The clones of a snapshot may have the same random numbers until then.
+        """
+        self._link.send(operations.renew_identity(models.Identity(seed=_seed())))
+
+    def renew_identity(
+        self, *, hostname: str | None = None, machine_id: str | None = None, host_keys: bool = True
+    ) -> list[str]:
+        """Makes a clone another machine, before anything else is asked of it.
+
+        Reseeds, then sets the clock, the machine id (random by default), the hostname unless it is
+        None, and makes new keys of the SSH server. Returns what was replaced.
+        """
+        identity = models.Identity(
+            seed=_seed(),
+            unix_ns=time.time_ns(),
+            machine_id=machine_id or uuid.uuid4().hex,
+            hostname=hostname,
+            host_keys=host_keys or None,
+        )
+        answer = self._link.send(operations.renew_identity(identity))
+        return answer.renewed
+
+
+def _seed() -> str:
+    return base64.b64encode(os.urandom(64)).decode()

@@ -1,0 +1,113 @@
+"""From the agent's responses to values and errors. An agent is not trusted: it may say anything."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from generated_vmm.errors import VmmError, shorten
+from generated_vmm.guest._generated import models
+from generated_vmm.guest.errors import (
+    GuestAgentError,
+    GuestAgentLost,
+    GuestAgentTimeout,
+    GuestAgentTooOld,
+    GuestError,
+    GuestMachineError,
+    ProgramLost,
+)
+from generated_vmm.operation import Answer, Operation
+from generated_vmm.transport import CallFailed, HttpAnswer
+
+VERSION = b"agent-version"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Output of one stream; `lost_bytes` before it can be read no more."""
+
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+    lost_bytes: int = 0
+
+
+def no_connection(what: str, error: VmmError) -> GuestError:
+    """The error for a connection that was not made: of the machine, or of its agent.
+
+    The device hangs up when no process in the guest listens on the port. The cause is then a reset,
+    or an error without a number, which is not from the host's system.
+    """
+    cause = error.__cause__
+    is_refused = isinstance(cause, ConnectionRefusedError) and cause.errno is None
+    if is_refused or isinstance(cause, ConnectionResetError):
+        return GuestAgentError(f"{what}: the machine responds, but no agent listens: {error}")
+    return GuestMachineError(f"{what}: {error}")
+
+
+@contextmanager
+def failures(what: str, operation: Operation[object]) -> Iterator[None]:
+    """Turns the failures of a connection into errors of the agent."""
+    try:
+        yield
+    except GuestAgentError:
+        raise
+    except (CallFailed, OSError) as error:
+        kind = getattr(error, "kind", type(error))
+        is_late, is_cut = issubclass(kind, TimeoutError), isinstance(error.__cause__, EOFError)
+        is_lost = is_cut or issubclass(kind, OSError)
+        made = GuestAgentTimeout if is_late else GuestAgentLost if is_lost else GuestAgentError
+        text = f"{what}: {operation}: {str(error) or 'no response in time'}"
+        raise made(f"{text}; the agent may have carried it out", operation) from error
+
+
+def value_of(what: str, operation: Operation[Answer], answer: HttpAnswer, name: str) -> Answer:
+    """The value in a response. Raises the error that it stands for; `name` is a path in it."""
+    if not 200 <= answer.status_code < 300:
+        raise _refusal(f"{what}: {operation}", answer, name)
+    try:
+        return operation.read(answer.content)
+    except ValueError as error:
+        raise broken(what, operation, shorten(str(error))) from error
+
+
+def broken(what: str, operation: Operation[object], reason: str) -> GuestAgentError:
+    """The error for a response that the API does not allow."""
+    return GuestAgentError(f"{what}: {operation}: not a response of an agent: {reason}", operation)
+
+
+def _refusal(what: str, answer: HttpAnswer, name: str) -> Exception:
+    try:
+        fault = models.Fault.from_answer(answer.content)
+    except ValueError:
+        return GuestAgentError(f"{what}: status {answer.status_code} without a reason")
+    text = shorten(fault.fault_message)
+    if fault.errno is not None and fault.errno > 0:
+        return OSError(fault.errno, f"{text} (in the guest)", name or None)
+    if answer.status_code == 501:
+        version = dict(answer.headers).get(VERSION, b"0")
+        number = int(version) if version.isdigit() else 0
+        return GuestAgentTooOld(f"{what}: the agent is too old: {text}", number)
+    if fault.code in ("no_such_program", "other_agent"):
+        return ProgramLost(f"{what}: {text}")
+    return GuestAgentError(f"{what}: refused: {text}")
+
+
+def frames_of(offset: int, output: models.ProgramOutput) -> Iterator[Output]:
+    """The output in a response to a request for the output from `offset` on.
+
+    Raises ValueError if its numbers contradict each other.
+    """
+    lost, at = output.lost_bytes, offset + output.lost_bytes
+    if lost < 0:
+        raise ValueError(f"{lost} lost bytes")
+    for frame in output.frames:
+        data = binascii.a2b_base64(frame.data, strict_mode=True)
+        if frame.stream not in ("stdout", "stderr") or not data:
+            raise ValueError("a frame of no stream, or without data")
+        yield Output(frame.stream, data, lost)
+        at, lost = at + len(data), 0
+    if at != output.next_offset or at > output.program.output_bytes:
+        raise ValueError("the offsets contradict each other")

@@ -1,0 +1,1 @@
+"""Written for tasks; `_sync` is derived from it by `make codegen`."""

@@ -1,0 +1,52 @@
+"""How the monitors of all machines of a folder are started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+HostPath: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The programs, the files that machines may use, and the limits of time, in seconds.
+
+    `files` are files and folders of the host; machines may use no other files than these and their
+    own. None: they may use any. If `detached`, monitors outlive this program. `timeout` is for a
+    monitor to respond after its start, `grace` for a guest to shut down, and `snapshot_timeout` for
+    writing or reading the memory of a machine.
+    """
+
+    binary: HostPath | Sequence[HostPath] = "firecracker"
+    jailer: HostPath = "jailer"
+    files: Sequence[HostPath] | None = None
+    detached: bool = True
+    timeout: float = 10.0
+    grace: float = 5.0
+    snapshot_timeout: float = 600.0
+
+    @property
+    def program(self) -> str:
+        """The monitor's program, without its first arguments."""
+        binary = self.binary
+        return os.fspath(binary if isinstance(binary, str | os.PathLike) else binary[0])
+
+    @property
+    def jail_name(self) -> str:
+        """The name of the folder with the jails of this program."""
+        return os.path.basename(os.path.realpath(shutil.which(self.program) or self.program))
+
+    def require_allowed(self, path: str) -> Path:
+        """The file, without links in its path. Raises ValueError unless machines may use it."""
+        found = Path(path).resolve()
+        if self.files is None:
+            return found
+        allowed = [Path(each).resolve() for each in self.files]
+        if not any(found.is_relative_to(each) for each in allowed):
+            raise ValueError(f"{path} is in none of the folders whose files machines may use")
+        return found

@@ -1,0 +1,237 @@
+"""What is asked of the kernel: locks and their holders, children, mounts, control groups."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+MOUNTS = Path("/proc/self/mounts")
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+PAUSE = 0.005  # seconds between two checks
+LONGEST_END = 30.0  # seconds for a killed process to free its memory
+LONGEST_POLL = 2**31 - 1  # milliseconds, 24 days
+NETWORK = 0x40000000  # CLONE_NEWNET (setns(2))
+SUBREAPER, PARENT_DEATH_SIGNAL = 36, 1  # prctl(2)
+PROCESS_LIMIT = "the limit of processes is reached (ulimit -u, pids.max)"
+_prctl, _setns = (getattr(ctypes.CDLL(None, use_errno=True), each) for each in ("prctl", "setns"))
+
+
+class Refused(Exception):
+    """A monitor cannot be started, found or removed, for the reason in the text."""
+
+
+def become_subreaper() -> None:
+    """Orphans among the descendants of this process become its children."""
+    _prctl(SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """Kills this process when its parent ends; the kernel forgets it when the user changes."""
+    _prctl(PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+
+
+def join(namespace: int) -> None:
+    """Moves the calling thread into a network namespace. Raises OSError."""
+    if _setns(namespace, NETWORK):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def is_ready(descriptor: int, seconds: float | None) -> bool:
+    """Whether a descriptor becomes readable in time; a pidfd does at the end of its process."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(None if seconds is None else min(seconds * 1000, LONGEST_POLL)))
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused a call, in words."""
+    if error.errno == errno.EAGAIN:
+        return PROCESS_LIMIT
+    return error.strerror or str(error)
+
+
+# Files
+
+
+@contextlib.contextmanager
+def about(option: str, path: str, what: str = "") -> Iterator[None]:
+    """Names the option and the path that the system refuses."""
+    try:
+        yield
+    except OSError as error:
+        text = " ".join(filter(None, (option, path, what)))
+        raise Refused(f"{text}: {reason(error)}") from error
+
+
+def identity(path: str | int, folder: int | None = None) -> list[int]:
+    """The device and the inode at a path, or of a descriptor. Links are not followed."""
+    found = os.fstat(path) if isinstance(path, int) else os.lstat(path, dir_fd=folder)
+    return [found.st_dev, found.st_ino]
+
+
+def mount_of(descriptor: int) -> bytes:
+    """The number of the mount that a file was reached by (proc(5), fdinfo)."""
+    return _line_of(f"/proc/self/fdinfo/{descriptor}", b"mnt_id:")
+
+
+def _line_of(path: str, name: bytes) -> bytes:
+    with open(path, "rb") as file:
+        return next((line for line in file if line.startswith(name)), b"")
+
+
+def mounts(table: bytes | None = None) -> Iterator[tuple[str, str, list[str]]]:
+    """The kind, the folder and the options of each mount (proc(5)). A name is any bytes."""
+    for line in (MOUNTS.read_bytes() if table is None else table).split(b"\n"):
+        if line:
+            _, folder, kind, options, *_ = line.split(b" ")
+            plain = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), folder)
+            yield os.fsdecode(kind), os.fsdecode(plain), os.fsdecode(options).split(",")
+
+
+# Locks
+
+
+def lock(descriptor: int) -> bool:
+    """Locks a file, unless another holds its lock. The lock ends with the last descriptor."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def holders(descriptor: int) -> dict[int, int]:
+    """A pidfd for each process that can be seen to hold the lock of a file, by its number."""
+    known, found = identity(descriptor), {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it has ended, or belongs to another user
+            pidfd = os.pidfd_open(int(name))
+            if int(name) != os.getpid() and _holds(name, known):
+                found[int(name)] = pidfd
+            else:
+                os.close(pidfd)
+    return found
+
+
+def _holds(pid: str, known: list[int]) -> bool:
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            found = os.stat(f"/proc/{pid}/fd/{number}")
+            is_same = [found.st_dev, found.st_ino] == known
+            if is_same and _line_of(f"/proc/{pid}/fdinfo/{number}", b"lock:"):
+                return True
+    return False
+
+
+def end_holders(descriptor: int, path: str) -> None:
+    """Kills the processes that hold the lock of a file, whose keeper is dead, and takes the lock.
+
+    Raises `Refused` if they cannot be seen from here, or do not end.
+    """
+    deadline = time.monotonic() + LONGEST_END
+    while not lock(descriptor):
+        found = holders(descriptor)
+        for pidfd in found.values():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            is_ready(pidfd, max(0, deadline - time.monotonic()))
+            os.close(pidfd)
+        if not lock(descriptor) and (not found or time.monotonic() > deadline):
+            raise Refused(f"{path} is in use by {in_words(found)}")
+
+
+def in_words(pids: Iterator[int] | dict[int, int]) -> str:
+    """The processes that hold a lock, for people."""
+    named = ", ".join(f"process {pid}" for pid in pids)
+    elsewhere = "a process that cannot be seen from here: in another PID namespace or container"
+    return named or f"{elsewhere}, or of another user"
+
+
+# Processes
+
+
+def children() -> list[int]:
+    """Our children, orphans of our descendants included. None is collected: each number is its own.
+
+    Source: proc(5), /proc/PID/task/TID/children.
+    """
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+        return [int(pid) for pid in file.read().split()]
+
+
+def is_descendant(pid: int) -> bool:
+    """Whether a process is a child of this one, or of such a process."""
+    while pid > 1:
+        try:
+            pid = int(_line_of(f"/proc/{pid}/status", b"PPid:").split()[1])
+        except (OSError, IndexError):
+            return False
+        if pid == os.getpid():
+            return True
+    return False
+
+
+def kill_children() -> dict[int, int]:
+    """Kills our children, and theirs as they become ours; the statuses by number."""
+    ended: dict[int, int] = {}
+    while pids := children():
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for _ in pids:
+            pid, status = os.waitpid(-1, 0)
+            ended[pid] = os.waitstatus_to_exitcode(status)
+    return ended
+
+
+def kill_group(group: int) -> bool:
+    """Kills the processes of a control group; returns whether none is left."""
+    with contextlib.suppress(OSError):  # version 1, or Linux before 5.14
+        _write(group, "cgroup.kill", b"1")  # also what forks meanwhile
+    members = _pids_in(group)
+    for pid in members:
+        with contextlib.suppress(OSError):
+            pidfd = os.pidfd_open(pid)
+            if pid in _pids_in(group):  # or another process has the number now
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
+    return not members
+
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    file = os.open(name, os.O_WRONLY, dir_fd=folder)
+    try:
+        os.write(file, content)
+    finally:
+        os.close(file)
+
+
+def _pids_in(group: int) -> set[int]:
+    try:
+        with open(os.open("cgroup.procs", os.O_RDONLY, dir_fd=group)) as file:
+            return {int(pid) for pid in file}
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):  # the group was removed
+            raise
+        return set()
+
+
+def exit_in_words(status: int | None) -> str:
+    """How a process ended, for people."""
+    if status is None:
+        return "with an exit status that is not known"
+    if status >= 0:
+        return f"with exit status {status}"
+    try:
+        return f"by signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"by signal {-status}"

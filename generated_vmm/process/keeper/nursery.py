@@ -1,0 +1,181 @@
+"""The nursery of a process that starts monitors: it forks a keeper for each of them.
+
+`python nursery.py SYS_PATH` takes orders on descriptor 3. It is small, so a keeper is a cheap copy.
+It is a child subreaper too: it inherits what a keeper leaves that was killed, ends it, and removes
+what its record names. It ends when its caller has ended and no keeper is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+PROCESS = os.path.dirname(FOLDER)
+PACKAGES = {"generated_vmm": os.path.dirname(PROCESS), "generated_vmm.process": PROCESS}
+if __name__ == "__main__":  # the packages import more than is needed here
+    for name, folder in PACKAGES.items():
+        sys.modules[name] = ModuleType(name)
+        sys.modules[name].__path__ = [folder]
+
+from generated_vmm.process.keeper import messages  # noqa: E402
+from generated_vmm.process.keeper.keeper import RESET, described, keep  # noqa: E402
+from generated_vmm.process.keeper.kernel import (  # noqa: E402
+    Refused,
+    become_subreaper,
+    children,
+    is_ready,
+    join,
+    reason,
+)
+from generated_vmm.process.keeper.leftovers import recover  # noqa: E402
+
+ORDERS = 3  # the descriptor
+TAPS = "generated_vmm.process.keeper.taps"
+
+
+class Nursery:
+    """The orders of one caller, and the keepers that are not collected yet."""
+
+    def __init__(self, orders: socket.socket) -> None:
+        self._orders: socket.socket | None = orders
+        self._caller: int | None = None
+        self._keepers: dict[int, tuple[dict[str, Any], list[int]]] = {}
+        self._woken, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writing)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def work(self) -> None:
+        """Works until the caller has ended and no keeper is left."""
+        while self._orders is not None or self._keepers:
+            waiting = select.poll()
+            for each in self._watched():
+                waiting.register(each, select.POLLIN)
+            ready = {each for each, _ in waiting.poll()}
+            if self._woken in ready:
+                os.read(self._woken, 65_536)
+                self._collect()
+            if self._orders is not None and ready - {self._woken}:
+                self._hear(self._orders)
+
+    def _watched(self) -> list[int]:
+        orders = [] if self._orders is None else [self._orders.fileno()]
+        return [self._woken, *orders, *([] if self._caller is None else [self._caller])]
+
+    def _hear(self, orders: socket.socket) -> None:
+        """Carries out the caller's orders, all of them before its end counts."""
+        is_gone = self._caller is not None and is_ready(self._caller, 0)
+        for received in messages.drain(orders):
+            if received is None:
+                is_gone = True
+            elif received[0]["word"] == "caller":
+                (self._caller,) = received[1]
+            else:
+                self._fork(*received)
+        if is_gone:
+            orders.close()
+            _close([] if self._caller is None else [self._caller])
+            self._orders = self._caller = None
+
+    def _fork(self, said: dict[str, Any], given: list[int]) -> None:
+        """Forks a keeper, with its end of the connection to the owner."""
+        if said["word"] == "tap":  # this once, for all their keepers
+            with contextlib.suppress(ImportError):
+                importlib.import_module(TAPS)
+        try:
+            pid = self._begin(lambda: carry_out(said, given))
+            self._keepers[pid] = said, given[3:]
+            given = given[:3]
+        except OSError as error:
+            owner = socket.socket(fileno=os.dup(given[0]))
+            failure = described(Refused(f"no keeper can be started: {reason(error)}"))
+            messages.send(owner, {"event": "removed", "failure": failure, "left": []})
+            owner.close()
+        finally:
+            _close(given)
+
+    def _begin(self, work: Callable[[], None]) -> int:
+        """Runs a function in a process of its own. Raises OSError."""
+        pid = os.fork()
+        if pid:
+            return pid
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _close(self._watched())
+            os.setsid()
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+
+    def _collect(self) -> None:
+        """Collects keepers that have ended, and does the work of those that were killed."""
+        killed = []
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = found
+                said, namespaces = self._keepers.pop(pid, ({"word": "recover"}, []))
+                if status and said["word"] != "recover":
+                    killed.append(({**said, "word": "recover"}, namespaces))
+                else:
+                    _close(namespaces)
+        while killed and (orphans := set(children()) - self._keepers.keys()):  # of these keepers
+            for pid in orphans:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        for said, namespaces in killed:
+            with contextlib.suppress(OSError):
+                pid = self._begin(partial(carry_out, said, namespaces))
+                self._keepers[pid] = said, namespaces
+
+
+def carry_out(said: dict[str, Any], given: list[int]) -> None:
+    """The work of a keeper's process."""
+    recovers = said["word"] == "recover"
+    for namespace in given if recovers else given[3:]:  # that of the thread that ordered it
+        join(namespace)
+    taps: Any = importlib.import_module(TAPS) if "tap" in said else None
+    if recovers:
+        (recover if taps is None else taps.recover)(said["tap" if taps else "path"])
+        return
+    connection = socket.socket(fileno=given[0])
+    with open(given[2], "rb") as file:
+        (keep if taps is None else taps.keep)(connection, given[1], **json.load(file))
+
+
+def _close(descriptors: list[int]) -> None:
+    for each in descriptors:
+        os.close(each)
+
+
+def main(orders: socket.socket) -> None:
+    """Takes orders on a socket; only the end of the caller ends it."""
+    os.chdir("/")
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in RESET[:3]:
+        signal.signal(number, signal.SIG_IGN)
+    become_subreaper()
+    orders.setblocking(False)
+    gc.disable()
+    gc.freeze()
+    Nursery(orders).work()
+
+
+if __name__ == "__main__":
+    for name in PACKAGES:
+        del sys.modules[name]
+    sys.path[:] = json.loads(sys.argv[1])
+    main(socket.socket(fileno=ORDERS))

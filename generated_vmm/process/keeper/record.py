@@ -1,0 +1,113 @@
+"""The record of a monitor in its folder: what has to be removed, and by whom it may be done.
+
+The keeper writes it. If the keeper has died, a new keeper or `clean` removes what it names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from generated_vmm.process.keeper.kernel import Refused
+
+RECORD, NEW_RECORD = "monitor.json", "monitor.new"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+PRIVATE = 0o600
+
+
+@dataclass
+class Socket:
+    """A unix socket outside of the monitor's folder: a name in a folder, and both identities.
+
+    `id` is None until the monitor has made it; the path was free before. `held` is the folder's
+    descriptor in the keeper, which keeps another folder from getting its identity.
+    """
+
+    folder: str
+    folder_id: list[int]
+    name: str
+    id: list[int] | None = None
+    held: int | None = None
+
+
+@dataclass
+class Group:
+    """A control group that was made for one monitor; `id` is its identity once it exists."""
+
+    path: str
+    id: list[int] | None = None
+
+
+@dataclass
+class Record:
+    """What a monitor has on the host.
+
+    All that is in the folder belongs to a `jailed` monitor, of an unjailed one only the `names`.
+    The folder itself is removed if it was `made`. `entry` is a symbolic link to it. `how` describes
+    the monitor to its next owner. A detached monitor without an owner has `ended` with this status.
+    """
+
+    path: str
+    id: str | None
+    how: dict[str, Any]
+    names: list[str]
+    jailed: bool
+    user: int
+    made: bool = False
+    entry: str = ""
+    boot: str = ""
+    groups: list[Group] = field(default_factory=list)
+    sockets: list[Socket] = field(default_factory=list)
+    ended: int | None = None
+
+
+def boot_id() -> str:
+    """The unique mark of this start of the host; empty if the system does not tell."""
+    with contextlib.suppress(OSError):
+        return BOOT_ID.read_text().strip()
+    return ""
+
+
+def write_record(folder: int, record: Record) -> None:
+    """Writes the record to the disk, in place of the one before. Raises OSError."""
+    sockets = [{**vars(each), "held": None} for each in record.sockets]
+    groups = [vars(each) for each in record.groups]
+    # Its C code touches less memory than that of `json.dump`.
+    content = json.dumps({**vars(record), "sockets": sockets, "groups": groups})
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(NEW_RECORD, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(NEW_RECORD, flags, PRIVATE, dir_fd=folder), "w") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(NEW_RECORD, RECORD, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def read_record(folder: int, path: str) -> Record | None:
+    """The record in a folder. Raises `Refused` if it is invalid or other users can write to it."""
+    try:
+        with open(os.open(RECORD, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder), "rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+                raise PermissionError(f"other users than {os.geteuid()} can write to it")
+            return _record_of(json.load(file))
+    except FileNotFoundError:
+        return None
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        raise Refused(f"the {RECORD} in {path} cannot be read: {error}") from error
+
+
+def _record_of(content: Any) -> Record:
+    found = Record(**content)
+    found.groups = [Group(**each) for each in content["groups"]]
+    found.sockets = [Socket(**each) for each in content["sockets"]]
+    texts = (found.path, found.entry, *found.names)
+    if not all(isinstance(each, str) for each in texts) or not isinstance(found.how, dict):
+        raise TypeError("it is not of a monitor")
+    return found

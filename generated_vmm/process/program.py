@@ -1,0 +1,77 @@
+"""Programs: finding one, and what its process uses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from generated_vmm.process.errors import MonitorStartError
+
+ELF_HEADER = 20  # bytes up to the machine's number
+ELF_MACHINE = slice(18, 20)
+SCRIPT = b"#!"
+USER_TIME, SYSTEM_TIME, RESIDENT_PAGES = 11, 12, 21  # fields of /proc/PID/stat after the name
+
+
+class Descriptor:
+    """A file descriptor that is closed when the last reference to it is gone.
+
+    Threads share it without a lock: a signal handler may interrupt a thread that holds a lock.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process has used: processor time since its start, and memory in use.
+
+    `at` is `time.monotonic()` in seconds: the processor's share between two usages is the
+    difference of their `cpu_seconds` divided by the difference of their `at`. `memory_bytes` is
+    resident memory; of the guest's memory, only pages that it has touched count.
+    """
+
+    at: float
+    cpu_seconds: float
+    memory_bytes: int
+
+
+def usage_of(pid: int) -> Usage | None:
+    """The usage of a process; None if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    ticks = int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])
+    memory = int(fields[RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE")
+    return Usage(time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"), memory)
+
+
+def find_program(option: str, name: str, env: Mapping[str, str] | None) -> str:
+    """The absolute path of a program. Raises `MonitorStartError` if it cannot be run."""
+    found = shutil.which(name, path=None if env is None else env.get("PATH"))
+    if found is None:
+        reason = "does not exist"
+        if os.path.exists(name):
+            reason = "is a folder" if Path(name).is_dir() else "is not executable"
+        raise MonitorStartError(f"{option} {name!r} {reason}")
+    with contextlib.suppress(PermissionError):  # the system may run what we may not read
+        beginning, ours = _beginning_of(found), _beginning_of("/proc/self/exe")
+        is_ours = beginning[:6] == ours[:6] and beginning[ELF_MACHINE] == ours[ELF_MACHINE]
+        if not (is_ours or beginning.startswith(SCRIPT)):
+            raise MonitorStartError(f"{option} {found!r} is not a program for this machine")
+    return os.path.abspath(found)
+
+
+def _beginning_of(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(ELF_HEADER)

@@ -1,0 +1,116 @@
+"""A machine with which something is done, a full disk, and questions without script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from examples.console.calls import RecordedChannel
+from examples.console.records import Records, RecordsError
+from generated_vmm.operation import Operation
+from generated_vmm.transport import HttpAnswer
+from tests.console.browser import PATIENCE, Browser
+from tests.console.machines import create, delete, do
+from tests.console.running import ALICE, RunningConsole, signed_in
+
+
+@pytest.fixture
+def alice(host: RunningConsole) -> Iterator[Browser]:
+    with signed_in(host, ALICE) as browser:
+        yield browser
+
+
+def test_a_machine_that_is_cloned_is_busy_and_nothing_else_is_offered(
+    alice: Browser, host: RunningConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(alice, "origin")
+    begun, looked, send = Event(), Event(), RecordedChannel.exchange
+
+    async def wait(
+        self: RecordedChannel, operation: Operation[object], seconds: float | None
+    ) -> HttpAnswer:
+        if operation.path == "/snapshot/create":
+            begun.set()
+            await asyncio.to_thread(looked.wait, PATIENCE)
+        return await send(self, operation, seconds)
+
+    monkeypatch.setattr(RecordedChannel, "exchange", wait)
+    with signed_in(host, ALICE) as other, ThreadPoolExecutor(1) as pool:
+        other.open("/machines/origin")
+        stop = other.form_of("/origin/stop")
+        cloned = pool.submit(do, alice, "origin", "snapshots", "Clone", {"clone.name": "copy"})
+        assert begun.wait(PATIENCE)
+        other.post("/machines/origin/stop", {**stop, "confirmed": "yes"})
+        assert other.status == 409
+        assert "origin is busy: clone copy by Alice Admin since" in other.text
+        other.open("/machines/origin")
+        assert "origin Busy" in other.text
+        assert not any(other.has_button(one) for one in ("Stop", "Pause", "Delete", "Clone"))
+        other.open("/")
+        assert "copy Busy clone by Alice Admin since" in other.text
+        assert "copy" not in other.page.links
+        looked.set()
+        cloned.result(PATIENCE)
+    assert "copy Running" in alice.text
+    alice.open("/machines/origin")
+    assert "origin Running" in alice.text
+    for name in ("origin", "copy"):
+        delete(alice, name)
+
+
+def test_what_cannot_be_recorded_is_not_done(
+    alice: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(alice, "full")
+
+    def refuse(*_: object) -> int:
+        raise RecordsError("database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Records, "begin_event", refuse)
+        alice.click("Pause")
+        assert alice.status == 503
+        assert "Nothing was done: it could not be recorded." in alice.text
+        alice.open("/new")
+        alice.click("Create machine", {"new.name": "none"})
+        assert alice.status == 503
+    alice.open("/machines/full")
+    assert "full Running" in alice.text
+    alice.open("/")
+    assert "none" not in alice.page.links
+    delete(alice, "full")
+
+
+@pytest.mark.parametrize("button", ["Stop", "Ctrl+Alt+Del"])
+def test_the_console_asks_without_script(alice: Browser, button: str) -> None:
+    create(alice, "asked")
+    alice.click(button, sure=False)
+    assert alice.has_button("Yes: ")
+    alice.open("/machines/asked")
+    assert "asked Running" in alice.text
+    delete(alice, "asked")
+
+
+def test_a_machine_does_not_have_the_events_of_another_one_of_its_name(alice: Browser) -> None:
+    create(alice, "again")
+    alice.click("Pause")
+    assert "The machine is paused." in alice.text
+    delete(alice, "again")
+    create(alice, "again")
+    alice.open("/machines/again")
+    assert "The machine is paused." not in alice.text
+    alice.open("/events?machine=again")
+    assert "The machine is paused." in alice.text
+    delete(alice, "again")
+
+
+def test_a_refused_creation_is_an_event(alice: Browser) -> None:
+    alice.open("/new")
+    alice.click("Create machine", {"new.name": "never", "machine_config.vcpu_count": "33"})
+    assert alice.status == 422
+    alice.open("/events?machine=never")
+    assert "Tried to create machines." in alice.text

@@ -1,0 +1,105 @@
+"""The real agent as a process of this host, and both halves of its client."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from generated_vmm.guest import AsyncGuest, AsyncGuestPath, AsyncProgram, Guest, agent
+
+Start = Callable[..., Guest]
+
+
+class Blocking:
+    """An object of the async half, called like one of the sync half."""
+
+    def __init__(self, thing: object, runner: asyncio.Runner) -> None:
+        self.thing, self.runner = thing, runner
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.thing, name)
+        return self._call(found) if inspect.ismethod(found) else found
+
+    def __truediv__(self, name: object) -> Any:
+        return Blocking(self.thing / name, self.runner)  # type: ignore[operator]
+
+    def _call(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            value = method(*args, **options)
+            if inspect.isasyncgen(value):
+                return self._items(value)
+            if inspect.iscoroutine(value):
+                value = self.runner.run(value)
+            ours = isinstance(value, AsyncProgram | AsyncGuestPath)
+            return Blocking(value, self.runner) if ours else value
+
+        return call
+
+    def _items(self, items: Any) -> Iterator[Any]:
+        async def following() -> Any:
+            return await anext(items, None)
+
+        while (item := self.runner.run(following())) is not None:
+            yield item
+
+
+class Agent:
+    """The agent's process."""
+
+    def __init__(self, socket_path: Path) -> None:
+        self.socket_path = socket_path
+        self.start()
+
+    def start(self) -> None:
+        program = [sys.executable, "-S", agent.__file__, str(self.socket_path)]
+        self.process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/"
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"agent: listening\n"
+
+    def stop(self) -> None:
+        with self.process:
+            self.process.terminate()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Agent]:
+    started = Agent(tmp_path / "agent.socket")
+    yield started
+    started.stop()
+
+
+@pytest.fixture(params=["sync", "async"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Start]:
+    """Makes a guest of one half, from the arguments of either."""
+    with asyncio.Runner() as runner:
+        opened: list[Guest] = []
+
+        def start(*args: Any, **options: Any) -> Guest:
+            is_sync = request.param == "sync"
+            made = Guest(*args, **options) if is_sync else AsyncGuest(*args, **options)
+            opened.append(cast(Guest, made if is_sync else Blocking(made, runner)))
+            return opened[-1]
+
+        yield start
+        for guest in opened:
+            guest.close()
+
+
+@pytest.fixture
+def guest(running: Agent, connect: Start) -> Guest:
+    return connect(running.socket_path, port=None)
+
+
+@pytest.fixture
+def sync_guest(running: Agent) -> Iterator[Guest]:
+    with Guest(running.socket_path, port=None) as guest:
+        yield guest

@@ -1,0 +1,188 @@
+"""The agent's own rules, asked in the bytes of HTTP; what it does to a machine, in a folder."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import contextlib
+import fcntl
+import json
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from generated_vmm.guest import Guest, GuestAgentError, agent
+from tests.vmm.guest.conftest import Agent
+
+# All modules of Debian's python3-minimal (bookworm) that the agent may be written with.
+MINIMAL = {
+    "__future__", "ast", "base64", "bisect", "collections.abc", "contextlib", "errno", "fcntl",
+    "os", "pwd", "re", "select", "signal", "socket", "stat", "struct", "subprocess", "sys",
+    "threading", "time", "typing", "urllib.parse",
+}  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def ask(path: Path, request: bytes) -> tuple[int, object]:
+    """Status and JSON of the response to bytes."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(str(path))
+        link.sendall(request)
+        link.shutdown(socket.SHUT_WR)
+        received = b""
+        while data := link.recv(65536):
+            received += data
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"Agent-Version: 1" in head
+    return int(head.split()[1]), json.loads(body)
+
+
+def put(path: str, body: bytes) -> bytes:
+    return b"PUT %s HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body)
+
+
+def test_it_imports_what_python3_minimal_has() -> None:
+    found = set()
+    for node in ast.walk(ast.parse(Path(agent.__file__).read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    assert found <= MINIMAL
+
+
+@given(JSON)
+def test_its_json_is_that_of_everyone(value: object) -> None:
+    assert json.loads(agent.to_json(value)) == value
+    assert agent.read_json(json.dumps(value).encode()) == value
+    assert agent.read_json(json.dumps(value, ensure_ascii=False, indent=1).encode()) == value
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"nul", b'"\\ud800"', b"\xff", b"[" * 5000, b"x()"])
+def test_what_is_no_json_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        agent.read_json(text)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "code"),
+    [
+        (b"GET /nothing HTTP/1.1\r\n\r\n", 501, "unknown"),
+        (b"DELETE /agent HTTP/1.1\r\n\r\n", 501, "unknown"),
+        (put("/programs/x", b'{"args": ["true"], "colour": 1}'), 501, "unknown"),
+        (put("/programs/x", b'{"args": ["true"], "limits": {"love": 1}}'), 501, "unknown"),
+        (put("/programs/x", b"{}"), 400, "malformed"),
+        (put("/programs/x", b"[]"), 400, "malformed"),
+        (put("/programs/x", b"no json"), 400, "malformed"),
+        (put("/programs/x", b" " * 5_000_000), 413, "too_large"),
+        (b"GET /programs/x/output?offset=0 HTTP/1.1\r\n\r\n", 404, "no_such_program"),
+        (b"GET /programs/x/output HTTP/1.1\r\n\r\n", 404, "no_such_program"),
+        (put("/identity", b'{"seed": ""}'), 403, "no_machine"),
+        (put("/clock", b'{"unix_ns": 0}'), 403, "no_machine"),
+    ],
+)
+def test_a_request_that_is_wrong_is_named(
+    running: Agent, request_bytes: bytes, status: int, code: str
+) -> None:
+    found, fault = ask(running.socket_path, request_bytes)
+    assert isinstance(fault, dict)
+    assert (found, fault["code"]) == (status, code)
+
+
+def test_a_flood_of_headers_ends_the_connection(running: Agent, sync_guest: Guest) -> None:
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(str(running.socket_path))
+        with contextlib.suppress(OSError):
+            link.sendall(b"GET /agent HTTP/1.1\r\n" + b"X: y\r\n" * 1000)
+        with contextlib.suppress(ConnectionResetError):
+            assert link.recv(1) == b""
+    assert sync_guest.info().version == 1
+
+
+def test_an_offset_that_nobody_has_written_is_refused(running: Agent, sync_guest: Guest) -> None:
+    program = sync_guest.start(["cat"], stdin=True)
+    for path in (
+        f"/programs/{program.id}/output?offset=5",
+        f"/programs/{program.id}/output?offset=-1",
+    ):
+        status, _ = ask(running.socket_path, f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        assert status == 409
+    body = json.dumps({"offset": 3, "data": base64.b64encode(b"x").decode()}).encode()
+    status, _ = ask(running.socket_path, put(f"/programs/{program.id}/input", body))
+    assert status == 409
+    program.kill()
+
+
+def test_its_socket_is_for_its_user_alone(running: Agent) -> None:
+    assert stat.S_IMODE(running.socket_path.stat().st_mode) & 0o077 == 0
+
+
+def test_it_ends_with_the_process_that_holds_its_input(running: Agent) -> None:
+    assert running.process.stdin is not None
+    running.process.stdin.close()
+    assert running.process.wait(10) == 0
+
+
+def test_a_host_is_no_machine(sync_guest: Guest) -> None:
+    assert sync_guest.info().isolated is False
+    for renew in (sync_guest.set_clock, sync_guest.reseed, sync_guest.renew_identity):
+        with pytest.raises(GuestAgentError, match="a process of a host"):
+            renew()
+
+
+# A machine, in a folder
+
+
+def test_a_seed_is_credited_and_used_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls: list[tuple[int, bytes]] = []
+    device = tmp_path / "random"
+    device.touch()
+    real_open = open
+    monkeypatch.setattr("builtins.open", lambda path, *rest: real_open(device, *rest))
+    monkeypatch.setattr(fcntl, "ioctl", lambda _, request, data=b"": calls.append((request, data)))
+    agent.reseed(base64.b64encode(b"s" * 64).decode())
+    # include/uapi/linux/random.h: entropy in bits, size in bytes, then the bytes
+    expected = (512).to_bytes(4, sys.byteorder) + (64).to_bytes(4, sys.byteorder) + b"s" * 64
+    assert calls == [(0x40085203, expected), (0x5207, b"")]
+
+
+def test_host_keys_are_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: ran.append(command))
+    for name in ("ssh_host_rsa_key", "ssh_host_ed25519_key.pub", "sshd_config"):
+        (tmp_path / name).touch()
+    agent.renew_host_keys(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["sshd_config"]
+    assert ran[0] == ["ssh-keygen", "-A"]
+    agent.renew_host_keys(str(tmp_path / "none"))
+
+
+def test_the_seed_comes_before_everything_that_needs_randomness() -> None:
+    assert next(iter(agent.RENEWALS)) == "seed"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"), [([], "agent.py"), (["unit"], "guest-agent.service"), (["init"], "init.sh")]
+)
+def test_what_a_guest_needs_is_printed(words: list[str], name: str) -> None:
+    command = [sys.executable, "-m", "generated_vmm.guest", *words]
+    printed = subprocess.run(command, check=True, capture_output=True).stdout
+    assert printed == Path(agent.__file__).with_name(name).read_bytes()
+
+
+def test_the_unit_and_the_init_start_the_same_file() -> None:
+    for name in ("guest-agent.service", "init.sh"):
+        text = Path(agent.__file__).with_name(name).read_text()
+        assert "python3 -S /usr/lib/guest-agent/agent.py\n" in text

@@ -1,0 +1,261 @@
+"""Files, folders and ports by the real agent, in a folder of this host."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pwd
+import resource
+import socket
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.guest import Guest, GuestAgentError, GuestProgramError
+from tests.vmm.guest.conftest import Agent, Start
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "files"
+    made.mkdir()
+    return made
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("size", [0, 1, 5_000_000])
+def test_a_file_comes_back_as_it_was_written(guest: Guest, folder: Path, size: int) -> None:
+    data, path = os.urandom(size), guest.path(folder / "file")
+    path.write_bytes(data)
+    assert (folder / "file").read_bytes() == data
+    assert path.read_bytes() == data
+    assert path.exists()
+    assert names(folder) == ["file"]
+
+
+def test_a_file_is_text(guest: Guest, folder: Path) -> None:
+    path = guest.path(folder / "file")
+    path.write_text("grün\n")
+    assert path.read_text() == "grün\n"
+
+
+def test_a_new_file_has_a_mode_and_an_old_one_retains_its_own(guest: Guest, folder: Path) -> None:
+    path = guest.path(folder) / "file"
+    path.write_bytes(b"1")
+    assert path.stat().mode == 0o644
+    path.write_bytes(b"2", mode=0o4711)
+    path.write_bytes(b"3")
+    found = path.stat()
+    assert (found.mode, found.size, found.kind, found.uid) == (0o4711, 1, "file", os.getuid())
+    assert guest.path(folder).stat().kind == "folder"
+    assert guest.path("/dev/null").stat().kind == "other"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("owner", ["nobody", "65534:12"])
+def test_a_file_has_an_owner_and_retains_it(guest: Guest, folder: Path, owner: str) -> None:
+    path = guest.path(folder / "file")
+    path.write_bytes(b"1", owner=owner)
+    path.write_bytes(b"2")
+    found = (folder / "file").stat()
+    nobody = pwd.getpwnam("nobody")
+    expected = (65534, 12) if ":" in owner else (nobody.pw_uid, nobody.pw_gid)
+    assert (found.st_uid, found.st_gid) == expected
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a b%2F?#", b"\n", "ü".encode()])
+def test_a_name_is_any_bytes(guest: Guest, folder: Path, name: bytes) -> None:
+    path = guest.path(os.fsencode(folder)) / name
+    path.write_bytes(b"x")
+    assert os.listdir(os.fsencode(folder)) == [name]
+    assert path.read_bytes() == b"x"
+    assert path.stat().size == 1
+
+
+def test_a_link_leads_to_the_file_that_is_replaced(guest: Guest, folder: Path) -> None:
+    (folder / "link").symlink_to("file")
+    guest.path(folder / "link").write_bytes(b"x")
+    assert (folder / "link").is_symlink()
+    assert (folder / "file").read_bytes() == b"x"
+
+
+def test_a_file_without_a_size_is_read(guest: Guest) -> None:
+    assert guest.path("/proc/self/status").read_text().startswith("Name:")
+    assert guest.path("/dev/null").read_bytes() == b""
+
+
+def test_the_systems_errors_are_those_of_pathlib(guest: Guest, folder: Path) -> None:
+    path = guest.path(folder / "none")
+    with pytest.raises(FileNotFoundError, match="in the guest") as caught:
+        path.read_bytes()
+    assert caught.value.filename == str(folder / "none")
+    assert not path.exists()
+    assert not (path / "below").exists()
+    with pytest.raises(FileNotFoundError):
+        (path / "below").write_bytes(b"x" * 3_000_000)
+    with pytest.raises(IsADirectoryError):
+        guest.path(folder).read_bytes()
+    with pytest.raises(OSError, match="Invalid argument"):
+        guest.path("/dev/null").write_bytes(b"x")
+    with pytest.raises(ValueError, match="not an absolute path"):
+        guest.path("relative")
+    with pytest.raises(GuestAgentError, match="nobody-here: no such user"):
+        path.write_bytes(b"", owner="nobody-here")
+    assert names(folder) == []
+
+
+def test_no_more_is_read_than_the_caller_takes(guest: Guest) -> None:
+    with pytest.raises(GuestProgramError, match="more than 1000 bytes"):
+        guest.path("/dev/zero").read_bytes(1000)
+
+
+@pytest.fixture
+def cramped(tmp_path: Path) -> Iterator[Agent]:
+    """An agent that can write no file over 100,000 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        started = Agent(tmp_path / "cramped.socket")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    yield started
+    started.stop()
+
+
+def test_a_file_that_does_not_fit_leaves_the_old_one_alone(
+    cramped: Agent, connect: Start, folder: Path
+) -> None:
+    guest = connect(cramped.socket_path, port=None)
+    (folder / "file").write_bytes(b"old")
+    for _ in range(2):  # the connection is usable, or replaced
+        with pytest.raises(OSError, match="File too large"):
+            guest.path(folder / "file").write_bytes(b"x" * 5_000_000)
+    assert (folder / "file").read_bytes() == b"old"
+    assert names(folder) == ["file"]
+
+
+def test_a_folder_that_does_not_fit_leaves_nothing(
+    cramped: Agent, connect: Start, folder: Path
+) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name in ("small", "large"):
+            entry = tarfile.TarInfo(name)
+            entry.size = 5_000_000 if name == "large" else 5
+            tar.addfile(entry, io.BytesIO(b"x" * entry.size))
+    archive.seek(0)
+    guest = connect(cramped.socket_path, port=None)
+    with pytest.raises(OSError, match="in the guest"):
+        guest.path(folder / "new").write_tar_from(archive)
+    assert names(folder) == []
+
+
+def test_a_large_file_has_progress(guest: Guest, folder: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+    source = io.BytesIO(b"skipped" + os.urandom(3_000_000))
+    source.seek(7)
+    path = guest.path(folder / "file")
+    path.write_from(source, progress=lambda *told: seen.append(told))
+    assert seen[-1] == (3_000_000, 3_000_000)
+    assert len(seen) > 10
+    seen.clear()
+    target = io.BytesIO()
+    path.read_into(target, progress=lambda *told: seen.append(told))
+    assert target.getvalue() == source.getvalue()[7:]
+    assert seen[-1] == (3_000_000, 3_000_000)
+
+
+def test_a_folder_travels_as_tar(guest: Guest, folder: Path) -> None:
+    source = folder / "source"
+    source.mkdir()
+    (source / "run.sh").write_text("echo hello")
+    (source / "run.sh").chmod(0o755)
+    (source / "link").symlink_to("run.sh")
+    (source / os.fsdecode(b"\xff")).write_bytes(b"x")
+    archive = io.BytesIO()
+    guest.path(source).read_tar_into(archive)
+    archive.seek(0)
+    copy = guest.path(folder / "copy")
+    copy.write_tar_from(archive)
+    assert names(folder) == ["copy", "source"]
+    assert subprocess.run(["diff", "-r", source, folder / "copy"], check=False).returncode == 0
+    assert (folder / "copy" / "run.sh").stat().st_mode & 0o777 == 0o755
+    (folder / "copy" / "own").write_text("stays")
+    (folder / "copy" / "run.sh").write_text("changed")
+    archive.seek(0)
+    copy.write_tar_from(archive)  # merged
+    assert (folder / "copy" / "own").read_text() == "stays"
+    assert (folder / "copy" / "run.sh").read_text() == "echo hello"
+
+
+def test_a_folder_that_is_none_is_an_error(guest: Guest, folder: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        guest.path(folder / "none").read_tar_into(io.BytesIO())
+    (folder / "file").write_text("x")
+    with pytest.raises(NotADirectoryError):
+        guest.path(folder / "file").read_tar_into(io.BytesIO())
+    with pytest.raises(OSError, match="tar"):
+        guest.path(folder / "new").write_tar_from(io.BytesIO(b"no tar" * 1000))
+    assert names(folder) == ["file"]
+
+
+# Ports
+
+
+@pytest.fixture
+def echo_port() -> Iterator[int]:
+    """A port that greets, and then sends everything back."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(b"hello")
+                    while data := connection.recv(65536):
+                        connection.sendall(data)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+def test_a_port_is_a_stream(sync_guest: Guest, echo_port: int) -> None:
+    with sync_guest.connect(echo_port) as stream:
+        assert stream.recv(5, socket.MSG_WAITALL) == b"hello"
+        stream.sendall(b"x" * 100_000)
+        assert stream.recv(100_000, socket.MSG_WAITALL) == b"x" * 100_000
+        stream.shutdown(socket.SHUT_WR)
+        assert stream.recv(1) == b""
+    assert sync_guest.run(["true"]).returncode == 0
+
+
+async def test_a_port_is_a_reader_and_a_writer(running: Agent, echo_port: int) -> None:
+    from generated_vmm.guest import AsyncGuest
+
+    async with AsyncGuest(running.socket_path, port=None) as guest:
+        reader, writer = await guest.connect(echo_port)
+        assert await reader.readexactly(5) == b"hello"
+        writer.write_eof()
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+
+
+def test_a_port_without_a_listener_refuses(guest: Guest) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(ConnectionRefusedError, match="in the guest"):
+        guest.connect(port)

@@ -1,0 +1,229 @@
+"""Agents that are slow, lie, flood or are too old: the host is told, in time, and stays small."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.guest import (
+    GuestAgentError,
+    GuestAgentTimeout,
+    GuestAgentTooOld,
+    GuestProgramError,
+    ProgramOutputTooLarge,
+)
+from tests.vmm.guest.conftest import Start
+from tests.vmm.scripted import Play, ScriptedServer, Serve, Wire, answer, served
+
+AGENT = {"version": 1, "instance": "one", "isolated": True}
+PROGRAM = {
+    "id": "p", "pid": 7, "args": ["true"], "timed_out": False, "output_bytes": 0, "input_bytes": 0,
+}  # fmt: skip
+OUTPUT = {"frames": [], "lost_bytes": 0, "next_offset": 0, "program": PROGRAM}
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    yield from served(tmp_path / "agent.socket")
+
+
+def reply(value: object, status: int = 200) -> bytes:
+    return answer(status, json.dumps(value).encode(), b"Agent-Version: 1")
+
+
+def lying(output: object) -> Play:
+    """An agent that is honest about itself and its programs, and answers so about output."""
+
+    def play(wire: Wire) -> None:
+        while wire.request():
+            if b"/agent " in wire.latest:
+                wire.send(reply(AGENT))
+            elif b"/output?" in wire.latest:
+                wire.send(reply(output))
+            else:
+                wire.send(reply(PROGRAM))
+
+    return play
+
+
+def frame(data: bytes = b"x", stream: str = "stdout") -> dict[str, str]:
+    return {"stream": stream, "data": base64.b64encode(data).decode()}
+
+
+ONE = PROGRAM | {"output_bytes": 1, "returncode": 0}
+LIES = {
+    "an offset that skips": OUTPUT | {"frames": [frame()], "next_offset": 9, "program": ONE},
+    "an offset that returns": OUTPUT | {"frames": [frame()], "next_offset": 0, "program": ONE},
+    "less than nothing lost": OUTPUT | {"lost_bytes": -1, "next_offset": -1},
+    "more than there is": OUTPUT | {"frames": [frame(b"xx")], "next_offset": 2, "program": ONE},
+    "no base64": OUTPUT | {"frames": [{"stream": "stdout", "data": "%"}], "next_offset": 1},
+    "no stream": OUTPUT | {"frames": [frame(stream="log")], "next_offset": 1, "program": ONE},
+    "empty frames": OUTPUT | {"frames": [frame(b"")] * 3},
+    "no program": {"frames": [], "lost_bytes": 0, "next_offset": 0},
+    "another type": OUTPUT | {"program": PROGRAM | {"returncode": "0"}},
+    "no object": [1, 2],
+}
+
+
+@pytest.mark.parametrize("output", LIES.values(), ids=LIES)
+def test_a_lie_about_output_is_an_error_of_the_agent(
+    serve: Serve, connect: Start, output: object
+) -> None:
+    guest = connect(serve(lying(output)).path, port=None)
+    with pytest.raises(GuestAgentError, match="not a response of an agent"):
+        guest.run(["true"])
+
+
+def test_an_agent_that_answers_early_without_news_does_not_keep_the_host_busy(
+    serve: Serve, connect: Start
+) -> None:
+    server = serve(lying(OUTPUT))
+    guest = connect(server.path, port=None)
+    program = guest.start(["true"])
+    with pytest.raises(GuestAgentTimeout):
+        program.wait(0.4)
+    assert len(server.requests) < 20
+
+
+def test_output_without_end_is_too_large(serve: Serve, connect: Start) -> None:
+    size = 200_000
+
+    def flood(wire: Wire) -> None:
+        while wire.request():
+            offset = (
+                int(wire.latest.split(b"offset=")[1].split(b"&")[0])
+                if b"offset=" in wire.latest
+                else 0
+            )
+            more = OUTPUT | {
+                "frames": [frame(b"x" * size)],
+                "next_offset": offset + size,
+                "program": PROGRAM | {"output_bytes": 10**9},
+            }
+            wire.send(
+                reply(
+                    AGENT
+                    if b"/agent " in wire.latest
+                    else more
+                    if b"offset=" in wire.latest
+                    else PROGRAM
+                )
+            )
+
+    guest = connect(serve(flood).path, port=None)
+    with pytest.raises(ProgramOutputTooLarge):
+        guest.run(["true"], max_output_bytes=1_000_000)
+
+
+ENDLESS = {
+    "a body": b"HTTP/1.1 200 -\r\nContent-Length: 999999999999\r\n\r\n",
+    "headers": b"HTTP/1.1 200 -\r\n",
+    "no HTTP": b"",
+}
+
+
+@pytest.mark.parametrize("head", ENDLESS.values(), ids=ENDLESS)
+def test_a_flood_ends_where_the_limit_is(serve: Serve, connect: Start, head: bytes) -> None:
+    sent = 0
+
+    def flood(wire: Wire) -> None:
+        nonlocal sent
+        wire.request()
+        wire.send(head)
+        while True:  # until the host hangs up
+            wire.send(b"X-Name: value\r\n" * 4000)
+            sent += 60_000
+
+    guest = connect(serve(flood).path, port=None)
+    with pytest.raises(GuestAgentError):
+        guest.info()
+    assert sent < 5_000_000
+
+
+def test_a_download_is_no_larger_than_the_caller_wants(serve: Serve, connect: Start) -> None:
+    def flood(wire: Wire) -> None:
+        wire.request()
+        wire.send(ENDLESS["a body"])
+        while True:
+            wire.send(bytes(100_000))
+
+    guest = connect(serve(flood).path, port=None)
+    with pytest.raises(GuestProgramError, match="more than 2000000 bytes"):
+        guest.path("/file").read_bytes(2_000_000)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda guest: guest.info(),
+        lambda guest: guest.path("/file").read_bytes(),
+        lambda guest: guest.path("/file").write_bytes(bytes(10_000_000)),
+        lambda guest: guest.connect(80),
+    ],
+    ids=["call", "download", "upload", "port"],
+)
+def test_a_slow_agent_is_late(
+    serve: Serve, connect: Start, ask: Callable[[object], object]
+) -> None:
+    def silent(wire: Wire) -> None:
+        wire.request()
+        wire.receive()
+
+    guest = connect(serve(silent).path, port=None, timeout=0.2)
+    begun = time.monotonic()
+    with pytest.raises(GuestAgentTimeout, match="the agent may have carried it out") as caught:
+        ask(guest)
+    assert isinstance(caught.value, TimeoutError)
+    assert time.monotonic() - begun < 30
+
+
+def test_an_agent_that_hangs_up_is_asked_again_until_the_time_is_up(
+    serve: Serve, connect: Start
+) -> None:
+    def hang_up(wire: Wire) -> None:
+        wire.request()
+
+    server = serve(hang_up)
+    guest = connect(server.path, port=None, timeout=0.3)
+    with pytest.raises(GuestAgentError, match="describeAgent"):
+        guest.info()
+    assert 1 < len(server.requests) < 10
+
+
+def test_an_older_agent_is_named_with_what_it_lacks(serve: Serve, connect: Start) -> None:
+    def older(wire: Wire) -> None:
+        while wire.request():
+            if b"/agent " in wire.latest:
+                wire.send(reply(AGENT))
+            else:
+                fault = {"fault_message": "version 1 does not know limits", "code": "unknown"}
+                wire.send(reply(fault, 501))
+
+    guest = connect(serve(older).path, port=None)
+    with pytest.raises(GuestAgentTooOld, match="too old: version 1 does not know limits") as caught:
+        guest.run(["true"], limits={"open_files": 10})
+    assert caught.value.version == 1
+
+
+def test_an_agent_of_before_the_first_version_is_refused(serve: Serve, connect: Start) -> None:
+    guest = connect(
+        serve(lambda wire: wire.answer_all(reply(AGENT | {"version": 0}))).path, port=None
+    )
+    with pytest.raises(GuestAgentTooOld, match="it has version 0, and this client needs 1"):
+        guest.wait_until_ready()
+
+
+@pytest.mark.parametrize(
+    "fault", [b"", b"no JSON", b'{"code": "x"}', b'{"fault_message": 5, "code": ""}']
+)
+def test_a_refusal_without_a_reason_is_an_error_of_the_agent(
+    serve: Serve, connect: Start, fault: bytes
+) -> None:
+    server: ScriptedServer = serve(lambda wire: wire.answer_all(answer(500, fault)))
+    with pytest.raises(GuestAgentError, match="status 500 without a reason"):
+        connect(server.path, port=None).info()

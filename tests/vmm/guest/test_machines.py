@@ -1,0 +1,87 @@
+"""A guest over a machine: a monitor, its client, and the socket of its vsock device."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from generated_vmm import AsyncVmmClient, VmmClient
+from generated_vmm.guest import AsyncGuest, Guest, GuestAgentError, GuestMachineError
+from generated_vmm.testing import SimulatedMonitor
+
+
+@pytest.fixture
+def monitor(tmp_path: Path) -> Iterator[SimulatedMonitor]:
+    """A machine that runs, with a vsock device and no agent."""
+    with SimulatedMonitor(tmp_path / "api.socket", check_files=False) as monitor:
+        monitor.guest.boot_seconds = 0
+        with VmmClient(monitor.socket_path) as vm:
+            vm.vsock.set(guest_cid=3, uds_path=tmp_path / "v.sock")
+            vm.boot("/vm/vmlinux", "/vm/rootfs.ext4")
+        yield monitor
+
+
+def test_the_simulated_monitor_runs_the_real_agent_and_says_what_that_means(
+    monitor: SimulatedMonitor, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        monitor.guest.run_agent()
+    assert "no isolation" in caplog.text
+    with VmmClient(monitor.socket_path) as vm, Guest(vm) as guest:
+        assert guest.wait_until_ready(10).isolated is False
+        assert guest.run(["cat"], input=b"over the client").stdout == b"over the client"
+    with Guest(tmp_path / "v.sock") as guest:
+        guest.path(tmp_path / "file").write_text("over the socket")
+    assert (tmp_path / "file").read_text() == "over the socket"
+
+
+def test_tasks_run_programs_side_by_side(monitor: SimulatedMonitor) -> None:
+    monitor.guest.run_agent()
+
+    async def both() -> list[bytes]:
+        async with AsyncVmmClient(monitor.socket_path) as vm, AsyncGuest(vm) as guest:
+            fifo = str(monitor.socket_path.with_name("fifo"))
+            (await guest.run(["mkfifo", fifo])).check_returncode()
+            reading, writing = guest.run(["cat", fifo]), guest.run(["sh", "-c", f"echo hi >{fifo}"])
+            done = await asyncio.gather(reading, writing)
+            return [each.stdout for each in done]
+
+    assert asyncio.run(both()) == [b"hi\n", b""]
+
+
+def test_the_agent_ends_with_its_machine(monitor: SimulatedMonitor, tmp_path: Path) -> None:
+    monitor.guest.run_agent()
+    with Guest(tmp_path / "v.sock", timeout=0.3) as guest:
+        program = guest.start(["sleep", "60"])
+        monitor.stop()
+        with pytest.raises((GuestMachineError, GuestAgentError)):
+            program.poll()
+        with pytest.raises(GuestMachineError):
+            program.poll()
+
+
+def test_an_error_says_that_the_machine_is_not_there(tmp_path: Path) -> None:
+    with Guest(tmp_path / "none.sock", timeout=0.2) as guest, pytest.raises(GuestMachineError):
+        guest.info()
+    with Guest(tmp_path / "none.sock", port=None) as guest, pytest.raises(GuestMachineError):
+        guest.info()
+    with Guest(tmp_path / "none.sock", timeout=0.2) as guest, pytest.raises(GuestMachineError):
+        guest.wait_until_ready(0.5)
+
+
+def test_an_error_says_that_no_agent_listens(monitor: SimulatedMonitor, tmp_path: Path) -> None:
+    with Guest(tmp_path / "v.sock", timeout=1) as guest:
+        said = ""
+        for _ in range(20):  # on a busy computer, the last attempt may have no time for an answer
+            with pytest.raises((GuestAgentError, GuestMachineError)) as caught:
+                guest.info()
+            said += str(caught.value)
+            if "no agent" in said:
+                break
+        assert "the machine responds, but no agent listens" in said
+        monitor.guest.run_agent()
+        assert guest.info().version == 1

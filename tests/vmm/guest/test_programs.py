@@ -1,0 +1,320 @@
+"""Programs of the real agent: what they are given, what they write, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from generated_vmm.guest import (
+    Guest,
+    GuestAgentError,
+    GuestAgentTimeout,
+    Output,
+    ProgramFailed,
+    ProgramLost,
+    ProgramOutputTooLarge,
+    ProgramTimeout,
+    agent,
+)
+from tests.vmm.guest.conftest import Agent
+
+IN_GROUPS = agent.GROUP is not None and os.access(agent.GROUP, os.W_OK)
+
+
+def is_alive(pid: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether the processes end, which takes the kernel a moment."""
+    deadline = time.monotonic() + 10
+    while any(map(is_alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not any(map(is_alive, pids))
+
+
+def first_lines(items: Iterator[Output], count: int) -> list[str]:
+    text = b""
+    while text.count(b"\n") < count:
+        text += next(items).data
+    return text.decode().splitlines()
+
+
+def test_a_program_returns_its_status_and_both_streams(guest: Guest) -> None:
+    done = guest.run(["sh", "-c", "echo out; echo err >&2; exit 3"])
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
+    assert done.args == ["sh", "-c", "echo out; echo err >&2; exit 3"]
+    assert done.signal is None
+    assert done.text == "out\n"
+
+
+def test_a_signal_that_ended_it_is_told(guest: Guest) -> None:
+    done = guest.run(["sh", "-c", "kill -TERM $$"])
+    assert done.returncode == -signal.SIGTERM
+    assert done.signal is signal.SIGTERM
+
+
+def test_a_check_raises_what_the_program_said(guest: Guest) -> None:
+    with pytest.raises(ProgramFailed, match="sh: exit status 7: no such thing") as caught:
+        guest.run(["sh", "-c", "echo no such thing >&2; exit 7"], check=True)
+    assert caught.value.completed.returncode == 7
+
+
+def test_output_has_the_order_in_which_it_was_written(guest: Guest) -> None:
+    script = "for i in 1 2 3; do echo o$i; sleep 0.05; echo e$i >&2; sleep 0.05; done"
+    program = guest.start(["sh", "-c", script])
+    found = [(each.stream, each.data) for each in program.output()]
+    streams = ["stdout", "stderr"] * 3
+    assert found == [
+        (s, b"%c%d\n" % (ord("o" if s == "stdout" else "e"), 1 + i // 2))
+        for i, s in enumerate(streams)
+    ]
+
+
+def test_arguments_environment_folder(guest: Guest, tmp_path: Path) -> None:
+    script = 'printf "%s|" "$0" "$COLOR" "$PWD" "$PATH"'
+    done = guest.run(["sh", "-c", script, "ü b"], env={"COLOR": 'a "b"\n'}, cwd=str(tmp_path))
+    assert done.text.split("|")[:3] == ["ü b", 'a "b"\n', str(tmp_path)]
+    assert done.text.split("|")[3]  # the agent's own variables stay
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("name", ["nobody", str(pwd.getpwnam("nobody").pw_uid)])
+def test_another_user_without_the_groups_of_the_agent(guest: Guest, name: str) -> None:
+    done = guest.run(["sh", "-c", "id -u; id -G; echo $USER"], user=name, cwd="/")
+    user = pwd.getpwnam("nobody")
+    groups = os.getgrouplist(user.pw_name, user.pw_gid)
+    assert done.text == f"{user.pw_uid}\n{' '.join(map(str, groups))}\nnobody\n"
+
+
+def test_limits_of_each_process(guest: Guest) -> None:
+    script = "ulimit -n; ulimit -t; ulimit -v"
+    limits = {"open_files": 20, "cpu_seconds": 5, "memory_kib": 500_000}
+    done = guest.run(["sh", "-c", script], limits=limits)  # type: ignore[arg-type]  # a plain mapping
+    assert done.text.split() == ["20", "5", "500000"]
+
+
+@pytest.mark.parametrize(
+    ("args", "cwd", "error"),
+    [
+        (["no-such-program"], None, FileNotFoundError),
+        (["/etc/passwd"], None, PermissionError),
+        (["true"], "/no/such/folder", FileNotFoundError),
+    ],
+)
+def test_what_cannot_be_started_is_the_systems_error(
+    guest: Guest, args: list[str], cwd: str | None, error: type[OSError]
+) -> None:
+    with pytest.raises(error, match="in the guest"):
+        guest.run(args, cwd=cwd)
+    assert guest.programs() == []
+
+
+def test_arguments_of_the_wrong_kind_are_not_sent(guest: Guest) -> None:
+    with pytest.raises(TypeError, match=r"\['sh', '-c', 'ls -l'\]"):
+        guest.run("ls -l")
+    with pytest.raises(ValidationError):
+        guest.run(["a\udcff"])
+    with pytest.raises(ValidationError):
+        guest.run([])
+    with pytest.raises(GuestAgentError, match="nobody-here: no such user"):
+        guest.run(["true"], user="nobody-here")
+
+
+# Input
+
+
+def test_input_larger_than_any_pipe_passes_through(guest: Guest) -> None:
+    data = os.urandom(3_000_000)
+    assert guest.run(["cat"], input=data).stdout == data
+
+
+def test_input_is_empty_without_any(guest: Guest) -> None:
+    assert guest.run(["cat"]).stdout == b""
+    assert guest.run(["cat"], input=b"").stdout == b""
+
+
+def test_input_is_written_bit_by_bit_and_closed(guest: Guest) -> None:
+    program = guest.start(["cat"], stdin=True)
+    items = iter(program.output())
+    program.write(b"one\n")
+    assert first_lines(items, 1) == ["one"]
+    program.write(b"two\n")
+    assert first_lines(items, 1) == ["two"]
+    program.close_input()
+    assert program.wait(10) == 0
+    with pytest.raises(BrokenPipeError):
+        program.write(b"three\n")
+
+
+def test_a_program_that_does_not_read_gets_no_more_than_it_takes(guest: Guest) -> None:
+    done = guest.run(["sh", "-c", "exec <&-; echo ready"], input=b"x" * 5_000_000)
+    assert done.stdout == b"ready\n"
+
+
+# Terminals
+
+
+def test_a_terminal_has_a_size_and_takes_another(guest: Guest) -> None:
+    script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.01; done"
+    program = guest.start(["sh", "-c", script], terminal={"rows": 10, "columns": 20})
+    items = iter(program.output())
+    assert first_lines(items, 1) == ["10 20"]
+    program.resize(50, 132)
+    assert first_lines(items, 1) == ["50 132"]
+    program.kill()
+    assert program.wait(10) == -signal.SIGKILL
+
+
+def test_a_terminal_controls_its_program(guest: Guest) -> None:
+    program = guest.start(["cat"], terminal={"rows": 10, "columns": 20})
+    program.write(b"hello\n")
+    items = iter(program.output())
+    assert first_lines(items, 2) == ["hello", "hello"]  # the echo, and cat
+    program.write(b"\x03")
+    assert program.wait(10) == -signal.SIGINT
+
+
+def test_closing_its_input_ends_what_reads_from_a_terminal(guest: Guest) -> None:
+    program = guest.start(["cat"], terminal={"rows": 10, "columns": 20})
+    program.close_input()
+    assert program.wait(10) == 0
+
+
+def test_a_program_without_a_terminal_has_no_size(guest: Guest) -> None:
+    program = guest.start(["sleep", "60"])
+    with pytest.raises(GuestAgentError, match="has no terminal"):
+        program.resize(1, 1)
+    program.kill()
+
+
+# Ends
+
+DAEMONS = """
+sleep 60 & echo $!
+setsid sleep 61 & echo $!
+setsid sh -c 'sleep 62 & echo $!; wait' &
+sleep 63
+"""
+WITHOUT_MARK = "env -i setsid sleep 64 & echo $!; sleep 65"
+
+
+def test_a_signal_reaches_the_whole_group(guest: Guest) -> None:
+    program = guest.start(["sh", "-c", "trap '' TERM; sleep 60 & echo $!; wait"])
+    child = int(first_lines(iter(program.output()), 1)[0])
+    program.send_signal(signal.SIGINT)
+    program.kill()
+    assert gone([child])
+
+
+def test_no_process_survives_a_kill_in_whatever_session(guest: Guest) -> None:
+    program = guest.start(["sh", "-c", DAEMONS])
+    pids = [int(line) for line in first_lines(iter(program.output()), 3)]
+    assert all(map(is_alive, pids))
+    program.kill()
+    assert program.wait(10) == -signal.SIGKILL
+    assert gone(pids)
+
+
+def test_a_kill_may_come_before_the_program_has_begun(guest: Guest) -> None:
+    for _ in range(20):
+        program = guest.start(["sleep", "60"])
+        program.kill()
+        assert program.wait(10) == -signal.SIGKILL
+
+
+@pytest.mark.skipif(not IN_GROUPS, reason="cgroup 2 is missing, or not writable")
+def test_no_process_survives_that_hides_its_environment(guest: Guest) -> None:
+    program = guest.start(["sh", "-c", WITHOUT_MARK])
+    (pid,) = (int(line) for line in first_lines(iter(program.output()), 1))
+    program.kill()
+    assert gone([pid])
+
+
+def test_the_time_limit_ends_the_program_and_not_only_the_wait(guest: Guest) -> None:
+    with pytest.raises(ProgramTimeout, match="sh: ended by its time limit") as caught:
+        guest.run(["sh", "-c", "sleep 60 & setsid sleep 61 & echo $! $$; wait"], timeout=0.3)
+    assert gone([int(pid) for pid in caught.value.completed.text.split()])
+
+
+def test_a_wait_that_is_too_long_leaves_the_program_running(guest: Guest) -> None:
+    program = guest.start(["sleep", "60"])
+    with pytest.raises(GuestAgentTimeout, match=r"has not ended within 0\.05 s"):
+        program.wait(0.05)
+    assert program.poll() is None
+    program.terminate()
+    assert program.wait(10) == -signal.SIGTERM
+    program.send_signal(signal.SIGTERM)  # nothing happens
+    assert program.poll() == -signal.SIGTERM
+
+
+def test_a_daemon_that_holds_the_output_does_not_hold_the_end(guest: Guest) -> None:
+    program = guest.start(["sh", "-c", "setsid sleep 60 & echo $!"])
+    done = program.communicate()
+    assert done.returncode == 0
+    assert is_alive(int(done.stdout))
+    program.kill()
+    assert gone([int(done.stdout)])
+
+
+def test_the_agent_takes_its_programs_with_it(running: Agent, guest: Guest) -> None:
+    program = guest.start(["sh", "-c", "setsid sleep 60 & echo $!; sleep 61"])
+    pids = [int(first_lines(iter(program.output()), 1)[0]), program.pid]
+    running.stop()
+    assert gone(pids)
+
+
+def test_a_removed_program_has_ended_and_is_unknown(guest: Guest) -> None:
+    program = guest.start(["sleep", "60"])
+    program.remove()
+    assert gone([program.pid])
+    with pytest.raises(ProgramLost, match="no such program"):
+        program.poll()
+
+
+def test_a_program_that_floods_is_ended(guest: Guest) -> None:
+    with pytest.raises(ProgramOutputTooLarge, match="more than 1000000 bytes"):
+        guest.run(["cat", "/dev/zero"], max_output_bytes=1_000_000)
+    (state,) = guest.programs()
+    assert gone([state.pid])
+
+
+# Output that waits, and output that is lost
+
+
+def test_a_program_waits_while_nobody_reads(guest: Guest) -> None:
+    script = "head -c 300000 /dev/zero; echo end >&2"
+    program = guest.start(["sh", "-c", script], replay_bytes=4096)
+    with pytest.raises(GuestAgentTimeout):
+        program.wait(0.3)
+    found = list(program.output())
+    assert sum(len(each.data) for each in found if each.stream == "stdout") == 300_000
+    assert not any(each.lost_bytes for each in found)
+    assert program.returncode == 0
+
+
+def test_a_program_that_drops_output_ends_without_a_reader(guest: Guest) -> None:
+    script = "head -c 300000 /dev/zero; echo end"
+    program = guest.start(["sh", "-c", script], replay_bytes=4096, drop_output=True)
+    assert program.wait(10) == 0
+    found = list(program.output())
+    assert found[0].lost_bytes + sum(len(each.data) for each in found) == 300_004
+    assert found[0].lost_bytes > 0
+    assert found[-1].data.endswith(b"end\n")
+
+
+def test_single_bytes_of_both_streams_stay_in_order(guest: Guest) -> None:
+    script = "import os\nfor i in range(20000): os.write(1 + i % 2, b'x')"
+    program = guest.start(["python3", "-S", "-c", script])
+    assert sum(len(each.data) for each in program.output()) == 20_000
+    assert program.returncode == 0

@@ -1,0 +1,25 @@
+"""Machines with simulated monitors, in a folder of their own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.machines import Machines
+from tests.vmm.machines.parts import machines_in
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short path: that of a socket has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="vm-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def machines(folder: Path) -> Iterator[Machines]:
+    with machines_in(folder, detached=False) as made:
+        yield made

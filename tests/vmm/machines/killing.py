@@ -1,0 +1,216 @@
+"""Kills a control plane at a chosen moment of an operation, and asks the next one what is there.
+
+It runs as a program, which forks for each case: it reads a line of JSON and prints what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from generated_vmm.machines import Machine, MachineError, Machines
+from generated_vmm.transport import UnixChannel
+from tests.vmm.machines.parts import definition, machines_in, monitors_of
+
+COUNTED = {
+    False: ("rename", "unlink"),
+    True: ("link", "mkdir", "rename", "sendfile", "unlink"),
+}
+"""System calls that change the folder; for simulated monitors, which start slowly, the fewest."""
+
+
+class Moments:
+    """Counts what an operation does, and kills this process before the chosen one.
+
+    The threads that run monitors are not counted: `tests/vmm/process` has their moments.
+    """
+
+    def __init__(self, moment: int, *, real: bool) -> None:
+        self._left = moment
+        for name in COUNTED[real]:
+            setattr(os, name, self._counted(getattr(os, name)))
+        shutil.rmtree = self._counted(shutil.rmtree)  # type: ignore[assignment]
+        exchange = self._counted(UnixChannel.exchange, also_after=True)
+        UnixChannel.exchange = exchange  # type: ignore[method-assign]
+
+    def _counted(self, call: Callable[..., Any], *, also_after: bool = False) -> Callable[..., Any]:
+        def counted(*given: Any, **named: Any) -> Any:
+            self._pass()
+            result = call(*given, **named)
+            if also_after:
+                self._pass()
+            return result
+
+        return counted
+
+    def _pass(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._left -= 1
+        if self._left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Play:
+    """The cases of one folder, in which the machine `web` runs."""
+
+    def __init__(self, folder: Path, *, real: bool, jailed: bool) -> None:
+        self.folder, self._kind = folder, {"real": real, "jailed": jailed}
+        self._real = real
+
+    def machines(self) -> Machines:
+        return machines_in(self.folder, real=self._real)
+
+    def set_up(self) -> str:
+        with self.machines() as machines:
+            machines.create("web", definition(self.folder, **self._kind)).start()
+        return ""
+
+    def prepare(self, operation: str) -> str:
+        """What the operation needs before it, and what the last case may have left."""
+        with self.machines() as machines:
+            machines.reconcile()
+            if machines.find("victim") is None:
+                machines.create("victim", definition(self.folder, **self._kind))
+            victim = the(machines, "victim")
+            if operation in ("delete", "stop") and not victim.is_up:
+                victim.start()
+            if operation == "edit" and victim.is_up:
+                victim.stop()
+            if operation == "restore" and not machines.snapshots():
+                the(machines, "web").snapshot("base")
+        return ""
+
+    def kill(self, operation: str, moment: int) -> str:
+        """Carries the operation out in a control plane that is killed."""
+        with self.machines() as machines:
+            machines.reconcile()
+            Moments(moment, real=self._real)
+            if operation == "edit":
+                self._edit(the(machines, "victim"))
+            else:
+                OPERATIONS[operation](machines)
+        return ""
+
+    def _edit(self, victim: Machine) -> None:
+        order = victim.definition.order + 1
+        new = definition(self.folder, **self._kind).replace(jail=victim.definition.jail)
+        victim.edit(new.replace(order=order), by="alice")
+
+    def look(self) -> str:
+        """What the next control plane finds, and whether anything was left half done."""
+        with self.machines() as machines:
+            reports = [
+                [one.what, one.operation.kind if one.operation else "", one.name]
+                for one in machines.reconcile()
+            ]
+            found = {one.name: one.state() for one in machines.all()}
+            up = sorted(one.id for one in machines.all() if one.is_up)
+            snapshots = [one.name for one in machines.snapshots() if is_whole(machines, one.id)]
+            disks = [
+                (disk.path_on_host, os.path.getsize(self._path(one) / str(disk.path_on_host)))
+                for one in machines.all()
+                for disk in one.definition.configuration.drives or []
+            ]
+            result = {
+                "reports": reports,
+                "machines": found,
+                "snapshots": snapshots,
+                "operations": [one.kind for one in machines.operations()],
+                "strays": sorted(set(monitors_of(self.folder)) ^ set(up)),
+                "left": self._left(machines),
+                "disks": disks,
+            }
+            for one in machines.all():
+                if one.name == "copy":
+                    one.delete()
+            for snapshot in machines.snapshots():
+                if snapshot.name != "base":
+                    snapshot.delete()
+        return json.dumps(result)
+
+    def _path(self, machine: Machine) -> Path:
+        return self.folder / "machines" / "machines" / machine.id
+
+    def _left(self, machines: Machines) -> list[str]:
+        """Files that belong to no machine and no snapshot."""
+        root = self.folder / "machines"
+        known = {one.id for one in machines.all()} | {one.id for one in machines.snapshots()}
+        parts = [*(root / "machines").iterdir(), *(root / "snapshots").iterdir()]
+        jails = [path for path in (root / "jails").glob("*/*") if path.name not in known]
+        files = [path for one in machines.all() for path in self._path(one).iterdir()]
+        memory = [path for path in files if path.name in ("state", "memory", "operation.json")]
+        strays = [path for path in parts if path.name not in known]
+        return sorted(str(path) for path in (*strays, *jails, *memory))
+
+    def tear_down(self) -> str:
+        with self.machines() as machines:
+            machines.reconcile()
+            for machine in machines.all():
+                machine.delete()
+        return ""
+
+
+def is_whole(machines: Machines, snapshot: str) -> bool:
+    """Whether a snapshot has all its files; half of one is an error."""
+    record = next(one.record for one in machines.snapshots() if one.id == snapshot)
+    folder = machines._store.snapshot_path(snapshot)
+    files = ["state", "memory", *record.disks.values()]
+    return all((folder / name).stat().st_size for name in files)
+
+
+def the(machines: Machines, name: str) -> Machine:
+    machine = machines.find(name)
+    if machine is None:
+        raise MachineError(name)
+    return machine
+
+
+OPERATIONS: dict[str, Callable[[Machines], object]] = {
+    "clone": lambda machines: the(machines, "web").clone("copy", by="alice"),
+    "snapshot": lambda machines: the(machines, "web").snapshot("new", by="alice"),
+    "restore": lambda machines: machines.snapshots()[0].restore("copy", by="alice"),
+    "stop": lambda machines: the(machines, "victim").stop(by="alice"),
+    "delete": lambda machines: the(machines, "victim").delete(by="alice"),
+}
+
+
+def carried_out(play: Play, call: str, given: list[Any]) -> str:
+    """The result of a call in a fork, or how that has ended."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(read)
+        status = 1
+        try:
+            text = getattr(play, call)(*given)
+            os.write(write, text.encode())
+            status = 0
+        except BaseException as error:
+            os.write(write, repr(error).encode())
+        finally:
+            os._exit(status)
+    os.close(write)
+    with open(read, "rb") as pipe:
+        text = pipe.read().decode()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return json.dumps({"status": status, "text": text})
+
+
+def main() -> None:
+    folder, real, jailed = sys.argv[1:4]
+    play = Play(Path(folder), real=real == "real", jailed=jailed == "jailed")
+    for line in sys.stdin:
+        call, given = json.loads(line)
+        print(carried_out(play, call, given), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Machines: what they are made of, who may change them, and what is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from generated_vmm import Drive, VmmApiError
+from generated_vmm.machines import (
+    AsyncMachines,
+    Definition,
+    Machine,
+    MachineBusy,
+    MachineError,
+    Machines,
+)
+from generated_vmm.transport import UnixChannel
+from tests.vmm.machines.parts import SIMULATED, definition, machines_in
+
+
+def own_disk(folder: Path, machine: Machine) -> Path:
+    (drive,) = machine.definition.configuration.drives or []
+    return folder / "machines" / "machines" / machine.id / str(drive.path_on_host)
+
+
+def test_a_machine_has_a_copy_of_its_disk_and_nobody_else_may_read_it(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    disk = own_disk(folder, web)
+    assert disk.read_bytes() == (folder / "disk").read_bytes()
+    assert not disk.samefile(folder / "disk")
+    for path in (folder / "machines").rglob("*"):
+        allowed = 0o700 if path.is_dir() else 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == allowed, path
+
+
+def test_a_snapshot_and_a_clone_have_the_disk_of_their_moment(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+    own_disk(folder, web).write_bytes(b"then" * 1024)
+    snapshot = web.snapshot("first")
+    copy = web.clone("copy")
+    own_disk(folder, web).write_bytes(b"now." * 1024)
+    back = snapshot.restore("back", run=False)
+    for machine in (copy, back):
+        assert own_disk(folder, machine).read_bytes() == b"then" * 1024
+    assert [web.state(), copy.state(), back.state()] == ["Running", "Running", "Paused"]
+    snapshot.delete()
+    assert machines.snapshots() == []
+    back.resume()
+    assert back.state() == "Running"
+
+
+def test_a_name_may_be_used_again_and_an_id_is_not(folder: Path, machines: Machines) -> None:
+    first = machines.create("web", definition(folder))
+    with pytest.raises(MachineError, match="there is a machine called web"):
+        machines.create("web", definition(folder))
+    first.delete()
+    second = machines.create("web", definition(folder))
+    assert second.id != first.id
+    with pytest.raises(MachineError, match="does not exist any more"):
+        _ = first.name
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", "-x", "x" * 64, "a\n"])
+def test_an_invalid_name_is_refused(folder: Path, machines: Machines, name: str) -> None:
+    with pytest.raises(MachineError, match="a name has letters"):
+        machines.create(name, definition(folder))
+
+
+def test_a_refusal_of_the_monitor_leaves_a_machine_that_can_be_started(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    (folder / "kernel").unlink()
+    with pytest.raises(VmmApiError):
+        web.start()
+    assert (web.state(), machines.operations()) == ("Ended", [])
+    (folder / "kernel").write_bytes(b"\x7fELF" + bytes(60))
+    web.start()
+    assert web.state() == "Running"
+
+
+class Meanwhile:
+    """Does something at a call to a monitor."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+        self.found: list[object] = []
+        exchange = UnixChannel.exchange
+
+        def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
+            if operation.path == path:
+                monkeypatch.setattr(UnixChannel, "exchange", exchange)
+                self.act()
+            return exchange(channel, operation, seconds)
+
+        monkeypatch.setattr(UnixChannel, "exchange", exchanged)
+
+    def act(self) -> None:
+        raise NotImplementedError
+
+
+def test_a_busy_machine_says_with_what_and_nothing_else_begins(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+
+    class Rivals(Meanwhile):
+        def act(self) -> None:
+            for rival in (web.stop, web.pause, web.delete, lambda: web.clone("other")):
+                with pytest.raises(MachineBusy, match="web is busy: clone copy by alice since"):
+                    rival()
+            looking = machines_in(folder)  # another process may look
+            self.found = [one.kind for one in looking.operations()]
+            assert looking.find("copy") is None
+
+    rivals = Rivals(monkeypatch, "/snapshot/create")
+    web.clone("copy", by="alice")
+    assert rivals.found == ["clone", "clone"]
+    assert (web.operation, web.state()) == (None, "Running")
+
+
+def test_one_process_controls_the_machines(folder: Path, machines: Machines) -> None:
+    machines.create("web", definition(folder))
+    other = machines_in(folder)
+    assert [one.name for one in other.all()] == ["web"]
+    with pytest.raises(MachineError, match=f"process {os.getpid()} controls the machines"):
+        other.reconcile()
+
+
+def test_what_cannot_be_recorded_is_not_done(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+    calls: list[str] = []
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    class Counted(Meanwhile):
+        def act(self) -> None:
+            calls.append("pause")
+
+    Counted(monkeypatch, "/vm")
+    monkeypatch.setattr(os, "fsync", full)
+    for act in (web.pause, web.stop, web.delete, web.snapshot):
+        with pytest.raises(OSError, match="No space"):
+            act()
+    monkeypatch.undo()
+    assert (calls, web.state(), machines.operations()) == ([], "Running", [])
+    assert machines.snapshots() == []
+
+
+def test_a_disk_has_one_writer_under_whatever_path(folder: Path, machines: Machines) -> None:
+    made = definition(folder)
+    writer = machines.create("writer", made, copy_disks=False)
+    writer.start()
+    (folder / "other-name").hardlink_to(folder / "disk")
+    drives = [Drive(drive_id="d", is_root_device=True, path_on_host=str(folder / "other-name"))]
+    configuration = made.configuration.model_copy(update={"drives": drives})
+    other = machines.create("other", Definition(configuration=configuration), copy_disks=False)
+    with pytest.raises(ValueError, match="writer writes to this disk"):
+        other.start()
+    assert other.state() == "Ended"
+
+
+def test_machines_use_only_allowed_files(folder: Path) -> None:
+    made = definition(folder)
+    (folder / "link").symlink_to("/etc/passwd")
+    drives = [Drive(drive_id="d", is_root_device=True, path_on_host=str(folder / "link"))]
+    outside = made.configuration.model_copy(update={"drives": drives})
+    with machines_in(folder, files=[folder], detached=False) as machines:
+        with pytest.raises(ValueError, match="link is in none of the folders"):
+            machines.create("web", Definition(configuration=outside))
+        assert list((folder / "machines" / "machines").iterdir()) == []
+        machines.create("web", made).start()
+
+
+def test_what_a_monitor_shows_is_stored_for_the_next_start(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start(boot=False)
+    with web.changing(by="alice"):
+        web.client.machine_config.set(vcpu_count=2, mem_size_mib=64)
+    web.start()
+    web.stop(grace=0)
+    web.start()
+    made = web.client.vm_config.get().machine_config
+    assert made is not None
+    assert (made.vcpu_count, made.mem_size_mib) == (2, 64)
+
+
+async def test_the_same_in_tasks(folder: Path) -> None:
+    async with AsyncMachines(
+        folder / "machines", binary=SIMULATED, timeout=60, detached=False
+    ) as machines:
+        web = await machines.create("web", definition(folder))
+        await web.start()
+        copy = await web.clone("copy")
+        snapshot = await web.snapshot("first")
+        assert [await one.state() for one in machines.all()] == ["Running", "Running"]
+        back = await snapshot.restore("back")
+        assert await back.state() == "Running"
+        await copy.delete()
+        assert [one.name for one in machines.all()] == ["back", "web"]

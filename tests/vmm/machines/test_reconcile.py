@@ -1,0 +1,163 @@
+"""Ends of monitors, restarts, and a restart of the host."""
+
+from __future__ import annotations
+
+import os
+import signal
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.machines import (
+    Definition,
+    Machine,
+    Machines,
+    RestartPolicy,
+    records,
+    restart,
+)
+from tests.vmm.machines.parts import definition, machines_in, monitors_of
+
+
+def killed(machine: Machine) -> None:
+    """The machine after its monitor was killed."""
+    monitor = machine.monitor
+    assert monitor is not None
+    os.kill(monitor.pid, signal.SIGKILL)
+    monitor.wait(30)
+
+
+def told(machines: Machines) -> list[tuple[str, str]]:
+    return [(one.what, one.name) for one in machines.reconcile()]
+
+
+def test_the_end_of_a_monitor_is_told_once_with_its_status(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+    assert told(machines) == []
+    killed(web)
+    (report,) = machines.reconcile()
+    assert report.what == "ended"
+    assert report.end is not None
+    assert report.end.returncode == -signal.SIGKILL
+    assert told(machines) == []
+    assert web.end == report.end
+
+
+def test_a_control_plane_that_comes_back_tells_no_end_of_what_runs(folder: Path) -> None:
+    with machines_in(folder) as machines:
+        machines.create("web", definition(folder)).start()
+    with machines_in(folder) as machines:
+        assert told(machines) == []
+        (web,) = machines.all()
+        assert web.state() == "Running"
+        killed(web)
+        assert told(machines) == [("ended", "web")]
+        web.delete()
+
+
+@pytest.mark.parametrize(
+    ("policy", "returncode", "restarts"),
+    [
+        ("never", 1, False),
+        ("on-failure", 0, False),
+        ("on-failure", 1, True),
+        ("on-failure", None, True),
+        ("always", 0, True),
+    ],
+)
+def test_a_machine_restarts_as_its_policy_says(
+    policy: RestartPolicy, returncode: int | None, restarts: bool
+) -> None:
+    record = records.MachineRecord(
+        id="a" * 12,
+        name="web",
+        definition=Definition(restart=policy),
+        should_run=True,
+        started_at=records.now(),
+    )
+    end = records.End(how="ended", returncode=returncode)
+    after = record.model_copy(update=restart.after_end(record, end))
+    assert after.should_run is restarts
+    assert not restart.is_due(after)  # not before its pause is over
+    if restarts:
+        assert after.retry_at == end.at + timedelta(seconds=1)
+
+
+def test_the_pauses_become_longer_and_begin_anew_after_a_long_run() -> None:
+    record = records.MachineRecord(
+        id="a" * 12, name="web", definition=Definition(restart="always"), should_run=True
+    )
+    pauses = []
+    for _ in range(12):
+        end = records.End(how="ended", returncode=0)
+        record = record.model_copy(update={"started_at": end.at, "should_run": True})
+        record = record.model_copy(update=restart.after_end(record, end))
+        assert record.retry_at is not None
+        pauses.append((record.retry_at - end.at).total_seconds())
+    assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    end = records.End(how="ended", returncode=0)
+    long_ago = end.at - timedelta(seconds=restart.LONG_RUN_SECONDS)
+    record = record.model_copy(update={"started_at": long_ago, "should_run": True})
+    assert restart.after_end(record, end)["failures"] == 1
+
+
+def test_a_machine_that_ends_is_started_again(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restart, "FIRST_PAUSE_SECONDS", 0.0)
+    web = machines.create("web", definition(folder).replace(restart="on-failure"))
+    web.start()
+    killed(web)
+    assert told(machines) == [("ended", "web"), ("started", "web")]
+    assert web.state() == "Running"
+    web.stop(grace=0)
+    assert told(machines) == []
+
+
+def test_a_start_that_fails_is_tried_again_later(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restart, "FIRST_PAUSE_SECONDS", 0.0)
+    web = machines.create("web", definition(folder).replace(restart="always"))
+    web.start()
+    kernel = (folder / "kernel").read_bytes()
+    (folder / "kernel").unlink()
+    killed(web)
+    assert told(machines) == [("ended", "web"), ("failed", "web")]
+    (folder / "kernel").write_bytes(kernel)
+    assert told(machines) == [("started", "web")]
+
+
+def test_after_a_restart_of_the_host_machines_start_in_their_order(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = {"last": 3, "first": 1, "second": 2}
+    with machines_in(folder) as machines:
+        told(machines)
+        for name, order in orders.items():
+            made = definition(folder).replace(autostart=True, order=order)
+            machines.create(name, made)
+        other = machines.create("other", definition(folder))
+        for machine in machines.all():
+            if machine.name != "second":  # autostart does not ask what ran before
+                machine.start()
+        pids = [one.monitor.pid for one in machines.all() if one.monitor is not None]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    boot = folder / "boot_id"
+    boot.write_text("another boot")
+    monkeypatch.setattr(records, "BOOT_ID", boot)
+    with machines_in(folder) as machines:
+        found = told(machines)
+        assert [name for what, name in found if what == "started"] == ["first", "second", "last"]
+        ended = {name for what, name in found if what in ("ended", "lost")}
+        assert ended == {"first", "last", "other"}
+        assert len(monitors_of(folder)) == 3
+        assert machines.get(other.id).state() == "Ended"
+        assert told(machines) == []
+        for machine in machines.all():
+            machine.delete()

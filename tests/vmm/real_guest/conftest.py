@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.guest import Guest
+from tests.vmm.real_guest.rigs import EMULATED, FOLDER, OUTER, Firecracker, guest_of, rig
+
+RELAY = Path(__file__).with_name("relay.py")
+
+
+def require_rig() -> None:
+    """The rigs take minutes to build and to boot: `make real-guest` runs them, and nothing else."""
+    if "REAL_GUEST" not in os.environ:
+        pytest.skip("not run: make real-guest builds the rigs and runs these tests")
+
+
+@pytest.fixture(scope="session")
+def emulated() -> Iterator[Guest]:
+    """The guest under QEMU."""
+    require_rig()
+    rig("guest")
+    with closing(guest_of(EMULATED)) as guest:
+        yield guest
+    rig("stop")
+
+
+@pytest.fixture(scope="session")
+def outer() -> Iterator[Guest]:
+    """The machine with an emulated KVM, in which Firecracker runs."""
+    require_rig()
+    if not (FOLDER / "outer.gz").exists():
+        pytest.skip("not run: FIRECRACKER_BIN is not set, so there is no real Firecracker to run")
+    rig("outer")
+    with closing(guest_of(OUTER)) as guest:
+        guest.path("/vm/relay.py").write_bytes(RELAY.read_bytes())
+        yield guest
+    rig("stop")
+
+
+@pytest.fixture(scope="session")
+def monitor(outer: Guest) -> Iterator[Firecracker]:
+    with ExitStack() as stack:
+        yield Firecracker(outer, 0, stack)
+
+
+@pytest.fixture(scope="session")
+def inner(monitor: Firecracker) -> Iterator[Guest]:
+    """The guest of the real Firecracker."""
+    with closing(monitor.boot()) as guest:
+        yield guest
+
+
+@pytest.fixture(scope="session", params=["emulated", "inner"])
+def guest(request: pytest.FixtureRequest) -> Guest:
+    """A Linux guest of either rig."""
+    found: Guest = request.getfixturevalue(request.param)
+    return found
