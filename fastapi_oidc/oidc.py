@@ -20,7 +20,7 @@ from fastapi_oidc.flows.relying_party import (
     ResolveIdentity,
 )
 from fastapi_oidc.protocol.downstream import DownstreamAPI
-from fastapi_oidc.protocol.step_up import of_class, recent
+from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.own_store import RefreshLock
@@ -35,7 +35,7 @@ from fastapi_oidc.web.dependencies import (
     RequireCSRF,
 )
 from fastapi_oidc.web.endpoints import Endpoints
-from fastapi_oidc.web.misuse import Argument
+from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.pages import RenderPage
 from fastapi_oidc.web.request_contexts import context_of
@@ -137,6 +137,7 @@ class OIDC(
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Clock | None = None,
     ) -> None:
+        require_kind("settings of OIDC", settings, OIDCSettings)
         self.settings = settings = settings.checked()
         parts = Parts(
             settings=settings,
@@ -219,7 +220,7 @@ class OIDC(
         Otherwise a page request is sent to the provider to sign in again, and returns afterwards.
         Raises ConfigurationError unless `seconds` is a whole number, 0 or more.
         """
-        return RequireStepUp(recent(seconds), self.require_auth)
+        return self._step_up(recent(seconds))
 
     def require_acr(
         self, *values: Annotated[str, Argument("oidc.require_acr('mfa')")]
@@ -229,7 +230,11 @@ class OIDC(
         Otherwise a page request is sent to the provider to sign in again, and returns afterwards.
         Raises ConfigurationError without values, or for a value with a space or a quote.
         """
-        return RequireStepUp(of_class(values), self.require_auth)
+        return self._step_up(of_class(values))
+
+    def _step_up(self, step_up: StepUp) -> Guard[Identity]:
+        self.runtime.step_ups[step_up] = None
+        return RequireStepUp(step_up, self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""

@@ -25,7 +25,7 @@ from fastapi_oidc.flows.token_sessions import (
 )
 from fastapi_oidc.protocol.id_token import IdToken
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import Identity, OIDCSession, SteppedUp
 
 _OFFLINE: Final = (
     "the provider issued no refresh token. It offers offline_access, which scope does not have. "
@@ -49,12 +49,14 @@ async def sign_in(
         before = await _before(party, login)
         continued = unless_ended(party, before) if login.transaction.steps_up else None
         if continued is not None and _is_of(continued, id_token):
-            return await _stepped_up(party, coordinator, continued, bundle, id_token)
+            return await _stepped_up(party, coordinator, continued, login, bundle, id_token)
         resolving = party.application.identity_of(
             id_token.claims, bundle.user_info, bundle.response.access_token
         )
         session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
-        session = session.model_copy(update={"prior_revocations": stamps})
+        session = session.model_copy(
+            update={"prior_revocations": stamps, "stepped_up": _requirements(party, login)}
+        )
         with applying(session):
             approving = party.application.approved(session, "login")
             session = await party.within_time_limit(approving)
@@ -82,10 +84,20 @@ def _is_of(live: Live[Identity], id_token: IdToken) -> bool:
     return (live.session.issuer, live.session.sub) == (id_token.iss, id_token.sub)
 
 
+def _requirements(party: RelyingParty[Identity], login: Login) -> SteppedUp | None:
+    """What this login required, None without requirements of its own."""
+    transaction = login.transaction
+    if not transaction.steps_up:
+        return None
+    now = party.clock.now()
+    return SteppedUp(at=now, max_age=transaction.max_age, acr_values=transaction.acr_values)
+
+
 async def _stepped_up(
     party: RelyingParty[Identity],
     coordinator: RefreshCoordinator[Identity],
     before: Live[Identity],
+    login: Login,
     bundle: TokenBundle,
     id_token: IdToken,
 ) -> Live[Identity]:
@@ -101,6 +113,7 @@ async def _stepped_up(
         changes = {
             "authenticated_at": id_token.iat,
             "tokens": tokens,
+            "stepped_up": _requirements(party, login),
             "epoch": session.generation,
         }
         session = session.model_copy(update=changes)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ConfigurationError
@@ -28,6 +30,13 @@ class StepUp:
             return False
         return not self.acr_values or acr in self.acr_values
 
+    def covers(self, other: StepUp) -> bool:
+        """Whether an authentication that meets this requirement meets `other` too."""
+        age = inf if self.max_age is None else self.max_age
+        is_younger = other.max_age is None or age <= other.max_age
+        is_as_strong = bool(self.acr_values) and {*self.acr_values} <= {*other.acr_values}
+        return is_younger and (not other.acr_values or is_as_strong)
+
     def parameters(self) -> dict[str, str]:
         """The requirement as parameters of an authorization request or a challenge."""
         age = {} if self.max_age is None else {"max_age": str(self.max_age)}
@@ -37,6 +46,21 @@ class StepUp:
         """The value of `WWW-Authenticate` (RFC 9470 3)."""
         members = {"error": "insufficient_user_authentication", **self.parameters()}
         return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in members.items())
+
+
+def together(requirements: Iterable[StepUp]) -> StepUp | None:
+    """The requirement that is met if all of them are, None if nothing can meet all of them."""
+    ages: list[int] = []
+    values: tuple[str, ...] = ()
+    for each in requirements:
+        if each.max_age is not None:
+            ages.append(each.max_age)
+        if values and each.acr_values:
+            values = tuple(value for value in values if value in each.acr_values)
+            if not values:
+                return None
+        values = values or each.acr_values
+    return StepUp(min(ages, default=None), values)
 
 
 def recent(seconds: int) -> StepUp:

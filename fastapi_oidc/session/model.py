@@ -76,16 +76,25 @@ class Tokens(NeverFromARequest, Frozen):
 Tokens.__signature__ = REFUSED_SIGNATURE
 
 
+class SteppedUp(Frozen):
+    """The requirements of a login with `max_age` or `acr_values`, and when it was completed."""
+
+    at: int
+    max_age: int | None = None
+    acr_values: tuple[str, ...] = ()
+
+
 class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     """The login of one user at this application. Times are in seconds since the epoch.
 
     `id` is random and not a secret: it names the session in logs and records. `claims` are the
     validated ID token claims, and `generation` counts the refreshes. `former_sids` are the `sid`
     values of earlier generations, and `epoch` is the generation of the last step-up.
-    `authenticated_at` is compared with the `iat` of logout tokens.
-    `prior_revocations` are the stamps of revocations before this login. `last_seen_at` is only set
-    with an idle timeout, and may be late by a tenth of that time. `before_session_persist` may
-    shorten `expires_at`; `absolute_end` is the end that the login set, None if it is the same.
+    `authenticated_at` is compared with the `iat` of logout tokens. `stepped_up` is the latest login
+    with requirements. `prior_revocations` are the stamps of revocations before this login.
+    `last_seen_at` is only set with an idle timeout, and may be late by a tenth of that time.
+    `before_session_persist` may shorten `expires_at`; `absolute_end` is the end that the login set,
+    None if it is the same.
     """
 
     id: str
@@ -100,6 +109,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     session_state: str | None = None
     auth_time: int | None = None
     acr: str | None = None
+    stepped_up: SteppedUp | None = None
     nonce: str | None = Field(default=None, repr=False)
     audiences: tuple[str, ...] = ()
     azp: str | None = None

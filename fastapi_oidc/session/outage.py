@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple, Self
+from urllib.parse import unquote
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.protocol.error_text import MAX_VALUE, cleaned, without
+
+
+class Place(NamedTuple):
+    """Where a store is, without its user and password, and what its errors must not show."""
+
+    address: str
+    secrets: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """The place at `url`."""
+        scheme, _, rest = url.partition("://")
+        authority, slash, path = rest.partition("?")[0].partition("/")
+        user, _, hosts = authority.rpartition("@")
+        password = user.partition(":")[2]
+        secrets = tuple(each for each in (password, unquote(password)) if each)
+        return cls(f"{scheme}://{hosts}{slash}{path}", secrets)
 
 
 class unavailable_as:  # noqa: N801 - a context manager reads like a function
@@ -13,10 +33,10 @@ class unavailable_as:  # noqa: N801 - a context manager reads like a function
     So does a CancelledError that a store raises although nobody has cancelled the task.
     """
 
-    __slots__ = ("_code",)
+    __slots__ = ("_code", "_doing", "_store")
 
-    def __init__(self, code: Code) -> None:
-        self._code = code
+    def __init__(self, code: Code, store: Place | None = None, doing: str = "") -> None:
+        self._code, self._store, self._doing = code, store, doing
 
     def __enter__(self) -> None:
         """Nothing to do."""
@@ -28,8 +48,21 @@ class unavailable_as:  # noqa: N801 - a context manager reads like a function
         if error is None or isinstance(error, OIDCError):
             return
         if isinstance(error, Exception) or _is_of_the_store(error):
-            explanation = f"the store raised {type(error).__name__}"
+            explanation = _explained(error, self._store, self._doing)
             raise SessionError(self._code, explanation) from error
+
+
+def _explained(error: BaseException, store: Place | None, doing: str) -> str:
+    """What was asked, where, and why it failed. The text of an application's error may be secret.
+
+    So only the drivers of our own stores are quoted, without the secrets in their URLs.
+    """
+    name = type(error).__name__
+    if store is None:
+        return f"the store raised {name}"
+    said = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and its values
+    text = cleaned(without(" ".join(str(said).split()), store.secrets), MAX_VALUE)
+    return f"the store {store.address} could not {doing}: {name}" + (f": {text}" if text else "")
 
 
 def _is_of_the_store(error: BaseException) -> bool:

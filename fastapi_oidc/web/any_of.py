@@ -7,6 +7,7 @@ from typing import Any, Generic
 
 from starlette.requests import HTTPConnection
 
+from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.dependencies import Guard, RequireAuth
 from fastapi_oidc.web.locals import OIDCLocals
@@ -75,6 +76,11 @@ class GuardOfAny(Guard[Identity]):
         session = session or await self._require_any(connection)
         name = await self._require_any.name(connection)
         return await self._guards[name](connection, session)
+
+    def step_up_at(self, context: RequestContext[Any, Any]) -> StepUp | None:
+        """See `Guard.step_up_at`."""
+        guard = self._guards.get(context.runtime.name)
+        return None if guard is None else guard.step_up_at(context)
 
     async def _check(self, *_: object) -> None:
         """Do nothing: the instance's own guard has checked the session."""

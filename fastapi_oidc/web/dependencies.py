@@ -15,6 +15,7 @@ from starlette.requests import HTTPConnection, Request
 
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
+from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
@@ -107,6 +108,9 @@ class Guard(ABC, Generic[Identity]):
         with context.owning():
             await self._check(context, connection, session)
         return session
+
+    def step_up_at(self, context: RequestContext[Any, Any]) -> StepUp | None:
+        """The authentication that the guard requires from sessions of this instance."""
 
     @abstractmethod
     async def _check(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from types import NoneType
 from typing import Annotated, Any, Generic, TypeAlias
 
 from fastapi import APIRouter
@@ -39,6 +40,7 @@ from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import responses
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.public_session import session_document, session_management
 from fastapi_oidc.web.refusal import announce_refusal, is_navigation
 from fastapi_oidc.web.refusal_page import shown, signed_out_page
@@ -95,6 +97,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
     async def login(self, request: Request, options: LoginOptions | None = None) -> Response:
         """Begin a login: the response redirects the browser to the provider."""
+        require_kind("options of oidc.login", options, LoginOptions, NoneType)
         context = self._context(request)
         with context.owning():
             redirection = await begin_login(
@@ -115,6 +118,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
     async def logout(self, request: Request, options: LogoutOptions | None = None) -> Response:
         """End the session: the response redirects the browser to the provider or a local page."""
+        require_kind("options of oidc.logout", options, LogoutOptions, NoneType)
         context = self._context(request)
         with context.owning():
             require_same_origin(context)

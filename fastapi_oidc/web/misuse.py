@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 from inspect import CORO_CREATED, getcoroutinestate
+from types import NoneType
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from pydantic import GetCoreSchemaHandler
@@ -77,6 +78,14 @@ def require_awaited(calls: Iterable[Call]) -> None:
             "was not sent"
         )
         raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+
+
+def require_kind(argument: str, given: object, *kinds: type) -> None:
+    """Raise TypeError unless `given` is of one of `kinds`; the error never has the value."""
+    if not isinstance(given, kinds):
+        wanted = " or ".join("None" if each is NoneType else each.__name__ for each in kinds)
+        kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+        raise TypeError(f"{argument} must be {wanted}, not {kind.partition('[')[0]}")
 
 
 def name_of(function: Any) -> str:

@@ -15,6 +15,7 @@ from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
 from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
+from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.request_context import Owning, RequestContext
 from fastapi_oidc.web.request_contexts import of_this_task
 from fastapi_oidc.web.runtime import RequestData, Runtime
@@ -45,6 +46,7 @@ class Outgoing(Generic[Identity, RequestData]):
         cookie can be refreshed only within its request, before the response starts; a session in a
         store at any time. Raises ConfigurationError unless exactly one API matches.
         """
+        require_kind("session of oidc.auth", session, OIDCSession, Grant)
         grants = self.runtime.grants
         target = Target(audience=audience, resource=resource, scope=scope)
         if isinstance(session, Grant):
@@ -69,6 +71,7 @@ class Outgoing(Generic[Identity, RequestData]):
         ConfigurationError when no session store can find sessions by id, and unless exactly one API
         matches.
         """
+        require_kind("session_id of oidc.grant", session_id, str)
         api = self.runtime.grants.api(Target(audience=audience, resource=resource, scope=scope))
         self.runtime.party.sessions.require_rows("find a session by its id")
         holder: Holder[Identity] = Detached(self.runtime.party, Copy(session_id, (), ANY_EPOCH, 0))

@@ -30,6 +30,7 @@ from fastapi_oidc.flows.resume import (
 from fastapi_oidc.flows.revocation import end, end_current
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.grants.holders import response_started
+from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.authorization_header import token_scheme_in
@@ -84,6 +85,8 @@ class RequestContext(Generic[Identity, RequestData]):
         self._is_cleared = self._has_ended = False
         self._begun: Live[Identity] | None = None
         self._changing: set[asyncio.Task[Live[Identity]]] = set()
+        self.step_ups: list[StepUp] = []
+        """The requirements of the guards that have run."""
         self.is_open = True
         """Whether the response has not started, so cookies can still be sent."""
         self.known: OIDCLocals[Identity, RequestData] | None = None

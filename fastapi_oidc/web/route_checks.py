@@ -13,6 +13,7 @@ from typing import Any, Final, ForwardRef
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.routing import BaseRoute
+from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.web.dependencies import RequireAuth
@@ -46,6 +47,13 @@ def require_sound_routes(app: Any, instances: Collection[str]) -> None:
             _require_open(path, role, calls)
         for each in _flattened(dependant):
             _require_readable(path, each)
+
+
+def calls_of(scope: Scope) -> list[object]:
+    """The dependencies of the endpoint that serves a request, also those of its routers."""
+    included = scope.get("fastapi", {}).get("effective_route_context")
+    dependant = getattr(included or scope.get("route"), "dependant", None)
+    return [] if dependant is None else [each.call for each in _flattened(dependant)]
 
 
 def _routes(routes: Sequence[BaseRoute], prefix: str = "") -> Iterator[tuple[str, RouteContext]]:

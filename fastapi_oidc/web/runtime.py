@@ -14,6 +14,7 @@ from fastapi_oidc.flows.callback import CodeExchanges
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.grants import Grants
+from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
@@ -52,7 +53,7 @@ class Runtime(Generic[Identity, RequestData]):
     `origin` is the scheme and host in browsers; None derives it from each request, which the
     settings allow for local development only. Websockets are also accepted from `trusted_origins`.
     `post_logout_redirect_uri` is "route" for the library's own, "none" or a URL. `apis` are the
-    APIs that accept access tokens.
+    APIs that accept access tokens. `step_ups` are the requirements of the application's guards.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Runtime(Generic[Identity, RequestData]):
     load_request_data: LoadRequestData[Identity, RequestData] | None = field(default=None)
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
     apis: list[Any] = field(default_factory=list)
+    step_ups: dict[StepUp, None] = field(default_factory=dict)
 
     async def aclose(self) -> None:
         """Wait for logins, sign-outs and refreshes under way, and repeat failed writes to stores.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Generic
 
 from starlette.requests import HTTPConnection
@@ -13,7 +14,7 @@ from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.locals import OIDCLocals
-from fastapi_oidc.web.misuse import awaited
+from fastapi_oidc.web.misuse import awaited, require_kind
 from fastapi_oidc.web.public_session import (
     SessionManagementConfig,
     public_session,
@@ -84,6 +85,7 @@ class Sessions(Generic[Identity, RequestData]):
 
         Raises ProviderError, and ProtocolViolation for UserInfo of another user.
         """
+        require_kind("session of oidc.user_info", session, OIDCSession)
         tokens = session.tokens
         return await self.runtime.party.provider.userinfo(
             tokens.access_token, sub=session.sub, key=tokens.proof_key()
@@ -108,6 +110,9 @@ class Sessions(Generic[Identity, RequestData]):
         exactly one of the others is set, ConfigurationError (configuration.store_missing) without a
         store, SessionError when it is down.
         """
+        names = {"sub": sub, "sid": sid, "session_id": session_id, "issuer": issuer}
+        for name, given in names.items():
+            require_kind(f"{name} of oidc.revoke", given, str, NoneType)
         await revoke(self.runtime.party, sub=sub, sid=sid, session_id=session_id, issuer=issuer)
 
     async def sessions_of(
@@ -118,10 +123,13 @@ class Sessions(Generic[Identity, RequestData]):
         `issuer` is as in `revoke`. Raises ConfigurationError (configuration.store_missing) without
         a session store, SessionError when it is down.
         """
+        require_kind("sub of oidc.sessions_of", sub, str)
+        require_kind("issuer of oidc.sessions_of", issuer, str, NoneType)
         return await sessions_of(self.runtime.party, sub, issuer)
 
     async def to_public_session(self, locals: OIDCLocals[Identity, RequestData]) -> object:
         """The public session of loaded locals; it reads no store and refreshes nothing."""
+        require_kind("locals of oidc.to_public_session", locals, OIDCLocals)
         return await public_session(self.runtime, locals)
 
     async def get_public_session(self, connection: HTTPConnection) -> object:
@@ -134,10 +142,13 @@ class Sessions(Generic[Identity, RequestData]):
 
     def csrf_token(self, session: OIDCSession[Identity]) -> str:
         """A new CSRF token of the session, for its forms and scripts. Each call returns another."""
+        require_kind("session of oidc.csrf_token", session, OIDCSession)
         return self.runtime.csrf.token(session)
 
     def check_csrf_token(self, session: OIDCSession[Identity], token: str | None) -> None:
         """Raises SessionError (session.csrf) unless `token` is a CSRF token of this session."""
+        require_kind("session of oidc.check_csrf_token", session, OIDCSession)
+        require_kind("token of oidc.check_csrf_token", token, str, NoneType)
         try:
             self.runtime.csrf.require(session, token)
         except SessionError as error:
@@ -145,4 +156,5 @@ class Sessions(Generic[Identity, RequestData]):
             raise
 
     def _context(self, connection: HTTPConnection) -> RequestContext[Identity, RequestData]:
+        require_kind("the request or websocket", connection, HTTPConnection)
         return context_of(connection, self.runtime.name)

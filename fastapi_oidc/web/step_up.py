@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
 from starlette.requests import HTTPConnection, Request
 
-from fastapi_oidc.errors import SessionError
-from fastapi_oidc.protocol.step_up import StepUp
+from fastapi_oidc.clock import Instant
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.protocol.step_up import StepUp, together
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.dependencies import URL_ENCODED, Guard, RequireAuth, form_of, media_type
 from fastapi_oidc.web.pages import Fields
@@ -15,6 +17,10 @@ from fastapi_oidc.web.refusal import StepUpRequired, is_navigation
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import require_own_middleware
 from fastapi_oidc.web.requests import require_same_origin
+from fastapi_oidc.web.route_checks import calls_of
+
+FRESH_SECONDS: Final = 10
+"""Seconds after a step-up in which the session still fails for good, instead of redirecting."""
 
 
 class RequireStepUp(Guard[Identity]):
@@ -35,11 +41,53 @@ class RequireStepUp(Guard[Identity]):
         connection: HTTPConnection,
         session: OIDCSession[Identity],
     ) -> None:
-        """Raises SessionError (session.step_up_required)."""
+        """Raises SessionError (session.step_up_required, session.forbidden)."""
+        context.step_ups.append(self._step_up)
         at = context.runtime.party.clock.instant()
-        if not self._step_up.is_met(session.auth_time, session.acr, at):
-            require_own_middleware(connection)
-            raise StepUpRequired(self._step_up, await _fields_to_send_again(context, connection))
+        if self._step_up.is_met(session.auth_time, session.acr, at):
+            return
+        require_own_middleware(connection)
+        needed = _needed(context, connection)
+        _require_that_it_can_help(needed, session, at)
+        asked = _with_proofs(needed, context.runtime.step_ups, session, at)
+        raise StepUpRequired(asked, await _fields_to_send_again(context, connection))
+
+    def step_up_at(self, context: RequestContext[Any, Any]) -> StepUp | None:
+        """See `Guard.step_up_at`."""
+        return self._step_up if self._require_auth.instance == context.runtime.name else None
+
+
+def _needed(context: RequestContext[Any, Any], connection: HTTPConnection) -> StepUp:
+    """What all guards of the endpoint require together; raises SessionError (session.forbidden)."""
+    guards = [call for call in calls_of(connection.scope) if isinstance(call, Guard)]
+    declared = [guard.step_up_at(context) for guard in guards]
+    needed = together([*filter(None, declared), *context.step_ups])
+    if needed is None:
+        raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's guards accept no acr in common")
+    return needed
+
+
+def _require_that_it_can_help(needed: StepUp, session: OIDCSession[Any], at: Instant) -> None:
+    """Raise SessionError (session.forbidden) if a step-up has just been asked for all of it."""
+    last = session.stepped_up
+    if last is None or not 0 <= at.now - last.at <= FRESH_SECONDS:
+        return
+    if StepUp(last.max_age, last.acr_values).covers(needed):
+        explanation = (
+            f"the guards require {needed.parameters()}, and a step-up that asked for it left the "
+            f"session with acr={session.acr} and auth_time={session.auth_time}"
+        )
+        raise SessionError(Code.SESSION_FORBIDDEN, explanation)
+
+
+def _with_proofs(
+    needed: StepUp, known: Iterable[StepUp], session: OIDCSession[Any], at: Instant
+) -> StepUp:
+    """`needed` and what the session proves to other guards, which the login would lose."""
+    for proved in known:
+        if proved.is_met(session.auth_time, session.acr, at):
+            needed = together([needed, proved]) or needed
+    return needed
 
 
 async def _fields_to_send_again(

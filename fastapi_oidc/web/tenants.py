@@ -11,12 +11,14 @@ from starlette.requests import HTTPConnection
 from starlette.routing import NoMatchFound
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.dependencies import Guard, RequireAuth
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
 from fastapi_oidc.web.misuse import awaited
+from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import FindPaths, Served, Table, context_of
 from fastapi_oidc.web.routes import Application, Role
 from fastapi_oidc.web.runtime import Instance, RequestData
@@ -130,6 +132,10 @@ class GuardOfTenant(Guard[Identity]):
     ) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         return await self._guard_of(tenant_of(connection))(connection, session)
+
+    def step_up_at(self, context: RequestContext[Any, Any]) -> StepUp | None:
+        """See `Guard.step_up_at`."""
+        return self._guard_of(tenant_of(context.connection)).step_up_at(context)
 
     async def _check(self, *_: object) -> None:
         """Do nothing: the tenant's own guard has checked the session."""

@@ -41,7 +41,7 @@ class Circuit:
         """
         now = self._clock()
         if now < self._next_probe:
-            raise RedisUnresponsiveError
+            raise RedisUnresponsiveError("it has not responded, and was not asked again")
         limit = min(seconds, self._limit)
         self._limit *= 2
         self._next_probe = now + limit + PROBE_PAUSE

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastapi_oidc.errors import Code
-from fastapi_oidc.session.outage import unavailable_as
+from fastapi_oidc.session.outage import Place, unavailable_as
 from fastapi_oidc.session.redis.clients import (
     DEFAULT_CONNECTIONS,
     DEFAULT_PREFIX,
     Client,
     client_of,
+    pool_of,
 )
 from fastapi_oidc.session.redis.connections import Connections
 from fastapi_oidc.session.redis.scripts import Script
@@ -52,20 +53,21 @@ class RedisStore(Store):
         timeout: float = DEFAULT_TIMEOUT,
         max_connections: int = DEFAULT_CONNECTIONS,
     ) -> None:
+        self._place = Place.of(client) if isinstance(client, str) else _place_of(client)
         if isinstance(client, str):
             client = client_of(client, max_connections)
         self._connections, self._prefix = Connections(client, timeout), prefix
 
     async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
         """See `Store.read`. The nodes of a cluster are read concurrently."""
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._place, "read"):
             found = await self._connections.values([self._prefix + key for key in keys])
         return [b"" if stored is None else stored[_DIGITS:] for stored in found]
 
     async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
         """See `Store.swap`."""
         expected = "" if before is None else _sha1(before)
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._place, "write"):
             found = await self._connections.run_script(
                 _SWAP, [self._prefix + key], [expected, after.value, after.expires_at]
             )
@@ -74,6 +76,13 @@ class RedisStore(Store):
     async def aclose(self) -> None:
         """Close the connections that the store opened; a client of the application stays open."""
         await self._connections.aclose()
+
+
+def _place_of(client: Client) -> Place:
+    """Where the application's client leads to."""
+    options = pool_of(client).connection_kwargs
+    place = options.get("path") or f"{options.get('host', '')}:{options.get('port', '')}"
+    return Place(f"redis://{place.strip(':')}", tuple(filter(None, [options.get("password")])))
 
 
 def _sha1(value: bytes) -> str:

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.session.outage import Place
 from fastapi_oidc.session.sql.dialects import require_supported
 
 CREATING: Final = 0x01DC
@@ -49,6 +50,7 @@ class Database:
         self._engines: WeakKeyDictionary[AbstractEventLoop, _Engines] = WeakKeyDictionary()
         made = engine if isinstance(engine, AsyncEngine) else _engine_of(engine, timeout)
         self.dialect = made.dialect.name
+        self.place = _place_of(made.url)
         require_supported(self.dialect)
         if isinstance(made.pool, StaticPool):
             explanation = 'SQLite needs a file here; for sessions in memory: session_store="memory"'
@@ -110,6 +112,12 @@ class Database:
                 engine.execution_options(isolation_level=_LEVELS[self.dialect]),
             )
         return engines
+
+
+def _place_of(url: URL) -> Place:
+    shown = url.set(query={})
+    shown = shown._replace(username=None, password=None)
+    return Place(shown.render_as_string(), (url.password,) if url.password else ())
 
 
 def _engine_of(url: URL | str, timeout: float) -> AsyncEngine:

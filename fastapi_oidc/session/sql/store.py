@@ -14,6 +14,7 @@ from sqlalchemy import (
     Executable,
     LargeBinary,
     MetaData,
+    Select,
     Table,
     Text,
     bindparam,
@@ -94,7 +95,7 @@ class SQLStore(Store):
 
     async def create_tables(self) -> None:
         """Create the table and index if they are missing; any number of processes may do so."""
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._database.place, "create tables"):
             await self._database.create_tables(metadata)
 
     async def purge(self) -> int:
@@ -137,7 +138,8 @@ class SQLStore(Store):
                 await self._run(_PURGE)
 
     async def _run(self, statement: Executable, **values: object) -> Rows:
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+        doing = "read" if isinstance(statement, Select) else "write"
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._database.place, doing):
             return await self._database.run(statement, values)
 
 

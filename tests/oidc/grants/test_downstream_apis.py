@@ -16,8 +16,9 @@ from fastapi_oidc import (
     SessionError,
 )
 from fastapi_oidc.protocol.downstream import GrantKind
+from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.store import Cell, Found
-from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked
+from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked, session_for
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes
 from tests.oidc.grants.api import Api, issued, session_id
@@ -142,7 +143,7 @@ def test_two_apis_that_fit_are_refused() -> None:
         DownstreamAPI(grant="on_behalf_of", resource=CALENDAR, scope="x"),
     ]
     world = make_world(downstream_apis=both)
-    session: Any = None
+    session = session_for(StandardIdentity(sub="alice"))
     with pytest.raises(ConfigurationError, match="2 of downstream_apis have"):
         world.oidc.auth(session, resource=CALENDAR)
 

@@ -1,0 +1,187 @@
+"""Several guards on one endpoint: one step-up for all, and never a loop.
+
+The provider here sends `auth_time` and `acr` only when a login asks for them.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import APIRouter, Depends, FastAPI, Request
+
+from fastapi_oidc import OIDC, OIDCMiddleware, OIDCProviders, OIDCSession, PersistContext
+from fastapi_oidc.clock import DEFAULT_DRIFT
+from fastapi_oidc.testing import AuthorizationRequested, sign_in
+from fastapi_oidc.web.step_up import FRESH_SECONDS
+from tests.oidc.world import BASE_URL, World, make_world
+
+PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
+AN_HOUR = 3600
+
+
+def asked(world: World) -> list[dict[str, str]]:
+    """The authentication that each login so far has asked for."""
+    requests = world.op.record.of(AuthorizationRequested)
+    names = ("max_age", "acr_values")
+    return [{n: each.parameters[n] for n in names if n in each.parameters} for each in requests]
+
+
+def terse(world: World) -> World:
+    """The world, whose provider sends the claims only that the last login asked for."""
+
+    def edit(claims: dict[str, Any]) -> dict[str, Any]:
+        parameters = asked(world)[-1]
+        said = dict(claims)
+        if "max_age" not in parameters:
+            del said["auth_time"]
+        if "acr_values" in parameters:
+            said["acr"] = parameters["acr_values"].split()[0]
+        return said
+
+    world.op.edits.put("id_token", edit)
+    return world
+
+
+def guards_of(oidc: OIDC[Any, Any]) -> dict[str, Any]:
+    return {
+        "hour": oidc.require_recent(AN_HOUR),
+        "minutes": oidc.require_recent(300),
+        "strong": oidc.require_acr("mfa", "hwk"),
+        "stronger": oidc.require_acr("hwk"),
+    }
+
+
+COMBINATIONS = [
+    names for count in (1, 2, 3) for names in permutations(guards_of(make_world().oidc), count)
+]
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    guards = guards_of(oidc)
+    for names in COMBINATIONS:
+        first, *others = names
+        path = "/" + "/".join(names)
+        outer = APIRouter(prefix="/declared", dependencies=[Depends(guards[first])])
+        last: Any = Depends(guards[names[-1]])
+
+        @outer.get(path, dependencies=[Depends(guards[name]) for name in others])
+        async def declared(session: OIDCSession[Any] = last) -> str:
+            return session.sub
+
+        @app.get("/called" + path)
+        async def called(request: Request, names: str = ",".join(names)) -> str:
+            sessions = [await guards[name](request) for name in names.split(",")]
+            return str(sessions[0].sub)
+
+        app.include_router(outer)
+
+
+def mount_contrary(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    one, other = oidc.require_acr("mfa"), oidc.require_acr("hwk")
+    app.get("/declared", dependencies=[Depends(one), Depends(other)])(lambda: None)
+
+    @app.get("/called", dependencies=[Depends(other)])
+    async def called(request: Request) -> None:
+        await one(request)
+
+
+async def opened(world: World, browser: httpx.AsyncClient, path: str) -> tuple[int, int]:
+    """The status of the page for alice, and the number of logins until then."""
+    before = len(asked(world))
+    browser.headers.update(PAGE)
+    answer = await sign_in(browser, path, user="alice")
+    return answer.status_code, len(asked(world)) - before
+
+
+async def test_no_combination_of_guards_loops() -> None:
+    world = terse(make_world(mount=mount))
+    browser = await world.signed_in()
+    for names in COMBINATIONS:
+        for kind, most in (("declared", 1), ("called", len(names))):
+            path = f"/{kind}/" + "/".join(names)
+            status, logins = await opened(world, browser, path)
+            assert status == 200, path
+            assert logins <= most, path
+            assert await opened(world, browser, path) == (200, 0), path
+        world.time.advance(400)
+
+
+async def test_one_step_up_asks_for_all_that_the_endpoint_needs() -> None:
+    world = terse(make_world(mount=mount))
+    browser = await world.signed_in()
+    assert await opened(world, browser, "/declared/hour/strong/stronger") == (200, 1)
+    assert asked(world)[-1] == {"max_age": "3600", "acr_values": "hwk"}
+
+
+async def test_a_script_is_told_all_that_the_endpoint_needs() -> None:
+    browser = await terse(make_world(mount=mount)).signed_in()
+    answer = await browser.get("/declared/strong/minutes")
+    challenge = answer.headers["www-authenticate"]
+    assert 'max_age="300"' in challenge
+    assert 'acr_values="mfa hwk"' in challenge
+
+
+async def test_a_step_up_keeps_what_the_session_has_proved_to_other_pages() -> None:
+    world = terse(make_world(mount=mount))
+    browser = await world.signed_in()
+    await opened(world, browser, "/declared/strong")
+    assert await opened(world, browser, "/declared/minutes") == (200, 1)
+    assert asked(world)[-1] == {"max_age": "300", "acr_values": "mfa hwk"}
+    assert await opened(world, browser, "/declared/strong") == (200, 0)
+    assert await opened(world, browser, "/declared/stronger") == (200, 1)
+    assert asked(world)[-1] == {"max_age": "300", "acr_values": "hwk"}
+    assert await opened(world, browser, "/declared/minutes") == (200, 0)
+
+
+@pytest.mark.parametrize("path", ["/declared", "/called"])
+async def test_guards_that_contradict_each_other_end_on_a_page(path: str) -> None:
+    world = terse(make_world(mount=mount_contrary))
+    browser = await world.signed_in()
+    status, logins = await opened(world, browser, path)
+    assert (status, logins <= 1) == (403, True)
+    assert "no acr in common" in str(world.events[-1])
+
+
+async def test_a_session_that_is_too_old_at_once_gets_a_page_and_later_another_login() -> None:
+    """The provider's clock is slow, and the page comes two seconds after the login."""
+
+    def slow(context: PersistContext[Any]) -> OIDCSession[Any]:
+        world.time.advance(2)
+        return context.session
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        app.get("/now", dependencies=[Depends(oidc.require_recent(1))])(lambda: "now")
+
+    world = make_world(mount=mount, before_session_persist=slow)
+    browser = await world.signed_in()
+    now = world.time
+    now.advance(100)
+    world.op.edits.put("id_token", lambda said: said | {"auth_time": int(now.now) - DEFAULT_DRIFT})
+    assert await opened(world, browser, "/now") == (403, 1)
+    assert "and a step-up that asked for it left the session" in str(world.events[-1])
+    answer = await browser.get("/now", headers={"sec-fetch-mode": "cors"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "session.forbidden")
+    world.time.advance(FRESH_SECONDS)
+    assert await opened(world, browser, "/now") == (403, 1)
+
+
+async def test_guards_of_several_providers_compose_too() -> None:
+    redirect_uris = [f"{BASE_URL}{path}/callback" for path in ("/auth", "/auth/oidc")]
+    world = terse(make_world(client={"redirect_uris": redirect_uris}))
+    providers = OIDCProviders({"One": world.oidc})
+    guards = [
+        providers.guard(lambda oidc: oidc.require_recent(300)),
+        providers.guard(lambda oidc: oidc.require_acr("mfa")),
+    ]
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=world.oidc)
+    app.include_router(providers.router, prefix="/auth")
+    app.get("/page", dependencies=[Depends(guard) for guard in guards])(lambda: "page")
+    browser = await world.signed_in()
+    async with world.op.browser(app, base_url=str(browser.base_url)) as same:
+        same.cookies.update(dict(browser.cookies))
+        assert await opened(world, same, "/page") == (200, 1)
+    assert asked(world)[-1] == {"max_age": "300", "acr_values": "mfa"}
