@@ -69,6 +69,7 @@ async def test_values_of_a_statement_are_not_shown(tmp_path: Path) -> None:
         (f"unix://u:{PASSWORD}@/run/redis.sock", "unix:///run/redis.sock"),
         ("rediss://a", "rediss://a"),
     ],
+    ids=["query", "sentinel", "unix", "bare"],  # the same in every process
 )
 def test_an_address_has_neither_user_nor_password(url: str, address: str) -> None:
     assert Place.of(url).address == address
