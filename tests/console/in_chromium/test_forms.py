@@ -111,8 +111,6 @@ def write_down(page: Page) -> None:
     go_to(page, "Snapshots")
     press(page, "Create snapshot")
     told(page, "Snapshot created.")
-    press(page, "Bring the last snapshot up to date")
-    told(page, "The snapshot has the changes.")
     press(page, "Resume")
     expect(page.locator("h1")).to_contain_text("Running")
 

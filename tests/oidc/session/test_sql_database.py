@@ -161,7 +161,7 @@ async def occupied(url: str) -> AsyncIterator[None]:
 
 
 async def test_a_call_that_takes_too_long_is_given_up(sql_values: SQLStore, sql_url: str) -> None:
-    store = SQLStore(sql_url, timeout=0.5)
+    store = SQLStore(sql_url, timeout=2)
     await put_one(sql_values)
     async with occupied(sql_url):
         async with asyncio.timeout(DEFAULT_TIMEOUT - 1):
