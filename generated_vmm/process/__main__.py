@@ -1,5 +1,5 @@
-"""`list` shows this user's monitors, and leftovers of callers that were killed together with their
-reaper, with their taps; `clean` removes those leftovers.
+"""`list` shows this user's monitors, and what is left of those whose keeper was killed, with their
+taps; `clean` removes what is left.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import contextlib
 import importlib
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.folders import known_folders, open_private, sweep
-from generated_vmm.process.keeper.kernel import Refused, holders, in_words, lock
+from generated_vmm.process.keeper.kernel import PAUSE, Refused, holders, in_words, lock
 from generated_vmm.process.keeper.leftovers import remove_leftover
 from generated_vmm.process.keeper.record import read_record
 
@@ -61,6 +62,9 @@ def _look_at(path: str, folder: int, *, clean: bool) -> Found | None:
     seen = messages.ask(folder, ANSWER_SECONDS)
     if seen is not None:
         return Found(path, seen["status"], seen["pid"], seen["owner"], seen["id"])
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not lock(folder) and time.monotonic() < deadline:  # a keeper may have just been killed
+        time.sleep(PAUSE)
     if not lock(folder):
         raise Refused(f"{path} is in use by {in_words(holders(folder))}, which does not answer")
     status = "leftover" if record.ended is None else "ended"

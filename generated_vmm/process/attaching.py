@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from typing import Any
@@ -38,6 +39,8 @@ class Found:
 
     def close(self) -> None:
         """Gives it up."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for it
         self.connection.close()
         while self.given:
             os.close(self.given.pop())

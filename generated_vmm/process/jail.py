@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Self
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.jail_files import normal
 from generated_vmm.process.keeper.conversation import Order
-from generated_vmm.process.keeper.keeper import LOG, METRICS, ROOT, SOCKET
 from generated_vmm.process.keeper.kernel import mounts
+from generated_vmm.process.keeper.making import ROOT
 from generated_vmm.process.keeper.monitor import open_beneath
+from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET
 from generated_vmm.process.place import Place
 from generated_vmm.process.program import find_program
 from generated_vmm.process.settings import (

@@ -90,7 +90,6 @@ def in_memory(content: object) -> Descriptor:
     file = Descriptor(os.memfd_create("order"))
     with open(os.dup(file.number), "w") as writing:
         json.dump(content, writing)
-    os.lseek(file.number, 0, os.SEEK_SET)
     return file
 
 

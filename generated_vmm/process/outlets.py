@@ -12,8 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from generated_vmm.process.broadcast import LastItems
 from generated_vmm.process.console import Console
-from generated_vmm.process.keeper.keeper import LOG, METRICS, OUTPUT
-from generated_vmm.process.keeper.leftovers import INPUT
+from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
 from generated_vmm.process.lines import (
     READ_BYTES,
     READING,

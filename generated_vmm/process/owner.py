@@ -126,7 +126,11 @@ class Owner(Broadcast):
 
     def start(self) -> None:
         """Orders the start. Raises `MonitorStartError` for what cannot be started."""
-        self.say("start", in_memory(vars(self.place.order())))
+        try:
+            order = in_memory(vars(self.place.order()))
+        except OSError as error:
+            raise MonitorStartError(f"the start cannot be ordered: {reason(error)}") from error
+        self.say("start", order)
 
     def connect(self, connection: socket.socket) -> None:
         """Connects to the API of this monitor, and to nothing else. Raises OSError."""

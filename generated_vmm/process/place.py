@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.conversation import Order
-from generated_vmm.process.keeper.keeper import GIVEN_FOLDER, LOG, METRICS, OUTPUT, SOCKET
-from generated_vmm.process.keeper.leftovers import INPUT
-from generated_vmm.process.keeper.record import Record
+from generated_vmm.process.keeper.keeper import GIVEN_FOLDER
+from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET, Record
 from generated_vmm.process.program import find_program
 from generated_vmm.process.settings import (
     HostPath,
@@ -29,7 +27,6 @@ from generated_vmm.process.settings import (
 )
 from generated_vmm.transport.connection import LONGEST_PATH, fault_of_path
 
-NAMES = (messages.KEEPER, SOCKET, INPUT, OUTPUT, LOG, METRICS)
 PATHS = ("config_file", "metadata", "seccomp_filter", "log_path", "metrics_path")
 INHERITED = f"/proc/self/fd/{GIVEN_FOLDER}"
 
@@ -106,7 +103,7 @@ class Place:
     def claim(self) -> dict[str, Any]:
         """The order for a keeper, to take the folder."""
         path, how = str(self.directory), self._how()
-        record = Record(path, self.id, how, list(NAMES), self._is_jailed, self.uid)
+        record = Record(path, self.id, how, self._is_jailed, self.uid)
         return {"record": asdict(record), "mode": self._mode}
 
     def order(self) -> Order:

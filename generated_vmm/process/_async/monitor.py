@@ -101,7 +101,6 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         self._owner.require_fresh()
         try:
             self._owner.claim_once()
-            await self._reached(Phase.CLAIMED)
             await self._prepare()
             self._owner.start()
             await self._reached(Phase.RUNNING)
@@ -270,6 +269,7 @@ class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
         return self._owner.opened_root()
 
     async def _prepare(self) -> None:
+        await self._reached(Phase.CLAIMED)
         self._jail.require_root()
         for source, copy in self._jail.copies().items():
             await self.copy_in(source, copy)

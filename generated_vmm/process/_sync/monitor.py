@@ -102,7 +102,6 @@ class Monitor(MonitorView[VmmClient]):
         self._owner.require_fresh()
         try:
             self._owner.claim_once()
-            self._reached(Phase.CLAIMED)
             self._prepare()
             self._owner.start()
             self._reached(Phase.RUNNING)
@@ -269,6 +268,7 @@ class JailedMonitor(JailView[VmmClient], Monitor):
         return self._owner.opened_root()
 
     def _prepare(self) -> None:
+        self._reached(Phase.CLAIMED)
         self._jail.require_root()
         for source, copy in self._jail.copies().items():
             self.copy_in(source, copy)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import socket
@@ -101,8 +100,7 @@ class Conversation(ABC):
     def _take_word(self, said: Mapping[str, Any], given: Sequence[int]) -> None:
         word = said["word"]
         if word == "start":
-            with open(given[0], "rb") as file:
-                self.order = Order(**json.load(file))
+            self.order = Order(**messages.content_of(given[0]))
         if word == "stop":
             self.grace = min(self.grace, said["grace"])
         if word in ("start", "stop", "kill"):

@@ -10,10 +10,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 from generated_vmm.process.keeper.kernel import FOLDER, Refused, identity, lock
 from generated_vmm.process.keeper.record import NEW_RECORD, RECORD, Record, write_record
@@ -46,7 +44,7 @@ def make_folder(record: Record, mode: int) -> int | None:
     Raises OSError.
     """
     parent, name = os.path.split(record.path)
-    aside = f"{parent}/.{name}{ASIDE}{secrets.token_hex(8)}"
+    aside = f"{parent}/.{name}{ASIDE}{os.urandom(8).hex()}"
     os.mkdir(aside, 0o700)
     folder = None
     try:
@@ -106,7 +104,7 @@ def remove_folder(place: tuple[Record, int]) -> None:
         if record.made and identity(record.path) == identity(folder):
             others = set(os.listdir(folder)) - {RECORD, NEW_RECORD}
             if not others:
-                aside = f"{parent}/.{name}{ASIDE}{secrets.token_hex(8)}"
+                aside = f"{parent}/.{name}{ASIDE}{os.urandom(8).hex()}"
                 os.rename(record.path, aside)
                 _discard(aside, os.dup(folder))
     with contextlib.suppress(FileNotFoundError):
@@ -131,7 +129,8 @@ def _is_marked(path: str) -> bool:
 
 def make_parents(path: str, *, private: bool) -> None:
     """Makes missing folders above a path, with the mark by which the last monitor removes them."""
-    for parent in map(str, reversed(Path(path).parents)):
+    names = path.split("/")
+    for parent in ("/".join(names[:number]) for number in range(2, len(names))):
         if private:  # others may change what is above it
             require_trusted_path(parent)
         with contextlib.suppress(FileExistsError):
@@ -175,15 +174,15 @@ def require_trusted_path(path: str) -> None:
 
 def _steps_to(path: str) -> Iterator[str]:
     """The folders and links that lead to a path, the first ones first."""
-    folder, left, links = "/", [*Path(path).parts[:0:-1]], 0
+    folder, left, links = "/", path.split("/")[:0:-1], 0
     yield folder
     while left:
         step = os.path.normpath(os.path.join(folder, left.pop()))
         if os.path.islink(step) and links < MOST_LINKS:
             yield step
-            target, links = Path(os.readlink(step)), links + 1
-            left += [each for each in target.parts[::-1] if each != "/"]
-            folder = "/" if target.is_absolute() else folder
+            target, links = os.readlink(step), links + 1
+            left += filter(None, target.split("/")[::-1])
+            folder = "/" if target.startswith("/") else folder
         elif left:
             yield step
             folder = step

@@ -10,66 +10,37 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import signal
 import socket
-import stat
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any
 
-from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.conversation import Conversation, Goal
-from generated_vmm.process.keeper.folders import (
-    enter,
-    entry_of,
-    make_folder,
-    make_parents,
-    open_private,
-    require_private,
-    require_trusted_path,
-    require_unreadable,
-    sweep,
-)
+from generated_vmm.process.keeper.conversation import Goal
 from generated_vmm.process.keeper.kernel import (
-    FOLDER,
-    LONGEST_END,
-    PAUSE,
     Refused,
     about,
     become_subreaper,
     children,
-    end_with_parent,
+    end_with_us,
     exit_in_words,
-    holders,
     identity,
-    in_words,
     is_ready,
     kill_children,
-    lock,
 )
-from generated_vmm.process.keeper.leftovers import INPUT, remove_leftover
-from generated_vmm.process.keeper.monitor import Api
-from generated_vmm.process.keeper.record import (
-    RECORD,
-    Group,
-    Record,
-    Socket,
-    boot_id,
-    write_record,
-)
-from generated_vmm.process.keeper.removal import is_served, remove
+from generated_vmm.process.keeper.making import ASKING_SECONDS, READING, Making
+from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT, Record, Socket
+from generated_vmm.process.keeper.removal import remove
 
-ROOT = "root"  # of a jail
-SOCKET, OUTPUT, LOG, METRICS = "api.socket", "console.out", "log", "metrics"
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
-READING, WRITING = os.O_RDONLY | os.O_NONBLOCK, os.O_WRONLY | os.O_NONBLOCK
+WRITING = os.O_WRONLY | os.O_NONBLOCK
 GIVEN_FOLDER = 3  # the descriptor of the socket's folder in a monitor, if its path is too long
 ABOVE = 10  # descriptors that are not those of a program
-ASKING_SECONDS, LAST_ASKING_SECONDS, TERMINATING_SECONDS = 1.0, 0.2, 2.0
+LAST_ASKING_SECONDS, TERMINATING_SECONDS = 0.2, 2.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two attempts
-MOST_SOCKETS, ATTEMPTS = 16, 100
+CONFIGURES = "--config-file"  # the only way to bind more than the API before there is a client
+MOST_SOCKETS = 16
 RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -77,15 +48,12 @@ class Unwanted(Exception):
     """The owner wants something else meanwhile."""
 
 
-class Keeper(Conversation):
+class Keeper(Making):
     """The keeper of one monitor."""
 
     def __init__(self, owner: socket.socket, caller: int, record: Record, mode: int) -> None:
-        super().__init__(owner, caller, record)
-        self._mode = mode
+        super().__init__(owner, caller, record, mode)
         self.status: int | None = None
-        self._folder = self._root = self._input = -1
-        self._api: Api
         self._patience = Goal.START
         self._vsock: str | None = None
 
@@ -106,7 +74,8 @@ class Keeper(Conversation):
         self._start_program()
         self._wait_until_ready()
         self._patience = Goal.STOP
-        self._note(ASKING_SECONDS)
+        if any(each.startswith(CONFIGURES) for each in self.order.argv):
+            self._note(ASKING_SECONDS)
         if self.record.groups or self.record.sockets:  # their identities are known now
             self._save()
         self.is_up = True
@@ -144,215 +113,39 @@ class Keeper(Conversation):
         self._tell_started()
         self._tell_ready()
 
-    def _require_wanted(self) -> None:
-        if self.goal >= Goal.STOP:
-            raise Refused("the monitor was stopped before its socket responded")
-
-    # Making
-
-    def _take(self) -> None:
-        """Makes the folder, or takes over one without a keeper, and locks it."""
-        path, deadline = self.record.path, time.monotonic() + LONGEST_END
-        self.record.boot = boot_id()
-        while self._folder < 0:
-            self._require_wanted()
-            sweep(path)
-            if self.record.jailed:
-                base = self.record.how["settings"]["chroot_base_dir"]
-                with about("chroot_base_dir", base):
-                    make_parents(path, private=True)
-                for folder in (base, os.path.dirname(path)):
-                    require_private(folder, os.stat(folder))
-            require_trusted_path(path)
-            with about("directory", path):
-                if os.path.lexists(path):
-                    self._take_over(path, deadline)
-                elif (made := make_folder(self.record, self._mode)) is not None:
-                    self._folder = made
-        self._listen()
-        if self.record.jailed:
-            os.mkdir(ROOT, 0o755, dir_fd=self._folder)
-            self._root = os.open(ROOT, FOLDER, dir_fd=self._folder)
-
-    def _take_over(self, path: str, deadline: float) -> None:
-        """Takes a folder that exists, unless it has just been removed."""
-        try:
-            folder = open_private(path)
-        except FileNotFoundError:
-            return
-        try:
-            require_unreadable(path, os.fstat(folder))
-            if not lock(folder):
-                self._require_unowned(folder, path, deadline)
-            elif os.path.lexists(path) and identity(os.path.realpath(path)) == identity(folder):
-                self._reuse(folder, path)
-                self._folder, folder = folder, -1
-        finally:
-            if folder >= 0:
-                os.close(folder)
-
-    def _require_unowned(self, folder: int, path: str, deadline: float) -> None:
-        """Waits a moment for a keeper that is about to end. Raises `Refused` for another."""
-        seen = messages.ask(folder, ASKING_SECONDS)
-        if seen is not None and seen["status"] == "detached":
-            raise Refused(f"a detached monitor runs in {path}: attach to it")
-        if seen is not None:
-            raise Refused(f"{path} is in use by process {seen['owner']}")
-        if time.monotonic() > deadline:
-            raise Refused(f"{path} is in use by {in_words(holders(folder))}")
-        self._look(PAUSE)
-
-    def _reuse(self, folder: int, path: str) -> None:
-        before = remove_leftover(folder, path, keeps_folder=True)
-        if self.record.jailed and set(os.listdir(folder)) - {RECORD}:
-            raise Refused(f"{path} exists: it is another jail, or something is mounted in it")
-        self.record.made = before is not None and before.made
-        self.record.entry = entry_of(os.fstat(folder))
-        write_record(folder, self.record)
-        enter(self.record.entry, path)
-
-    def _listen(self) -> None:
-        """Later owners, and those who ask, come to a socket in the folder."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(messages.KEEPER, dir_fd=self._folder)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        before = os.umask(0o177)
-        self._listener.bind(f"/proc/self/fd/{self._folder}/{messages.KEEPER}")
-        os.umask(before)
-        self._listener.listen()
-
-    def _make_fifos(self) -> None:
-        for name in (INPUT, OUTPUT):
-            self._make_fifo(name, self._folder)
-        for name in (LOG, METRICS):
-            self._make_fifo(name, self._place_of(name))
-        self._input = self._open(INPUT, os.O_RDWR)
-        lock(self._input)
-
-    def _place_of(self, name: str) -> int:
-        return self._root if self.record.jailed and name in (LOG, METRICS) else self._folder
-
-    def _open(self, name: str, flags: int) -> int:
-        found = os.open(name, flags | os.O_NOFOLLOW, dir_fd=self._place_of(name))
-        if not stat.S_ISFIFO(os.fstat(found).st_mode):
-            os.close(found)
-            raise FileNotFoundError(f"{name} is no fifo")
-        return found
-
-    def _make_fifo(self, name: str, folder: int) -> None:
-        """Makes a fifo that only its owner may use, in place of an older one."""
-        with contextlib.suppress(FileNotFoundError):
-            if stat.S_ISFIFO(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                os.unlink(name, dir_fd=folder)
-        with about("the fifo", os.path.join(self.record.path, name), "cannot be created"):
-            os.mkfifo(name, 0o600, dir_fd=folder)
-        if folder == self._root and self.order.owner is not None:  # the jailed user's
-            fifo = self._open(name, READING)
-            os.fchown(fifo, *self.order.owner)
-            os.close(fifo)
-
-    def _make_groups(self) -> None:
-        """Makes the control groups that the jailer would make, so that they end with the monitor.
-
-        They are in the record before they are made.
-        """
-        for path in self.order.groups:
-            group = Group(path)
-            self.record.groups.append(group)
-            self._save()
-            for attempt in range(ATTEMPTS):
-                with about("cgroups", path):
-                    make_parents(path, private=False)
-                    try:
-                        os.mkdir(path, 0o755)
-                        group.id = identity(path)
-                        break
-                    except FileExistsError:
-                        self.record.groups.remove(group)
-                        what = "exists: another jail may use it, else remove it"
-                        raise Refused(f"the control group {path} {what}") from None
-                    except FileNotFoundError:  # another jail has just removed the parent
-                        if attempt == ATTEMPTS - 1:
-                            raise
-
-    def _prepare_socket(self) -> None:
-        """Requires that the API's place is free."""
-        folder, name = self.order.socket
-        if self.record.jailed:
-            self._api = self._api_in(self._root, name)
-        elif not folder:
-            with contextlib.suppress(FileNotFoundError):  # of a monitor without a keeper
-                os.unlink(name, dir_fd=self._folder)
-            self._api = self._api_in(self._folder, name)
-        else:
-            self._api = self._api_in(self._hold_free(folder, name), name)
-
-    def _api_in(self, folder: int, path: str) -> Api:
-        return Api(folder, path, self.record.user, self._wait)
-
-    def _hold_free(self, folder: str, name: str) -> int:
-        """The folder of a socket outside of the monitor's, which is in the record from now on."""
-        path = f"{folder}/{name}"
-        with about("socket_path", path):
-            held = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-        if is_served(f"/proc/self/fd/{held}/{name}"):
-            raise Refused(f"{path} is in use: another process listens there")
-        if os.path.lexists(f"/proc/self/fd/{held}/{name}"):
-            what = "exists although nothing listens there; remove it if it is not needed"
-            raise Refused(f"{path} {what}")
-        self.record.sockets.append(Socket(folder, identity(held), name, held=held))
-        self._save()
-        return held
-
-    def _save(self) -> None:
-        with about("directory", self.record.path):
-            write_record(self._folder, self.record)
-
     # Running
 
     def _start_program(self) -> None:
-        """Starts the program or the jailer as a child of this process."""
-        output, log = self._open(OUTPUT, BOTH_ENDS), self._open(LOG, BOTH_ENDS)
-        reading, writing = os.pipe()
-        with about("binary", self.order.argv[0]):
-            self._leader = os.fork()
-        if self._leader == 0:
-            self._become_program(writing, (self._input, output, log))
-        self._pidfd = os.pidfd_open(self._leader)
-        self._tell_started()
-        for each in (writing, output, log):
-            os.close(each)
-        told = os.read(reading, 4096)  # nothing: it has become the program
-        os.close(reading)
-        if told:
-            number, text = json.loads(told)
-            raise Refused(f"the monitor cannot be started: {text}") from OSError(number, text)
+        """Starts the program or the jailer as a child of this process.
 
-    def _become_program(self, writing: int, given: Sequence[int]) -> NoReturn:
-        """In the child: a session of its own, so that a terminal's Ctrl+C reaches the caller alone.
-
-        Standard input is the fifo whose lock says that the monitor runs.
+        It has a session of its own, so that a terminal's Ctrl+C reaches the caller alone. Standard
+        input is the fifo whose lock says that the monitor runs. It is spawned, not forked: a fork
+        of this process copies what both touch.
         """
-        try:
-            os.setsid()
-            if not self.record.jailed:
-                end_with_parent()
-            held = self.record.sockets[0].held if self.record.sockets else self._folder
-            sources = [*given, *([held or 0] if self.order.inherits else [])]
-            above = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, ABOVE) for each in sources]
-            for number, each in enumerate(above):
-                os.dup2(each, number)
-            for signum in RESET:
-                signal.signal(signum, signal.SIG_DFL)
-            with about("cwd", self.order.cwd):
-                os.chdir(self.order.cwd)
-            with about("binary", self.order.argv[0]):
-                os.execve(self.order.argv[0], [*self.order.argv], self.order.env)  # noqa: S606  # its purpose
-        except BaseException as error:
-            cause = error.__cause__
-            number = (isinstance(cause, OSError) and cause.errno) or 0
-            os.write(writing, json.dumps([number, str(error)]).encode()[:4096])
-        os._exit(127)
+        output, log = self._open(OUTPUT, BOTH_ENDS), self._open(LOG, BOTH_ENDS)
+        held = self.record.sockets[0].held if self.record.sockets else self._folder
+        life, self._life = os.pipe()
+        given = [held or 0] if self.order.inherits else []
+        sources = [self._input, output, log, *given, life]
+        above = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, ABOVE) for each in sources]
+        with about("cwd", self.order.cwd):
+            os.chdir(self.order.cwd)
+        with about("binary", self.order.argv[0]):
+            self._leader = os.posix_spawn(
+                self.order.argv[0],
+                [*self.order.argv],
+                self.order.env,
+                file_actions=[(os.POSIX_SPAWN_DUP2, each, at) for at, each in enumerate(above)],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=RESET,
+            )
+        os.chdir("/")
+        self._pidfd = os.pidfd_open(self._leader)
+        end_with_us(self._leader, life)
+        self._tell_started()
+        for each in (life, output, log, *above):
+            os.close(each)
 
     def _tell_started(self) -> None:
         """Gives the owner the process, and new ends of the outlets that are there."""

@@ -12,15 +12,14 @@ import select
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-MOUNTS = Path("/proc/self/mounts")
+MOUNTS = "/proc/self/mounts"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 PAUSE = 0.005  # seconds between two checks
 LONGEST_END = 30.0  # seconds for a killed process to free its memory
 LONGEST_POLL = 2**31 - 1  # milliseconds, 24 days
 NETWORK = 0x40000000  # CLONE_NEWNET (setns(2))
-SUBREAPER, PARENT_DEATH_SIGNAL = 36, 1  # prctl(2)
+SUBREAPER = 36  # prctl(2)
 PROCESS_LIMIT = "the limit of processes is reached (ulimit -u, pids.max)"
 _prctl, _setns = (getattr(ctypes.CDLL(None, use_errno=True), each) for each in ("prctl", "setns"))
 
@@ -34,9 +33,14 @@ def become_subreaper() -> None:
     _prctl(SUBREAPER, 1, 0, 0, 0)
 
 
-def end_with_parent() -> None:
-    """Kills this process when its parent ends; the kernel forgets it when the user changes."""
-    _prctl(PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+def end_with_us(pid: int, reading: int) -> None:
+    """Kills a process that holds this end of a pipe when we, who hold the other, have ended.
+
+    Source: fcntl(2), F_SETSIG.
+    """
+    fcntl.fcntl(reading, fcntl.F_SETOWN, pid)
+    fcntl.fcntl(reading, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(reading, fcntl.F_SETFL, os.O_ASYNC)
 
 
 def join(namespace: int) -> None:
@@ -91,7 +95,10 @@ def _line_of(path: str, name: bytes) -> bytes:
 
 def mounts(table: bytes | None = None) -> Iterator[tuple[str, str, list[str]]]:
     """The kind, the folder and the options of each mount (proc(5)). A name is any bytes."""
-    for line in (MOUNTS.read_bytes() if table is None else table).split(b"\n"):
+    if table is None:
+        with open(MOUNTS, "rb") as file:
+            table = file.read()
+    for line in table.split(b"\n"):
         if line:
             _, folder, kind, options, *_ = line.split(b" ")
             plain = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), folder)

@@ -8,11 +8,8 @@ import stat
 
 from generated_vmm.process.keeper.folders import open_private, remove_parents, sweep
 from generated_vmm.process.keeper.kernel import Refused, end_holders, lock
-from generated_vmm.process.keeper.record import Record, read_record
+from generated_vmm.process.keeper.record import INPUT, Record, read_record
 from generated_vmm.process.keeper.removal import remove
-
-INPUT = "console.in"
-"""The fifo whose lock keeper and monitor hold: no lock, no monitor."""
 
 
 def open_input(folder: int) -> int | None:

@@ -11,11 +11,12 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from generated_vmm.process.keeper.record import KEEPER
+
 MOST_BYTES = 65_536
 MOST_DESCRIPTORS = 8
 INT = array.array("i").itemsize
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
-KEEPER = "keeper.socket"
 
 
 class TooFewDescriptors(OSError):
@@ -49,6 +50,14 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | Non
             os.close(each)
         raise TooFewDescriptors("too many open files (ulimit -n)")
     return (json.loads(content), given) if content else None
+
+
+def content_of(file: int) -> Any:
+    """The content of a file in memory, which is closed. Another may have read it before."""
+    try:
+        return json.loads(os.pread(file, os.fstat(file).st_size, 0))
+    finally:
+        os.close(file)
 
 
 def drain(connection: socket.socket) -> Iterator[tuple[dict[str, Any], list[int]] | None]:

@@ -35,20 +35,34 @@ class Api:
         Raises OSError, PermissionError if another process listens there.
         """
         if self.descriptor is None:
-            found = open_beneath(self._folder, self._path)
+            self._connect().close()
+        return self.descriptor or 0
+
+    def _connect(self) -> socket.socket:
+        """A connection to the monitor; the first one says who listens."""
+        known, connection = self.descriptor, socket.socket(socket.AF_UNIX)
+        try:
+            found = open_beneath(self._folder, self._path) if known is None else known
             try:
-                with socket.socket(socket.AF_UNIX) as connection:
-                    connection.setblocking(False)
-                    connection.connect(f"/proc/self/fd/{found}")
-                    pid, uid = peer_of(connection)
-                if uid != self._user or not is_descendant(pid):
-                    what = f"process {pid} of user {uid} listens there, and not the monitor"
-                    raise PermissionError(what)
+                connection.setblocking(False)
+                connection.connect(f"/proc/self/fd/{found}")
+                if known is None:
+                    self._require_monitor(connection)
             except BaseException:
-                os.close(found)
+                if known is None:
+                    os.close(found)
                 raise
-            self.descriptor = found
-        return self.descriptor
+        except BaseException:
+            connection.close()
+            raise
+        self.descriptor = found
+        return connection
+
+    def _require_monitor(self, connection: socket.socket) -> None:
+        pid, uid = peer_of(connection)
+        if uid != self._user or not is_descendant(pid):
+            what = f"process {pid} of user {uid} listens there, and not the monitor"
+            raise PermissionError(what)
 
     def call(self, seconds: float, path: str, body: dict[str, str] | None = None) -> Any:
         """The JSON of a response with a status below 300. Raises OSError, TimeoutError."""
@@ -56,9 +70,7 @@ class Api:
         method = "PUT" if body else "GET"
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}"
         deadline = time.monotonic() + seconds
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.setblocking(False)
-            connection.connect(f"/proc/self/fd/{self.open()}")
+        with self._connect() as connection:
             connection.sendall(head.encode() + b"\r\n\r\n" + content)
             answer = b""
             while (found := _content_of(answer)) is None:

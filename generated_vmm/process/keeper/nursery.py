@@ -152,8 +152,7 @@ def carry_out(said: dict[str, Any], given: list[int]) -> None:
         (recover if taps is None else taps.recover)(said["tap" if taps else "path"])
         return
     connection = socket.socket(fileno=given[0])
-    with open(given[2], "rb") as file:
-        (keep if taps is None else taps.keep)(connection, given[1], **json.load(file))
+    (keep if taps is None else taps.keep)(connection, given[1], **messages.content_of(given[2]))
 
 
 def _close(descriptors: list[int]) -> None:

@@ -10,14 +10,16 @@ import json
 import os
 import stat
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from generated_vmm.process.keeper.kernel import Refused
 
 RECORD, NEW_RECORD = "monitor.json", "monitor.new"
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-PRIVATE = 0o600
+KEEPER, SOCKET, LOG, METRICS = "keeper.socket", "api.socket", "log", "metrics"
+INPUT, OUTPUT = "console.in", "console.out"
+NAMES = (KEEPER, SOCKET, INPUT, OUTPUT, LOG, METRICS)
+"""What an unjailed monitor has in its folder. A lock on INPUT: keeper or monitor live."""
+PRIVATE, OF_JAIL = 0o600, 0o400  # the mode tells of a jail too: the host may lose the content
 
 
 @dataclass
@@ -47,34 +49,28 @@ class Group:
 class Record:
     """What a monitor has on the host.
 
-    All that is in the folder belongs to a `jailed` monitor, of an unjailed one only the `names`.
-    The folder itself is removed if it was `made`. `entry` is a symbolic link to it. `how` describes
+    All that is in the folder belongs to a `jailed` monitor, of an unjailed one only NAMES. The
+    folder itself is removed if it was `made`. `entry` is a symbolic link to it. `how` describes
     the monitor to its next owner. A detached monitor without an owner has `ended` with this status.
     """
 
     path: str
     id: str | None
     how: dict[str, Any]
-    names: list[str]
     jailed: bool
     user: int
     made: bool = False
     entry: str = ""
-    boot: str = ""
     groups: list[Group] = field(default_factory=list)
     sockets: list[Socket] = field(default_factory=list)
     ended: int | None = None
 
 
-def boot_id() -> str:
-    """The unique mark of this start of the host; empty if the system does not tell."""
-    with contextlib.suppress(OSError):
-        return BOOT_ID.read_text().strip()
-    return ""
-
-
 def write_record(folder: int, record: Record) -> None:
-    """Writes the record to the disk, in place of the one before. Raises OSError."""
+    """Writes the record in place of the one before. Raises OSError.
+
+    It waits for the disk only for what a restart of the host leaves outside of the folder.
+    """
     sockets = [{**vars(each), "held": None} for each in record.sockets]
     groups = [vars(each) for each in record.groups]
     # Its C code touches less memory than that of `json.dump`.
@@ -82,10 +78,12 @@ def write_record(folder: int, record: Record) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(NEW_RECORD, dir_fd=folder)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with open(os.open(NEW_RECORD, flags, PRIVATE, dir_fd=folder), "w") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    mode = OF_JAIL if record.jailed else PRIVATE
+    with open(os.open(NEW_RECORD, flags, mode, dir_fd=folder), "wb") as file:
+        file.write(content.encode())
+        if record.sockets:
+            file.flush()
+            os.fsync(file.fileno())
     os.rename(NEW_RECORD, RECORD, src_dir_fd=folder, dst_dir_fd=folder)
 
 
@@ -96,18 +94,27 @@ def read_record(folder: int, path: str) -> Record | None:
             found = os.fstat(file.fileno())
             if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
                 raise PermissionError(f"other users than {os.geteuid()} can write to it")
-            return _record_of(json.load(file))
+            content = file.read()
+            mode = stat.S_IMODE(found.st_mode)
+            if mode in (PRIVATE, OF_JAIL) and (b"\0" in content or not content):
+                return _lost(path, jailed=mode == OF_JAIL)
+            return _record_of(json.loads(content))
     except FileNotFoundError:
         return None
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise Refused(f"the {RECORD} in {path} cannot be read: {error}") from error
 
 
+def _lost(path: str, *, jailed: bool) -> Record:
+    """A record that the host lost when it stopped: all that is left is in the folder."""
+    return Record(path, None, {}, jailed, 0, made=jailed)
+
+
 def _record_of(content: Any) -> Record:
     found = Record(**content)
     found.groups = [Group(**each) for each in content["groups"]]
     found.sockets = [Socket(**each) for each in content["sockets"]]
-    texts = (found.path, found.entry, *found.names)
+    texts = (found.path, found.entry)
     if not all(isinstance(each, str) for each in texts) or not isinstance(found.how, dict):
         raise TypeError("it is not of a monitor")
     return found

@@ -21,6 +21,7 @@ from generated_vmm.process.keeper.kernel import (
     reason,
 )
 from generated_vmm.process.keeper.record import (
+    NAMES,
     NEW_RECORD,
     RECORD,
     Group,
@@ -45,7 +46,7 @@ def remove(record: Record, folder: int, *, keeps_folder: bool = False) -> list[s
     record.sockets = [each for each in record.sockets if not is_gone(_remove_socket, each, left)]
     if record.jailed:
         remove_entries(folder, RECORD, record.path, left)
-    for name in (*record.names, NEW_RECORD) if not record.jailed else ():
+    for name in (*NAMES, NEW_RECORD) if not record.jailed else ():
         is_gone(_remove_own, (name, folder), left)
     if not left and not keeps_folder:
         is_gone(remove_folder, (record, folder), left)

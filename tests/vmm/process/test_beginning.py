@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from generated_vmm.process import Monitor, MonitorError, MonitorStartError
-from tests.vmm.process.conftest import PATIENCE, Do, Make, wait_until_empty
+from tests.vmm.process.conftest import PATIENCE, Do, Make, both_halves, wait_until_empty
 
 MANY = 50
 
@@ -25,6 +25,7 @@ def script(folder: Path, *lines: str, mode: int = 0o755) -> str:
     return str(path)
 
 
+@both_halves
 def test_a_started_monitor_answers(start: Make, do: Do) -> None:
     monitor = start(id="vm-1")
     assert do(monitor.client.get_instance_info()).id == monitor.id == "vm-1"
@@ -166,6 +167,7 @@ def test_what_was_written_to_a_log_of_ones_own_is_shown(
     assert "Running Firecracker" in log.read_text()
 
 
+@both_halves
 def test_a_failed_start_leaves_nothing(make: Make, do: Do, folder: Path) -> None:
     for words, options in (
         ("/bin/true", {}),

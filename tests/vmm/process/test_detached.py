@@ -24,9 +24,9 @@ from generated_vmm.process import (
     MonitorExited,
     MonitorStartError,
 )
-from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, keeper_of
+from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, both_halves, keeper_of
 
-WRONG_TYPES = '{"path": "", "id": null, "how": {}, "names": [1], "jailed": false, "user": 0}'
+WRONG_TYPES = '{"path": "", "id": null, "how": {}, "entry": 1, "jailed": false, "user": 0}'
 Attach = Callable[[Path], Monitor]
 STARTS_ONE = """\
 import json, sys
@@ -78,6 +78,7 @@ def test_a_detached_monitor_outlives_its_caller_and_is_taken_up(
     assert not (folder / "vm").exists()
 
 
+@both_halves
 def test_a_monitor_that_was_let_go_is_taken_up(
     start: Make, attach: Attach, do: Do, folder: Path, guest: dict[str, Any]
 ) -> None:
@@ -231,10 +232,14 @@ def test_a_folder_in_which_one_runs_is_taken(make: Make, start: Make, do: Do, fo
     do(again.kill())
 
 
-def test_a_folder_of_one_that_has_ended_is_used_again(start: Make, do: Do, folder: Path) -> None:
+def test_a_folder_of_one_that_has_ended_is_used_again(
+    start: Make, do: Do, watch: Watch, folder: Path
+) -> None:
     first = start(directory=folder, detached=True)
     do(first.detach())
+    keeper = watch(keeper_of(first.pid))
     os.kill(first.pid, signal.SIGKILL)
+    assert keeper.wait(PATIENCE)
     second = start(directory=folder, detached=True)
     assert do(second.client.get_instance_info()).state == "Not started"
 

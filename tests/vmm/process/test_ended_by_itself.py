@@ -16,7 +16,15 @@ import pytest
 from generated_vmm import VmmConnectionError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorExited
 from generated_vmm.process.nursery import NURSERY
-from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, keeper_of, wait_until_empty
+from tests.vmm.process.conftest import (
+    PATIENCE,
+    Do,
+    Make,
+    Watch,
+    both_halves,
+    keeper_of,
+    wait_until_empty,
+)
 
 
 def test_a_guest_that_is_done_ends_the_monitor(start: Make, do: Do, guest: dict[str, Any]) -> None:
@@ -40,6 +48,7 @@ def test_a_monitor_that_has_ended_is_no_zombie(start: Make, do: Do) -> None:
     assert do(monitor.wait(float("inf"))) == -signal.SIGKILL
 
 
+@both_halves
 def test_waiting_has_its_time(start: Make, do: Do) -> None:
     monitor = start()
     with pytest.raises(VmmTimeoutError, match=r"not ended within 0\.01 s"):
@@ -47,6 +56,7 @@ def test_waiting_has_its_time(start: Make, do: Do) -> None:
     assert monitor.running
 
 
+@both_halves
 def test_calls_say_that_the_monitor_has_ended(start: Make, do: Do) -> None:
     monitor = start()
     os.kill(monitor.pid, signal.SIGKILL)

@@ -15,7 +15,7 @@ import pytest
 from generated_vmm import VmmError
 from generated_vmm.process import MonitorError
 from tests.vmm.described import has_field
-from tests.vmm.process.conftest import PATIENCE, Do, Make, keeper_of
+from tests.vmm.process.conftest import PATIENCE, Do, Make, both_halves, keeper_of
 
 
 def test_a_monitor_without_a_guest_ends_by_a_signal(start: Make, do: Do) -> None:
@@ -26,6 +26,7 @@ def test_a_monitor_without_a_guest_ends_by_a_signal(start: Make, do: Do) -> None
     assert not folder.exists()
 
 
+@both_halves
 def test_a_guest_that_runs_is_asked_to_end(start: Make, do: Do, guest: dict[str, Any]) -> None:
     monitor = start()
     do(monitor.client.boot(**guest))
@@ -63,12 +64,14 @@ def test_a_monitor_is_killed_at_once(start: Make, do: Do, guest: dict[str, Any])
     assert not folder.exists()
 
 
+@both_halves
 def test_ending_twice_is_harmless(start: Make, do: Do) -> None:
     monitor = start()
     first = do(monitor.stop())
     assert do(monitor.stop()) == do(monitor.kill()) == monitor.returncode == first
 
 
+@both_halves
 def test_a_monitor_that_does_not_end_is_told_and_kept(
     start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
 ) -> None:

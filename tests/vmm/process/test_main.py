@@ -212,7 +212,7 @@ def test_a_folder_that_was_begun_is_removed(
     folder: Path, capsys: pytest.CaptureFixture[str], moved: bool
 ) -> None:
     """Its keeper was killed between two steps: a folder in its place always has a record."""
-    record = Record(str(folder / "vm"), "vm-1", {}, [], jailed=True, user=0)
+    record = Record(str(folder / "vm"), "vm-1", {}, jailed=True, user=0)
     os.close(folders.make_folder(record, 0o711) or 0)
     if not moved:
         (folder / "vm").rename(folder / f".vm{folders.ASIDE}0123")

@@ -494,7 +494,7 @@ def test_without_the_device_the_error_names_it(name: str, monkeypatch: pytest.Mo
 
 
 def test_without_pyroute2_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("netlink", "network"):
+    for module in ("keeper.taps", "network"):
         monkeypatch.delitem(sys.modules, f"generated_vmm.process.{module}")
     monkeypatch.setitem(sys.modules, "pyroute2", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'generated-vmm\[network\]'"):
