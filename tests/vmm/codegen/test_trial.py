@@ -75,7 +75,7 @@ def test_a_name_that_the_written_half_uses_and_no_model_has_is_refused_at_its_li
     [
         ("BalloonUpdate", "amount_mib", r"changes/balloon\.py:\d+: .* has no amount_mib"),
         ("Drive", "partuuid", r"changes/setup\.py:\d+: TypeError: Drive has no partuuid"),
-        ("SnapshotLoadParams", "resume_vm", r"restoring\.py:\d+: .* has no attribute"),
+        ("SnapshotLoadParams", "resume_vm", r"changes/snapshots\.py:\d+: .* has no resume_vm"),
     ],
 )
 def test_a_name_that_the_console_uses_and_no_model_has_is_refused_at_its_line(

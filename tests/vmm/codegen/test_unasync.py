@@ -48,8 +48,8 @@ def test_a_line_that_no_rule_makes_sync_stops_it_with_the_place_and_what_to_do(l
 def test_a_rule_that_nothing_needs_stops_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(unasync.RULES, r"\bunneeded\b", "x")
-    with pytest.raises(Unusable, match=r"no module needs the rules \['.*unneeded"):
+    monkeypatch.setitem(unasync.RULES, r"\bneeded by no line\b", "x")
+    with pytest.raises(Unusable, match=r"no module needs the rules \['.*needed by no line"):
         derive(PROJECT.written, tmp_path)
 
 

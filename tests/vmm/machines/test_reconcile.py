@@ -145,9 +145,9 @@ def test_after_a_restart_of_the_host_machines_start_in_their_order(
         for machine in machines.all():
             if machine.name != "second":  # autostart does not ask what ran before
                 machine.start()
-        pids = [one.monitor.pid for one in machines.all() if one.monitor is not None]
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        for machine in machines.all():
+            if machine.monitor is not None:
+                killed(machine)
     boot = folder / "boot_id"
     boot.write_text("another boot")
     monkeypatch.setattr(records, "BOOT_ID", boot)
