@@ -61,7 +61,7 @@ class Field:
             return [_pair(word) for word in text.replace(",", " ").split()]
         return text
 
-    def shown_of(self, model: ApiModel) -> str:
+    def shown_of(self, model: Body) -> str:
         """The text for the model's value."""
         value: object = model
         for name in self.name.split("."):

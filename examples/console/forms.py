@@ -15,7 +15,7 @@ from examples.console.machine import Machine
 from examples.console.versions import ANY, Version, is_known, require, since
 from examples.console.words import FAULTS, HINTS
 from generated_vmm import AsyncVmmClient
-from generated_vmm.model import ApiModel
+from generated_vmm.model import ApiModel, Body
 
 
 class Invalid(Exception):
@@ -41,7 +41,7 @@ class Section:
     model: type[ApiModel]
     fields: tuple[Field, ...]
     send: Callable[[AsyncVmmClient, Fields], Awaitable[object]] | None = None
-    current: Callable[[Machine, str], ApiModel | None] = lambda machine, item: None
+    current: Callable[[Machine, str], Body | None] = lambda machine, item: None
     fixed: Fields = field(default_factory=dict)
     about: Texts = field(default_factory=dict)
     optional: bool = False

@@ -17,7 +17,7 @@ from generated_vmm import (
     NetworkInterface,
     Pmem,
 )
-from generated_vmm.model import ApiModel
+from generated_vmm.model import Body
 
 NOT_STARTED: Final = "Not started"
 RUNNING: Final = "Running"
@@ -52,7 +52,7 @@ class Machine:
     metadata: dict[str, JsonValue] | None = None
     is_hosted: bool = False
     has_pci: bool | None = None
-    told: Mapping[str, ApiModel] = field(default_factory=dict)
+    told: Mapping[str, Body] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
