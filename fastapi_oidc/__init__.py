@@ -43,8 +43,6 @@ from fastapi_oidc.web.public_session import SessionManagementConfig
 from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
 
 if _TYPE_CHECKING:
-    from fastapi_oidc.oidc_providers import OIDCProviders
-    from fastapi_oidc.oidc_tenants import OIDCTenants
     from fastapi_oidc.resource_server import AccessToken, Caller
     from fastapi_oidc.web.api import API
 
@@ -56,8 +54,6 @@ _LATER = {
     "API": "web.api",
     "AccessToken": "resource_server",
     "Caller": "resource_server",
-    "OIDCProviders": "oidc_providers",
-    "OIDCTenants": "oidc_tenants",
 }
 
 
@@ -94,10 +90,8 @@ __all__ = [
     "OIDCError",
     "OIDCLocals",
     "OIDCMiddleware",
-    "OIDCProviders",
     "OIDCSession",
     "OIDCSettings",
-    "OIDCTenants",
     "Page",
     "PersistContext",
     "ProtocolViolation",

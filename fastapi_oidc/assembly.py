@@ -1,11 +1,10 @@
-"""Creates the parts of one OIDC instance and connects them."""
+"""Creates the parts of an OIDC instance and connects them."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypedDict, cast, get_type_hints
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Generic, TypeAlias, TypedDict, cast, get_type_hints
 
 import httpx
 
@@ -23,10 +22,10 @@ from fastapi_oidc.flows.relying_party import (
     RelyingParty,
     ResolveIdentity,
 )
-from fastapi_oidc.flows.sessions import Sessions
+from fastapi_oidc.flows.sessions import Endings, Sessions
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.downstream import DownstreamAPI
-from fastapi_oidc.provider import HTTPOptions, Provider, Registration
+from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration
 from fastapi_oidc.session.cells import Cells
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieNames, SameSite
@@ -45,34 +44,25 @@ from fastapi_oidc.session.transaction_cookies import REFERENCE_BYTES, Transactio
 from fastapi_oidc.settings import OIDCSettings, revealed
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
-from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestData, Runtime
+from fastapi_oidc.web.runtime import (
+    CreatePublicSession,
+    Engine,
+    LoadRequestData,
+    RequestData,
+    Runtime,
+)
+
+PATIENCE: Final = 20.0
+"""Seconds for which a shutdown waits for token requests, if a function finds registrations."""
 
 GivenStore: TypeAlias = Store | SessionStore | str
 """A store, an application's own, "memory", or the URL of a Redis, PostgreSQL or SQLite database."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts(Generic[Identity]):
-    """The arguments of an `OIDC` object."""
-
-    settings: OIDCSettings
-    resolve_identity: ResolveIdentity[Identity] | None
-    identity_type: type[Identity] | None
-    before_session_persist: BeforeSessionPersist[Identity] | None
-    session_store: GivenStore | None
-    back_channel_logout_store: GivenStore | None
-    refresh_lock: RefreshLock | None
-    downstream_apis: Sequence[DownstreamAPI]
-    render_page: RenderPage | None
-    on_event: EventListener | None
-    http: HTTPOptions | None
-    transport: httpx.AsyncBaseTransport | None
-    clock: Clock
-
-
 class Options(TypedDict, Generic[Identity, RequestData], total=False):
     """The keyword arguments of `OIDC` that are the same in all its overloads."""
 
+    name: str | None
     identity_type: type[Identity] | None
     before_session_persist: BeforeSessionPersist[Identity] | None
     create_public_session: CreatePublicSession[Identity, RequestData] | None
@@ -87,84 +77,133 @@ class Options(TypedDict, Generic[Identity, RequestData], total=False):
     clock: Clock | None
 
 
-def assembled(
-    parts: Parts[Identity],
-    load_request_data: LoadRequestData[Identity, RequestData] | None,
-    create_public_session: CreatePublicSession[Identity, RequestData] | None,
-) -> Runtime[Identity, RequestData]:
-    """The instance as the web layer sees it; raises ConfigurationError."""
-    settings, keys = parts.settings, parts.settings.key_ring()
-    party = _party(parts, keys)
-    coordinator: RefreshCoordinator[Identity] = RefreshCoordinator(
-        Postponements(parts.clock, party.announcer)
-    )
-    patience = 2 * settings.provider_timeout + party.settings.callback_timeout
-    return Runtime(
-        name=settings.name,
-        party=party,
-        coordinator=coordinator,
-        grants=Grants(party, coordinator),
-        code_exchanges=CodeExchanges(parts.clock, patience),
-        sign_outs=SingleFlight(),
-        csrf=CSRFTokens(keys.keys("csrf")),
-        origin=settings.origin,
-        trusted_origins=frozenset(settings.trusted_origins),
-        post_logout_redirect_uri=settings.post_logout_redirect_uri,
-        render_page=parts.render_page,
-        load_request_data=load_request_data,
-        create_public_session=create_public_session,
-    )
+class Assembly(Generic[Identity, RequestData]):
+    """Makes the engine of an instance, and what its registrations need to serve requests.
+
+    A registration can be made again at any time: everything that must not be lost is in the engine.
+    Raises ConfigurationError.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Collection[OIDCSettings],
+        resolve_identity: ResolveIdentity[Identity] | None,
+        load_request_data: LoadRequestData[Identity, RequestData] | None,
+        options: Options[Identity, RequestData],
+    ) -> None:
+        self._options, self._clock = options, options.get("clock")
+        clock, announcer = self._clock or Clock(), _announcer(options.get("on_event"))
+        _require_transport(options.get("transport"))
+        self._application = _application(resolve_identity, options)
+        self._codec = SessionCodec(_identity_type(resolve_identity, options))
+        self._apis = _apis(options.get("downstream_apis", ()))
+        self._in_store = options.get("session_store") is not None
+        store = _store(options, clock)
+        coordinator: RefreshCoordinator[Identity] = RefreshCoordinator(
+            Postponements(clock, announcer)
+        )
+        waits = [each.provider_timeout + each.callback_timeout for each in settings]
+        self.engine: Engine[Identity, RequestData] = Engine(
+            name=name,
+            store=store or MemoryStore(clock=clock, evicts=True),
+            network=Network(options.get("transport")),
+            endings=Endings(clock),
+            last_steps=SingleFlight(),
+            coordinator=coordinator,
+            grants=Grants(coordinator, clock),
+            code_exchanges=CodeExchanges(clock),
+            sign_outs=SingleFlight(),
+            announcer=announcer,
+            records_endings=store is not None,
+            patience=max(waits, default=PATIENCE),
+            render_page=options.get("render_page"),
+            load_request_data=load_request_data,
+            create_public_session=options.get("create_public_session"),
+        )
+
+    def runtime(
+        self, registered: Mapping[str, OIDCSettings], name: str
+    ) -> Runtime[Identity, RequestData]:
+        """What serves requests by these registrations, by label. `name` is that of the cookies."""
+        first = next(iter(registered.values()))
+        keys, names = first.key_ring(), CookieNames(name, secure=first.is_secure)
+        sessions = self._sessions(first, keys, names)
+        together: list[RelyingParty[Identity]] = []
+        for settings in registered.values():
+            together.append(self._party(settings, keys, sessions, together))
+        return Runtime(
+            engine=self.engine,
+            party=together[0],
+            csrf=CSRFTokens(keys.keys("csrf")),
+            origin=first.origin,
+            trusted_origins=frozenset(first.trusted_origins),
+            labels={settings.name: label for label, settings in registered.items()},
+            cookie=names.session.encode(),
+        )
+
+    def _party(
+        self,
+        settings: OIDCSettings,
+        keys: KeyRing,
+        sessions: Sessions[Identity],
+        together: list[RelyingParty[Identity]],
+    ) -> RelyingParty[Identity]:
+        clock = self._clock or Clock(drift=settings.clock_drift)
+        http, network = self._options.get("http"), self.engine.network
+        return RelyingParty(
+            settings=settings,
+            provider=provider_of(settings, clock, http=http, network=network),
+            sessions=sessions,
+            transactions=self._transactions(settings, keys, sessions.names),
+            logouts=LogoutCookie(keys.sealer("logout"), sessions.names),
+            clock=clock,
+            application=self._application,
+            announcer=self.engine.announcer,
+            downstream_apis=self._apis,
+            together=together,
+        )
+
+    def _sessions(
+        self, settings: OIDCSettings, keys: KeyRing, names: CookieNames
+    ) -> Sessions[Identity]:
+        clock, engine = self._clock or Clock(), self.engine
+        form: CookieForm[Identity]
+        if self._in_store:
+            form = ReferenceCookie(keys.sealer("reference"), names, clock=clock)
+        else:
+            limit, sealer = settings.max_cookie_size, keys.sealer("session")
+            form = SessionCookie(self._codec, sealer, names, max_cookie_size=limit, clock=clock)
+        return Sessions(
+            Cells(engine.store, keys.sealer("row"), clock, names.prefix, engine.last_steps),
+            form,
+            names,
+            self._codec,
+            clock=clock,
+            announcer=engine.announcer,
+            endings=engine.endings,
+            in_store=self._in_store,
+            records_endings=engine.records_endings,
+        )
+
+    def _transactions(
+        self, settings: OIDCSettings, keys: KeyRing, names: CookieNames
+    ) -> TransactionCookies:
+        of_session = REFERENCE_BYTES if self._in_store else settings.max_cookie_size
+        # Browsers refuse SameSite=None without Secure. So over http only a same-site provider can
+        # post.
+        is_posted = settings.response_mode == "form_post" and names.secure
+        same_site: SameSite = "none" if is_posted else "lax"
+        sealer = keys.sealer("login")
+        return TransactionCookies(sealer, names, same_site=same_site, reserved=of_session)
 
 
-def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
-    """The relying party that the flows use."""
-    settings, names = parts.settings, parts.settings.cookie_names()
-    announcer = _announcer(parts)
-    return RelyingParty(
-        settings=settings,
-        provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
-        sessions=_sessions(parts, keys, announcer),
-        transactions=_transactions(parts, keys, names),
-        logouts=LogoutCookie(keys.sealer("logout"), names),
-        clock=parts.clock,
-        application=_application(parts),
-        announcer=announcer,
-        downstream_apis=_apis(parts),
-    )
-
-
-def _sessions(parts: Parts[Identity], keys: KeyRing, announcer: Announcer) -> Sessions[Identity]:
-    clock, names = parts.clock, parts.settings.cookie_names()
-    codec, store = SessionCodec(_identity_type(parts)), _store(parts)
-    form: CookieForm[Identity]
-    if parts.session_store is not None:
-        form = ReferenceCookie(keys.sealer("reference"), names, clock=clock)
-    else:
-        limit, sealer = parts.settings.max_cookie_size, keys.sealer("session")
-        form = SessionCookie(codec, sealer, names, max_cookie_size=limit, clock=clock)
-    return Sessions(
-        Cells(
-            store or MemoryStore(clock=clock, evicts=True),
-            keys.sealer("row"),
-            clock,
-            parts.settings.name,
-        ),
-        form,
-        names,
-        codec,
-        clock=clock,
-        announcer=announcer,
-        in_store=parts.session_store is not None,
-        records_endings=store is not None,
-    )
-
-
-def _store(parts: Parts[Identity]) -> Store | None:
+def _store(options: Options[Any, Any], clock: Clock) -> Store | None:
     """The one store of the instance; None where nothing is configured."""
-    lock = parts.refresh_lock
+    lock = options.get("refresh_lock")
     given = {
-        "session_store": parts.session_store,
-        "back_channel_logout_store": parts.back_channel_logout_store,
+        "session_store": options.get("session_store"),
+        "back_channel_logout_store": options.get("back_channel_logout_store"),
     }
     chosen = {option: value for option, value in given.items() if value is not None}
     if len(chosen) > 1:
@@ -179,24 +218,15 @@ def _store(parts: Parts[Identity]) -> Store | None:
             "back_channel_logout_store for sessions in cookies",
         )
     for option, value in chosen.items():
-        return store_of(value, parts.clock, lock=lock, option=option)
+        return store_of(value, clock, lock=lock, option=option)
     return None
 
 
-def _apis(parts: Parts[Identity]) -> tuple[DownstreamAPI, ...]:
-    if not all(isinstance(api, DownstreamAPI) for api in parts.downstream_apis):
+def _apis(given: Sequence[DownstreamAPI]) -> tuple[DownstreamAPI, ...]:
+    if not all(isinstance(api, DownstreamAPI) for api in given):
         explanation = "downstream_apis is a list of DownstreamAPI(...)"
         raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-    return tuple(parts.downstream_apis)
-
-
-def _transactions(parts: Parts[Identity], keys: KeyRing, names: CookieNames) -> TransactionCookies:
-    settings = parts.settings
-    of_session = settings.max_cookie_size if parts.session_store is None else REFERENCE_BYTES
-    # Browsers refuse SameSite=None without Secure. So over http only a same-site provider can post.
-    is_posted = settings.response_mode == "form_post" and names.secure
-    same_site: SameSite = "none" if is_posted else "lax"
-    return TransactionCookies(keys.sealer("login"), names, same_site=same_site, reserved=of_session)
+    return tuple(given)
 
 
 def provider_of(
@@ -204,10 +234,9 @@ def provider_of(
     clock: Clock,
     *,
     http: HTTPOptions | None = None,
-    transport: httpx.AsyncBaseTransport | None = None,
+    network: Network,
 ) -> Provider:
     """The client for the provider in the settings; raises ConfigurationError."""
-    _require_transport(transport)
     options = http or settings.http_options()
     if "tls_client_auth" in (settings.client_auth_method or "") and not options.shows_certificate:
         raise ConfigurationError(
@@ -227,7 +256,7 @@ def provider_of(
         clock=clock,
         allow_insecure_http=settings.allow_insecure_http,
         timeout=settings.provider_timeout,
-        transport=transport,
+        network=network,
         http=options,
         tenants=settings.tenants(),
     )
@@ -243,17 +272,19 @@ def _require_transport(transport: object) -> None:
         )
 
 
-def _announcer(parts: Parts[Identity]) -> Announcer:
-    if inspect.iscoroutinefunction(parts.on_event):
+def _announcer(on_event: EventListener | None) -> Announcer:
+    if inspect.iscoroutinefunction(on_event):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, "on_event is not async: it is called amid other work"
         )
-    return Announcer(parts.on_event)
+    return Announcer(on_event)
 
 
-def _application(parts: Parts[Identity]) -> Application[Identity]:
-    resolve = parts.resolve_identity or cast("ResolveIdentity[Identity]", standard_identity)
-    return Application(resolve, parts.before_session_persist)
+def _application(
+    resolve: ResolveIdentity[Identity] | None, options: Options[Identity, Any]
+) -> Application[Identity]:
+    resolve = resolve or cast("ResolveIdentity[Identity]", standard_identity)
+    return Application(resolve, options.get("before_session_persist"))
 
 
 async def standard_identity(context: IdentityContext) -> StandardIdentity:
@@ -262,13 +293,14 @@ async def standard_identity(context: IdentityContext) -> StandardIdentity:
     return StandardIdentity.from_claims(str(claims["sub"]), claims, context.user_info or {})
 
 
-def _identity_type(parts: Parts[Identity]) -> type[Identity]:
+def _identity_type(
+    resolve: ResolveIdentity[Identity] | None, options: Options[Identity, Any]
+) -> type[Identity]:
     """The type as which stored identities are read."""
-    if parts.identity_type is not None:
-        return parts.identity_type
-    resolve = parts.resolve_identity or standard_identity
+    if (chosen := options.get("identity_type")) is not None:
+        return chosen
     try:
-        return cast("type[Identity]", get_type_hints(resolve)["return"])
+        return cast("type[Identity]", get_type_hints(resolve or standard_identity)["return"])
     except (KeyError, NameError, TypeError):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,

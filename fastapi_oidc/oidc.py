@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import copy
+from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Unpack, overload
+from typing import TYPE_CHECKING, Annotated, Self, Unpack, overload
 
-import httpx
 from starlette.requests import HTTPConnection
 from typing_extensions import TypeVar
 
-from fastapi_oidc.assembly import GivenStore, Options, Parts, assembled
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.assembly import Options
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.events import EventListener
-from fastapi_oidc.flows.relying_party import (
-    BeforeSessionPersist,
-    IdentityContext,
-    ResolveIdentity,
-)
-from fastapi_oidc.protocol.downstream import DownstreamAPI
+from fastapi_oidc.flows.relying_party import IdentityContext, ResolveIdentity
+from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
-from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.registrations import Given, Registrations
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.own_store import RefreshLock
+from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.dependencies import (
@@ -37,11 +31,9 @@ from fastapi_oidc.web.dependencies import (
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
-from fastapi_oidc.web.pages import RenderPage
-from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestDataContext
+from fastapi_oidc.web.runtime import LoadRequestData, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.step_up import RequireStepUp
 
@@ -58,12 +50,19 @@ class OIDC(
     Outgoing[Identity, RequestData],
     Endpoints[Identity, RequestData],
 ):
-    """Sign-in with one OpenID Provider, for one FastAPI app.
+    """Sign-in with OpenID Providers, for one FastAPI app.
 
+        oidc = OIDC(OIDCSettings())
         app.add_middleware(OIDCMiddleware, oidc=oidc)
         app.include_router(oidc.router, prefix="/auth")
 
-    `OIDC()` makes no requests: the provider is contacted when it is first needed.
+    `settings` are those of one registration at a provider, of several by the labels that their
+    login page shows, or a function that returns those of a request (None: 404). Several
+    registrations have one session cookie, named after `name` ("oidc" by default), and the session
+    says which of them serves it. Registrations that a function finds have a cookie each, named
+    after their settings: a session of one is worth nothing at another.
+
+    `OIDC()` makes no requests: a provider is contacted when it is first needed.
     `resolve_identity` returns the application's identity for validated provider data. Its return
     annotation (or `identity_type`) is the type as which stored identities are read. Without
     `resolve_identity` the identity is a `StandardIdentity`. Callbacks may be sync or async; only
@@ -81,7 +80,7 @@ class OIDC(
     @overload
     def __init__(
         self,
-        settings: OIDCSettings,
+        settings: Given,
         *,
         resolve_identity: Callable[[IdentityContext], Awaitable[Identity]],
         load_request_data: Callable[[RequestDataContext[Identity]], Awaitable[RequestData]],
@@ -91,7 +90,7 @@ class OIDC(
     @overload
     def __init__(
         self,
-        settings: OIDCSettings,
+        settings: Given,
         *,
         resolve_identity: Callable[[IdentityContext], Awaitable[Identity]],
         load_request_data: Callable[[RequestDataContext[Identity]], RequestData] | None = None,
@@ -101,7 +100,7 @@ class OIDC(
     @overload
     def __init__(
         self,
-        settings: OIDCSettings,
+        settings: Given,
         *,
         resolve_identity: Callable[[IdentityContext], Identity] | None = None,
         load_request_data: Callable[[RequestDataContext[Identity]], Awaitable[RequestData]],
@@ -111,7 +110,7 @@ class OIDC(
     @overload
     def __init__(
         self,
-        settings: OIDCSettings,
+        settings: Given,
         *,
         resolve_identity: Callable[[IdentityContext], Identity] | None = None,
         load_request_data: Callable[[RequestDataContext[Identity]], RequestData] | None = None,
@@ -120,47 +119,49 @@ class OIDC(
 
     def __init__(
         self,
-        settings: OIDCSettings,
+        settings: Given,
         *,
         resolve_identity: ResolveIdentity[Identity] | None = None,
-        identity_type: type[Identity] | None = None,
-        before_session_persist: BeforeSessionPersist[Identity] | None = None,
         load_request_data: LoadRequestData[Identity, RequestData] | None = None,
-        create_public_session: CreatePublicSession[Identity, RequestData] | None = None,
-        session_store: GivenStore | None = None,
-        back_channel_logout_store: GivenStore | None = None,
-        refresh_lock: RefreshLock | None = None,
-        downstream_apis: Sequence[DownstreamAPI] = (),
-        render_page: RenderPage | None = None,
-        on_event: EventListener | None = None,
-        http: HTTPOptions | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-        clock: Clock | None = None,
+        **options: Unpack[Options[Identity, RequestData]],
     ) -> None:
-        require_kind("settings of OIDC", settings, OIDCSettings)
-        self.settings = settings = settings.checked()
-        parts = Parts(
-            settings=settings,
-            resolve_identity=resolve_identity,
-            identity_type=identity_type,
-            before_session_persist=before_session_persist,
-            session_store=session_store,
-            back_channel_logout_store=back_channel_logout_store,
-            refresh_lock=refresh_lock,
-            downstream_apis=downstream_apis,
-            render_page=render_page,
-            on_event=on_event,
-            http=http,
-            transport=transport,
-            clock=clock or Clock(drift=settings.clock_drift),
-        )
-        self.runtime = assembled(parts, load_request_data, create_public_session)
-        self.router = conventional_router(self, settings)
+        require_known("OIDC", options, Options.__annotations__)
+        self._known = Registrations(settings, resolve_identity, load_request_data, options)
+        self.registrations = self._known
+        self.router = conventional_router(self, self._known.settings)
+
+    @property
+    def settings(self) -> OIDCSettings:
+        """The settings of the only registration, or of the request's.
+
+        Raises ConfigurationError if there are several, and outside of a request if a function finds
+        them.
+        """
+        return self._only().settings
+
+    def settings_of(self, session: OIDCSession[Identity]) -> OIDCSettings:
+        """The settings of the registration that the session is of.
+
+        Raises SessionError (session.required) for a session of another instance.
+        """
+        require_kind("session of oidc.settings_of", session, OIDCSession)
+        return self.runtime.party.of(session).settings
+
+    def registration(self, settings: OIDCSettings) -> Self:
+        """This instance with one of its registrations alone.
+
+        For what belongs to no session, such as `app_auth`, and for work without a request where a
+        function finds the registrations. Raises ConfigurationError.
+        """
+        alone = copy.copy(self)
+        alone.registrations = alone._known = self._known.alone(settings)
+        return alone
 
     @cached_property
     def require_auth(self) -> RequireAuth[Identity]:
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
-        return RequireAuth(self.settings.name, self.runtime.party.sessions.names.session)
+        fixed, name = self.registrations.fixed, self.registrations.engine.name
+        return RequireAuth(name, fixed.cookie.decode() if fixed else f"__Host-{name}_session")
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:
@@ -174,8 +175,7 @@ class OIDC(
         """
         from fastapi_oidc.web.api import API
 
-        guards, algorithms = (self.require_auth, self.require_csrf), self.settings.algorithms()
-        return API(self.runtime, *guards, algorithms, audience, **options)
+        return API(self.registrations, self.require_auth, self.require_csrf, audience, **options)
 
     @property
     def require_user(self) -> RequireUser[Identity]:
@@ -183,7 +183,7 @@ class OIDC(
 
         Raises ConfigurationError when no API or several APIs exist.
         """
-        apis: list[API[Identity]] = self.runtime.apis
+        apis: list[API[Identity]] = self.registrations.engine.apis
         if len(apis) != 1:
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID,
@@ -195,7 +195,7 @@ class OIDC(
     @cached_property
     def locals(self) -> Locals[Identity, RequestData]:
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
-        return Locals(self.settings.name)
+        return Locals(self.registrations.engine.name)
 
     def require(
         self, predicate: Annotated[Predicate[Identity], Argument("oidc.require(lambda user: ...)")]
@@ -233,17 +233,17 @@ class OIDC(
         return self._step_up(of_class(values))
 
     def _step_up(self, step_up: StepUp) -> Guard[Identity]:
-        self.runtime.step_ups[step_up] = None
+        self.registrations.engine.step_ups[step_up] = None
         return RequireStepUp(step_up, self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""
-        paths = context_of(connection, self.settings.name).paths
+        paths = self._context(connection).paths
         return f"{paths.required(Role.SCRIPT)}?v={SCRIPT.version}"
 
     async def aclose(self) -> None:
-        """Wait for requests under way, and close the connections to the provider and the stores.
+        """Wait for requests under way, and close the connections to providers and the store.
 
         The middleware calls this at the application's shutdown.
         """
-        await self.runtime.aclose()
+        await self.registrations.engine.aclose()

@@ -14,7 +14,7 @@ from fastapi_oidc.doctor.finding import Finding, fault, note, ok, warning
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.metadata import discovery_url
-from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider import Network, Provider
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.settings import OIDCSettings
 
@@ -34,17 +34,17 @@ async def examine(
     faults of the provider are findings.
     """
     clock = clock or Clock(drift=settings.clock_drift)
-    provider = provider_of(settings, clock, transport=transport)
-    options = settings.http_options()
-    http = HTTPClient(timeout=settings.provider_timeout, transport=transport, options=options)
+    network = Network(transport)
+    provider = provider_of(settings, clock, network=network)
+    connections = network.connections(settings.http_options())
+    http = HTTPClient(connections, timeout=settings.provider_timeout)
     try:
         async for finding in _of_provider(settings, provider, http, clock, prefix):
             yield finding
     except OIDCError as error:
         yield fault(_TOPICS.get(error.code, "provider"), f"{error.code}: {error.message}")
     finally:
-        await http.aclose()
-        await provider.aclose()
+        await network.aclose()
     for finding in _of_application(settings, prefix):
         yield finding
 

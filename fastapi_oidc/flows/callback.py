@@ -92,23 +92,26 @@ class CodeExchanges(Generic[Identity]):
     A code must not be used more than once, and a provider that receives it again may revoke the
     tokens (RFC 6749 4.1.2). A reload of a slow callback sends it again. So an exchange does not
     belong to a request and is never cancelled. Errors are stored without their traceback, whose
-    frames contain the code and all cookies. A callback waits at most `seconds`.
+    frames contain the code and all cookies.
     """
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock, self._seconds = clock, seconds
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._running: SingleFlight[str, LoginOutcome[Identity]] = SingleFlight()
         self._outcomes: TTLCache[str, LoginOutcome[Identity]] = TTLCache(
             clock, max_entries=REMEMBERED_LOGINS
         )
 
     async def once(
-        self, name: str, exchange: Callable[[], Coroutine[object, object, LoginOutcome[Identity]]]
+        self,
+        name: str,
+        exchange: Callable[[], Coroutine[object, object, LoginOutcome[Identity]]],
+        *,
+        seconds: float,
     ) -> LoginOutcome[Identity]:
         """The outcome of `exchange` for this callback or an earlier identical one.
 
-        Raises ProviderError (provider.timeout) when it takes too long; a reload then gets the
-        outcome.
+        Raises ProviderError (provider.timeout) after `seconds`; a reload then gets the outcome.
         """
         outcome = self._outcomes.get(name)
         if outcome is not None:
@@ -122,9 +125,9 @@ class CodeExchanges(Generic[Identity]):
             return outcome
 
         task = self._running.start(name, run)
-        await asyncio.wait([task], timeout=self._seconds)
+        await asyncio.wait([task], timeout=seconds)
         if not task.done():
-            explanation = f"the sign-in took longer than {self._seconds:g} seconds"
+            explanation = f"the sign-in took longer than {seconds:g} seconds"
             raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
         return self._delivered(name, task.result())
 
@@ -137,9 +140,9 @@ class CodeExchanges(Generic[Identity]):
         self._outcomes.set(name, replayed, expires_at=self._outcomes.expires_at(name))
         return stored
 
-    async def aclose(self) -> None:
-        """Wait for the exchanges under way: their codes are used up."""
-        await self._running.wait(self._seconds)
+    async def aclose(self, seconds: float) -> None:
+        """Wait up to `seconds` for the exchanges under way: their codes are used up."""
+        await self._running.wait(seconds)
 
 
 async def complete_login(
@@ -158,12 +161,14 @@ async def complete_login(
         state = response_state(callback.parameters)
         used_up = party.transactions.ended(state, callback.cookies)
         transaction = party.transactions.find(state, callback.cookies, now=party.clock.now())
-        if transaction is None or transaction.issuer != party.settings.issuer:
+        if transaction is None or not _began_here(party, transaction):
             return await _without_transaction(party, callback, used_up)
         silent = transaction.silent
         login = Login(await _code(party, callback, transaction), callback.cookies, transaction)
         outcome = await exchanges.once(
-            _name(transaction), lambda: _redeemed(party, coordinator, login)
+            _name(transaction),
+            lambda: _redeemed(party, coordinator, login),
+            seconds=2 * party.settings.provider_timeout + party.settings.callback_timeout,
         )
         if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
             return outcome
@@ -173,6 +178,13 @@ async def complete_login(
     except OIDCError as error:
         party.announcer(refusal(EventName.LOGIN_REFUSED, error, party.clock.now()))
         return LoginRefused(error, silent, () if isinstance(error, ProviderError) else used_up)
+
+
+def _began_here(party: RelyingParty[Identity], transaction: LoginTransaction) -> bool:
+    """Whether the login began at this registration: no other provider gets its code."""
+    settings = party.settings
+    began = transaction.issuer, transaction.client_id
+    return began == (settings.issuer, settings.client_id)
 
 
 async def _again(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> SignedIn[Identity]:

@@ -33,7 +33,8 @@ Prompt = Literal["none", "login", "consent", "select_account"]
 class LoginOptions:
     """The options of one login.
 
-    `return_to` is a path of this application; any other value becomes the default path. `silent`
+    `return_to` is a path of this application; any other value becomes the default path. `provider`
+    is the name in the settings of one of several registrations. `silent`
     checks whether the same end user is still signed in at the provider (`prompt=none`, in the
     hidden iframe of Session Management 1.0 3.1). `scope` replaces the scope in the settings.
     `scope` and `acr_values` are lists or texts with spaces.
@@ -43,6 +44,7 @@ class LoginOptions:
     """
 
     return_to: str | None = None
+    provider: str | None = None
     prompt: Prompt | None = None
     login_hint: str | None = None
     max_age: int | None = None
@@ -108,6 +110,7 @@ def _transaction(
         nonce=secrets.token_urlsafe(32),
         code_verifier=secrets.token_urlsafe(48),
         issuer=party.settings.issuer,
+        client_id=party.settings.client_id,
         redirect_uri=redirect_uri,
         return_to=same_origin_path(options.return_to, default=default),
         created_at=party.clock.now(),

@@ -48,7 +48,7 @@ async def sign_in(
     try:
         before = await _before(party, login)
         continued = unless_ended(party, before) if login.transaction.steps_up else None
-        if continued is not None and _is_of(continued, id_token):
+        if continued is not None and _is_of(party, continued, id_token):
             return await _stepped_up(party, coordinator, continued, login, bundle, id_token)
         resolving = party.application.identity_of(
             id_token.claims, bundle.user_info, bundle.response.access_token
@@ -79,9 +79,11 @@ async def _before(party: RelyingParty[Identity], login: Login) -> Found[Identity
     return None if copy is None else await party.sessions.judge(copy)
 
 
-def _is_of(live: Live[Identity], id_token: IdToken) -> bool:
+def _is_of(party: RelyingParty[Identity], live: Live[Identity], id_token: IdToken) -> bool:
     """Whether the session is of the same user: `sub` alone is not unique (Core 5.7)."""
-    return (live.session.issuer, live.session.sub) == (id_token.iss, id_token.sub)
+    session = live.session
+    is_registered_here = session.client_id == party.settings.client_id
+    return is_registered_here and (session.issuer, session.sub) == (id_token.iss, id_token.sub)
 
 
 def _requirements(party: RelyingParty[Identity], login: Login) -> SteppedUp | None:
@@ -188,7 +190,7 @@ async def _confirmed(
     live = await current(party, login.cookies)
     if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")
-    if not _is_of(live, id_token):
+    if not _is_of(party, live, id_token):
         raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
 
     async def make(now: Live[Identity]) -> Prepared[Identity]:

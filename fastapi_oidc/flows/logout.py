@@ -16,7 +16,7 @@ from fastapi_oidc.flows.revocation import (
     TOKEN_REVOCATION_SECONDS,
     announce_failure,
     end_current,
-    revoke,
+    revoke_at,
     revoke_tokens,
 )
 from fastapi_oidc.protocol.end_session import EndSessionRequest
@@ -47,26 +47,28 @@ async def begin_logout(
     party: RelyingParty[Identity],
     options: LogoutOptions,
     *,
-    post_logout_redirect_uri: str | None,
+    logged_out_url: str | None,
     cookies: Mapping[str, str],
 ) -> Redirection:
     """End the session, and redirect the browser to the provider or to a local page.
 
     The user is signed out here even if the provider or the session store fails. Without a session
     the browser is not sent to the provider, unless `logout_without_session` is set. The provider
-    redirects back only to a `post_logout_redirect_uri`.
+    redirects back only to a `post_logout_redirect_uri`, by default `logged_out_url`.
     """
     session = await _ended(party, cookies)
+    if session is not None:
+        party = party.of(session)
     return_to = same_origin_path(options.return_to, default=party.settings.default_return_path)
     here = Redirection(return_to)
-    if session is None and not party.settings.logout_without_session:
+    if session is None and (party.is_one_of_several or not party.settings.logout_without_session):
         return here
     try:
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
             if options.local:
                 await _revoke_locally(party, session)
                 return here
-            there = await _at_provider(party, session, return_to, post_logout_redirect_uri)
+            there = await _at_provider(party, session, return_to, logged_out_url)
             return there or here
     except (OIDCError, TimeoutError) as error:
         announce_failure(party, session, error)
@@ -105,7 +107,7 @@ async def _ended(
         return None
     party.announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
     # Tokens of another provider, from before the settings changed, must not be sent to this one.
-    return session if party.is_ours(session) else None
+    return None if party.serving(session) is None else session
 
 
 async def _revoke_locally(
@@ -119,7 +121,7 @@ async def _at_provider(
     party: RelyingParty[Identity],
     session: OIDCSession[Identity] | None,
     return_to: str,
-    post_logout_redirect_uri: str | None,
+    logged_out_url: str | None,
 ) -> Redirection | None:
     """The redirect to the provider, None without a logout endpoint; raises if it is unreachable."""
     metadata = await party.provider.metadata()
@@ -128,6 +130,8 @@ async def _at_provider(
         return None
     if session is not None and not revoked:
         await _require_reachable(party)
+    chosen = party.settings.post_logout_redirect_uri
+    post_logout_redirect_uri = {"route": logged_out_url, "none": None}.get(chosen, chosen)
     pending = PendingLogout(
         state=secrets.token_urlsafe(32), return_to=return_to, created_at=party.clock.now()
     )
@@ -158,7 +162,7 @@ async def accept_back_channel_logout(
 
     Raises OIDCError (a 400 response) for an invalid token and while the store fails.
     """
-    require_endings(party)
+    require_endings(party.sessions.records_endings)
     token = await _accepted_token(party, form)
     await _revoke(party, token)
     party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
@@ -174,13 +178,13 @@ async def accept_front_channel_logout(
     """
     settings = party.settings
     issuer, sid = front_channel_session(parameters, settings.issuer, tenants=settings.tenants())
-    await revoke(party, sid=sid, issuer=issuer, reason="ended_by_provider")
+    await revoke_at(party, issuer, sid=sid, reason="ended_by_provider")
     party.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
 
 
-def require_endings(party: RelyingParty[Identity]) -> None:
+def require_endings(records_endings: bool) -> None:
     """Raises ConfigurationError (configuration.store_missing) without a store."""
-    if not party.sessions.records_endings:
+    if not records_endings:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
             "a logout from the provider needs a session_store, or for sessions in cookies a "

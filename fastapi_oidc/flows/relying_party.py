@@ -10,10 +10,11 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Announcer, Event, EventName
 from fastapi_oidc.flows.sessions import Sessions
-from fastapi_oidc.protocol.downstream import DownstreamAPI
+from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
+from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange
@@ -135,11 +136,12 @@ def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> 
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RelyingParty(Generic[Identity]):
     """One client registered at one OpenID Provider, put together by `OIDC`.
 
-    `downstream_apis` are the APIs for which sessions get tokens.
+    `together` are the registrations that serve the same requests, this one among them: the session
+    says which of them serves it. `downstream_apis` are the APIs for which sessions get tokens.
     """
 
     settings: OIDCSettings
@@ -150,7 +152,8 @@ class RelyingParty(Generic[Identity]):
     clock: Clock
     application: Application[Identity]
     announcer: Announcer
-    downstream_apis: tuple[DownstreamAPI, ...] = ()
+    downstream_apis: tuple[DownstreamAPI, ...]
+    together: list[RelyingParty[Identity]]
 
     def announce(
         self,
@@ -163,26 +166,65 @@ class RelyingParty(Generic[Identity]):
         """Announce an event with the current time."""
         self.announcer(Event(name, self.clock.now(), sub=sub, session_id=session_id, sid=sid))
 
-    def is_ours(self, session: OIDCSession[Identity]) -> bool:
-        """Whether the session is of this provider and client, as the settings may have changed."""
-        settings = self.settings
-        if session.client_id != settings.client_id or session.issuer == settings.issuer:
-            return session.client_id == settings.client_id
-        tenants = settings.tenants()
-        return tenants is not None and tenants.has_issuer(session.issuer)
+    def api(self, target: Target) -> DownstreamAPI | None:
+        """The configured API for `target`; None for the session's own token.
 
-    def issuers(self, issuer: str | None = None) -> Sequence[str]:
-        """The `iss` values of this provider's ID tokens, or the one that the caller means.
-
-        Raises ConfigurationError (configuration.invalid) if only the caller can know it.
+        Raises ConfigurationError unless exactly one API matches.
         """
+        return None if target.is_empty else selected(self.downstream_apis, target)
+
+    def serving(self, session: OIDCSession[Identity]) -> RelyingParty[Identity] | None:
+        """The registration of this session; None without one, as the settings may have changed."""
+        for party in self.together:
+            if party._serves(session):
+                return party
+        return None
+
+    def of(self, session: OIDCSession[Identity]) -> RelyingParty[Identity]:
+        """Like `serving`; raises SessionError (session.required) without a registration."""
+        party = self.serving(session)
+        if party is None:
+            explanation = "the session is of a client that is not registered here"
+            raise SessionError(Code.SESSION_REQUIRED, explanation)
+        return party
+
+    def named(self, name: str) -> RelyingParty[Identity] | None:
+        """The registration whose settings have this `name`."""
+        return next((party for party in self.together if party.settings.name == name), None)
+
+    @property
+    def is_one_of_several(self) -> bool:
+        """Whether other registrations serve the same requests."""
+        return len(self.together) > 1
+
+    def issuers(self, issuer: str | None = None) -> Sequence[tuple[RelyingParty[Identity], str]]:
+        """The `iss` values of ID tokens that the caller may mean, each with its registration.
+
+        Raises ConfigurationError (configuration.invalid) if only the caller can know the issuer.
+        """
+        if issuer is not None:
+            named = [(party, issuer) for party in self.together if party._has_issuer(issuer)]
+            if not named:
+                explanation = f"no registration here has the issuer {shown(issuer)}"
+                raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+            return named
         tenants = self.settings.tenants()
-        if issuer is not None or tenants is None:
-            return (issuer or self.settings.issuer,)
-        if tenants.allowed is None:
-            explanation = "with allowed_tenants='*', a user is named by sub and issuer: pass both"
+        if self.is_one_of_several or (tenants is not None and tenants.allowed is None):
+            explanation = "with several issuers, a user is named by sub and issuer: pass both"
             raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-        return [tenants.issuer_of(tenant) for tenant in sorted(tenants.allowed)]
+        if tenants is None or tenants.allowed is None:
+            return [(self, self.settings.issuer)]
+        return [(self, tenants.issuer_of(tenant)) for tenant in sorted(tenants.allowed)]
+
+    def _serves(self, session: OIDCSession[Identity]) -> bool:
+        is_client = session.client_id == self.settings.client_id
+        return is_client and self._has_issuer(session.issuer)
+
+    def _has_issuer(self, issuer: str) -> bool:
+        if issuer == self.settings.issuer:
+            return True
+        tenants = self.settings.tenants()
+        return tenants is not None and tenants.has_issuer(issuer)
 
     def has_expired(self, session: OIDCSession[Identity]) -> bool:
         """Whether the access token has expired."""

@@ -126,8 +126,10 @@ async def resume(
         _advise_on_lost_session(party, cookies)
     if isinstance(found, Over):
         return _over(party, found, ENDED_CODES[found.reason])
-    if found is None or not party.is_ours(found.session):
+    serving = None if found is None else party.serving(found.session)
+    if found is None or serving is None:
         return Resumed(None)
+    party = serving
     match decide(found.session, party.settings, now=party.clock.now()):
         case Decision.END:
             over = Over(found.copy, "expired", found.session)
@@ -156,6 +158,7 @@ async def refresh_now(
     live = await current(party, cookies)
     if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "there is no session to refresh")
+    party = party.of(live.session)
     require_refresh_token(live.session)
     known = live.copy.session or live.session
 
@@ -189,9 +192,9 @@ async def current(
 
 def unless_ended(party: RelyingParty[Identity], found: Found[Identity]) -> Live[Identity] | None:
     """The session that was found, unless it has ended or is of another client."""
-    if not isinstance(found, Live) or not party.is_ours(found.session):
+    if not isinstance(found, Live) or (serving := party.serving(found.session)) is None:
         return None
-    return found if party.clock.now() < end_of(found.session, party.settings) else None
+    return found if party.clock.now() < end_of(found.session, serving.settings) else None
 
 
 async def cookie_changes(
@@ -232,7 +235,7 @@ async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: En
     if found is None or (isinstance(found, Over) and found.reason == "signed_out"):
         return ()  # another request ended it before, and its response changes the cookie
     if isinstance(found, Live):
-        if party.clock.now() < end_of(found.session, party.settings):
+        if party.clock.now() < end_of(found.session, party.of(found.session).settings):
             return party.sessions.cookies(found)
         await end(party, found.session, reason)
     return party.sessions.clearing()

@@ -74,20 +74,33 @@ async def revoke(
 ) -> None:
     """End all sessions of this user, of this `sid` or with this id, in all processes.
 
-    `issuer` is that of the ID token, for a provider with several. Later logins are not affected.
-    Raises ValueError unless exactly one of the three is set, ConfigurationError
+    `issuer` is that of the ID token, where there are several. Later logins are not affected. Raises
+    ValueError unless exactly one of the three is set, ConfigurationError
     (configuration.store_missing) without a store, SessionError when it is down.
     """
     if [sub, sid, session_id].count(None) != 2:
         raise ValueError("pass exactly one of sub, sid and session_id")
-    client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
     if session_id is not None:
+        lifetime = max(each.settings.session_lifetime for each in party.together)
         ends = party.clock.now() + max(lifetime, MINIMUM_LIFETIME)
         await party.sessions.end_by_id(session_id, reason, expires_at=ends)
         return
-    for each in party.issuers(issuer):
-        key = sid_key(each, client_id, sid) if sid else user_key(each, client_id, sub or "")
-        await party.sessions.revoke(key, ANY, by_application(reason), lifetime=lifetime)
+    for each, iss in party.issuers(issuer):
+        await revoke_at(each, iss, sub=sub, sid=sid, reason=reason)
+
+
+async def revoke_at(
+    party: RelyingParty[Identity],
+    issuer: str,
+    *,
+    sub: str | None = None,
+    sid: str | None = None,
+    reason: EndReason,
+) -> None:
+    """End all sessions of this user or `sid` at one registration. Raises like `revoke`."""
+    client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
+    key = sid_key(issuer, client_id, sid) if sid else user_key(issuer, client_id, sub or "")
+    await party.sessions.revoke(key, ANY, by_application(reason), lifetime=lifetime)
 
 
 async def sessions_of(
@@ -98,12 +111,12 @@ async def sessions_of(
     Raises ConfigurationError (configuration.store_missing) without a session store, SessionError
     when it is down.
     """
-    settings, now = party.settings, party.clock.now()
+    now = party.clock.now()
     active = [
         session
-        for each in party.issuers(issuer)
-        for session in await party.sessions.sessions_of(each, settings.client_id, sub)
-        if now < end_of(session, settings)
+        for each, iss in party.issuers(issuer)
+        for session in await party.sessions.sessions_of(iss, each.settings.client_id, sub)
+        if now < end_of(session, each.settings)
     ]
     return sorted(active, key=lambda session: -session.created_at)
 
@@ -143,6 +156,7 @@ async def revoke_refresh_token(
 
     A refusal is announced. Raises ProviderError while the metadata is unavailable.
     """
+    party = party.of(session)
     metadata = await party.provider.metadata()
     refresh_token = session.tokens.refresh_token
     if refresh_token is None or metadata.revocation_endpoint is None:
@@ -177,7 +191,7 @@ async def discard_answer(
 
 async def discard_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
     """Best effort: revoke the refresh token of a session that will not be used."""
-    if not party.is_ours(session):  # another provider must not get it
+    if party.serving(session) is None:  # another provider must not get it
         return
     with suppress(OIDCError, TimeoutError):
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
@@ -209,7 +223,7 @@ async def revoke_access_token(
 ) -> None:
     """Best effort: revoke a token for another API (RFC 7009 2). A refusal is announced."""
     try:
-        await party.provider.revoke(token.value, "access_token")
+        await party.of(session).provider.revoke(token.value, "access_token")
     except OIDCError as error:
         if error.code is not Code.PROVIDER_ENDPOINT_MISSING:
             announce_failure(party, session, error)

@@ -89,6 +89,30 @@ class Over(NamedTuple, Generic[Identity]):
 Found: TypeAlias = Live[Identity] | Over[Identity] | None
 
 
+class Endings:
+    """The ends of sessions that this process knows, and that the store may not have yet.
+
+    All registrations of an instance share them, so that a registration can be forgotten at any
+    time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.reasons: dict[str, EndReason] = {}
+        self.announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
+        self.writing: set[asyncio.Task[None]] = set()
+        # The first attempt of each end that is being written.
+        self.first_writes: dict[tuple[str, EndReason], asyncio.Future[None]] = {}
+
+    async def aclose(self) -> None:
+        """Repeat the failed writes for some seconds."""
+        tasks = set(self.writing)
+        if tasks:
+            await asyncio.wait(tasks, timeout=SHUTDOWN_SECONDS)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+
 class Sessions(Generic[Identity]):
     """Everything that a process does with sessions and their store.
 
@@ -106,6 +130,7 @@ class Sessions(Generic[Identity]):
         *,
         clock: Clock,
         announcer: Announcer,
+        endings: Endings,
         in_store: bool,
         records_endings: bool,
     ) -> None:
@@ -113,12 +138,7 @@ class Sessions(Generic[Identity]):
         self.in_store, self.records_endings = in_store, records_endings
         self._form, self._clock, self._announcer = form, clock, announcer
         self._readers = DecryptionCache(self._reader, clock=clock)
-        # Ends that the store does not have yet.
-        self._ending: dict[str, EndReason] = {}
-        self._announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
-        self._writing: set[asyncio.Task[None]] = set()
-        # The first attempt of each end that is being written.
-        self._first_writes: dict[tuple[str, EndReason], asyncio.Future[None]] = {}
+        self._endings = endings
 
     @property
     def option_in_memory(self) -> str:
@@ -173,7 +193,7 @@ class Sessions(Generic[Identity]):
     def live(self, copy: Copy[Identity], seen: Seen, cookie: str = "") -> Found[Identity]:
         """What `copy` and its row say together; the revocations are another question."""
         row, session = seen.row, copy.session
-        if reason := row.ended or self._ending.get(copy.id):
+        if reason := row.ended or self._endings.reasons.get(copy.id):
             return Over(copy, reason, session)
         if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):
             return None
@@ -237,7 +257,7 @@ class Sessions(Generic[Identity]):
 
     def end_here(self, id: str, reason: EndReason) -> None:
         """End the session in this process. `end` must follow."""
-        self._ending[id] = reason
+        self._endings.reasons[id] = reason
 
     async def end(self, id: str, reason: EndReason, *, expires_at: int) -> None:
         """End the session: at once in this process, and elsewhere as soon as the store has it.
@@ -246,12 +266,12 @@ class Sessions(Generic[Identity]):
         """
         self.end_here(id, reason)
         loop, key = asyncio.get_running_loop(), (id, reason)
-        first = self._first_writes.get(key)
+        first = self._endings.first_writes.get(key)
         if first is None or first.get_loop() is not loop:
-            first = self._first_writes[key] = loop.create_future()
+            first = self._endings.first_writes[key] = loop.create_future()
             task = loop.create_task(self._record_end(id, reason, expires_at, first))
-            self._writing.add(task)
-            task.add_done_callback(self._writing.discard)
+            self._endings.writing.add(task)
+            task.add_done_callback(self._endings.writing.discard)
         await asyncio.shield(first)
 
     async def _record_end(
@@ -276,17 +296,17 @@ class Sessions(Generic[Identity]):
             was_late = first.done()
             if not was_late:
                 first.set_result(None)
-            if self._first_writes.get((id, reason)) is first:
-                del self._first_writes[id, reason]
-        self._ending.pop(id, None)
+            if self._endings.first_writes.get((id, reason)) is first:
+                del self._endings.first_writes[id, reason]
+        self._endings.reasons.pop(id, None)
         if was_late and seen is not None:
             self._announce(EventName.SESSION_REMOVED, id)
 
     def announce_end(self, id: str, sub: str | None, code: Code, because: str) -> None:
         """Announce the end of a session once, however many requests find it."""
         now = self._clock.now()
-        if id not in self._announced:
-            self._announced.set(id, True, expires_at=now + MARGIN)
+        if id not in self._endings.announced:
+            self._endings.announced.set(id, True, expires_at=now + MARGIN)
             event = Event(EventName.SESSION_ENDED, now, code=code, explanation=because)
             self._announcer(replace(event, sub=sub, session_id=id))
 
@@ -347,17 +367,6 @@ class Sessions(Generic[Identity]):
     def needs_cookie(self, live: Live[Identity]) -> bool:
         """Whether the browser needs another cookie than the one that it has sent."""
         return not self._form.leads_to(live.copy, live.session, live.seen.row.epoch)
-
-    async def aclose(self) -> None:
-        """Repeat the failed writes for some seconds, and close the store."""
-        await self.cells.last_steps.wait(SHUTDOWN_SECONDS)
-        tasks = set(self._writing)
-        if tasks:
-            await asyncio.wait(tasks, timeout=SHUTDOWN_SECONDS)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-        await self.cells.store.aclose()
 
     def _cookie(self, value: str | None, max_age: int) -> CookieChange:
         names = self.names

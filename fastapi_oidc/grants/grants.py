@@ -1,4 +1,4 @@
-"""The access tokens of one relying party: of its sessions, and of the application itself."""
+"""Access tokens: of sessions, and of the application itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import RefreshCoordinator
@@ -23,7 +24,6 @@ from fastapi_oidc.protocol.downstream import (
     client_credentials_grant,
     on_behalf_of_grant,
     require_access_token,
-    selected,
     token_exchange_grant,
 )
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
@@ -66,117 +66,80 @@ class Grant:
 class Grants(Generic[Identity]):
     """Gets tokens: a session's own, a session's for another API, and the application's."""
 
-    def __init__(
-        self, party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity]
-    ) -> None:
-        self._party, self._coordinator = party, coordinator
-        self._once = Once(party.sessions.cells, party.clock)
-        self._of_application: TTLCache[str, IssuedToken] = TTLCache(
-            party.clock, max_entries=MOST_TARGETS
-        )
-        self.proofs = Proofs(party.clock)
-
-    def api(self, target: Target) -> DownstreamAPI | None:
-        """The configured API for `target`; None for the session's own token.
-
-        Raises ConfigurationError unless exactly one API matches.
-        """
-        return None if target.is_empty else selected(self._party.downstream_apis, target)
+    def __init__(self, coordinator: RefreshCoordinator[Identity], clock: Clock) -> None:
+        self._coordinator, self._once = coordinator, Once(clock)
+        self._of_application: TTLCache[str, IssuedToken] = TTLCache(clock, max_entries=MOST_TARGETS)
+        self.proofs = Proofs(clock)
 
     async def token(
         self, session_id: str, holder: Holder[Identity], api: DownstreamAPI | None, needed: Needed
     ) -> IssuedToken:
         """A token of the session for `api`, or the session's own."""
         if (session := being_applied(session_id)) is not None:
-            return await self._of_callback(session, api)
+            return await _of_callback(holder.party.of(session), session, api)
         if api is None:
             return own_token((await self._fresh(holder, needed)).session)
         live = await holder.current()
         obtain = partial(self._obtain, holder, api)
-        confirm = partial(self._require_live, holder, live.session)
+        confirm = partial(_require_live, holder, live.session)
         key, ends = token_key(live.id, api), live.session.last_end
-        return await self._once.token(key, needed, obtain, expires_at=ends, confirm=confirm)
+        once = self._once.token
+        cells = holder.party.sessions.cells
+        return await once(cells, key, needed, obtain, expires_at=ends, confirm=confirm)
 
-    async def of_application(self, target: Target, needed: Needed) -> IssuedToken:
+    async def of_application(
+        self, party: RelyingParty[Identity], target: Target, needed: Needed
+    ) -> IssuedToken:
         """A token of the application for `target` (RFC 6749 4.4); raises ProviderError.
 
         While the store is unavailable, each process gets its own tokens.
         """
-        settings, now = self._party.settings, self._party.clock.now()
+        settings, now = party.settings, party.clock.now()
         key = f"app/{target.key(settings.issuer, settings.client_id)}"
         token = self._of_application.get(key)
         if self._once.is_good(token, key, needed):
             return token
-        obtain = partial(self._obtain_for_application, target)
+        obtain, cells = partial(_obtain_for_application, party, target), party.sessions.cells
         try:
-            token = await self._once.token(key, needed, obtain, expires_at=now + ROW_SECONDS)
+            token = await self._once.token(cells, key, needed, obtain, expires_at=now + ROW_SECONDS)
         except SessionError:
             token = await self._once.alone(key, obtain)
         if token.expires_at is not None:
             self._of_application.set(key, token, expires_at=token.expires_at)
         return token
 
-    async def aclose(self) -> None:
-        """Wait for the token requests that were sent."""
-        await self._once.aclose(self._party.settings.provider_timeout)
+    async def aclose(self, seconds: float) -> None:
+        """Wait up to `seconds` for the token requests that were sent."""
+        await self._once.aclose(seconds)
 
     async def _fresh(self, holder: Holder[Identity], needed: Needed) -> Live[Identity]:
         """The session with an access token that meets the need."""
         live = await holder.current()
-        if self._meets(live.session, needed):
+        if _meets(holder.party, live.session, needed):
             return live
-        return await holder.change(partial(self._refresh, needed=needed))
+        return await holder.change(partial(self._refresh, holder.party, needed))
 
-    async def _refresh(self, live: Live[Identity], needed: Needed) -> Live[Identity]:
+    async def _refresh(
+        self, party: RelyingParty[Identity], needed: Needed, live: Live[Identity]
+    ) -> Live[Identity]:
         """The session after a refresh. While none is possible, a token that can be sent is used."""
-        if self._meets(live.session, needed):
+        if _meets(party, live.session, needed):
             return live
-        serves = needed.is_served_by(own_token(live.session), self._party.clock.now())
+        serves = needed.is_served_by(own_token(live.session), party.clock.now())
         if live.session.tokens.refresh_token is None and serves:
             return live
         require_refresh_token(live.session)
         outcome = await self._coordinator.refresh(
-            self._party, live, lambda session: self._meets(session, needed)
+            party.of(live.session), live, lambda session: _meets(party, session, needed)
         )
-        if isinstance(outcome, Postponed) and serves:
-            return live
-        return self._after(live, outcome)
-
-    def _meets(self, session: OIDCSession[Identity], needed: Needed) -> bool:
-        return needed.is_met_by(own_token(session), self._party.clock.now())
-
-    def _after(self, live: Live[Identity], outcome: Outcome[Identity]) -> Live[Identity]:
-        """The session after an attempt to refresh it; raises SessionError without one."""
-        match outcome:
-            case Refreshed(refreshed):
-                return refreshed
-            case Ended(code, because, reason):
-                session = live.session
-                self._party.sessions.announce_end(session.id, session.sub, code, because)
-                raise SessionError(ENDED_CODES[reason or "signed_out"], "the session has ended")
-            case Postponed():
-                raise unavailable_until(self._party, outcome)
+        return live if isinstance(outcome, Postponed) and serves else _after(party, live, outcome)
 
     async def _obtain(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
         """A token of a session for `api`."""
         if api.grant == "refresh_token":
             return await self._by_refresh_token(holder, api)
         live = await self._fresh(holder, Needed(SUBJECT_SECONDS))
-        return await self._exchange(api, live.session)
-
-    async def _require_live(
-        self, holder: Holder[Identity], session: OIDCSession[Identity], token: IssuedToken
-    ) -> None:
-        """Revoke a new token if the session has ended meanwhile; raises SessionError.
-
-        A sign-out revokes the tokens that are stored, so this comes after the token is.
-        """
-        try:
-            await holder.current()
-        except SessionError as error:
-            if not error.is_outage:
-                await revoke_access_token(self._party, session, token)
-            raise
+        return await _exchange(holder.party.of(live.session), api, live.session)
 
     async def _by_refresh_token(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
         """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""
@@ -184,62 +147,103 @@ class Grants(Generic[Identity]):
 
         async def change(live: Live[Identity]) -> Live[Identity]:
             require_refresh_token(live.session)
-            outcome, answer = await self._coordinator.refresh_for(self._party, live, api)
+            party = holder.party.of(live.session)
+            outcome, answer = await self._coordinator.refresh_for(party, live, api)
             if answer is not None:
-                token = self._issued(api, live.session, answer.response(), answer.received_at)
-                tokens.append(token)
+                response, received_at = answer.response(), answer.received_at
+                tokens.append(_issued(party, api, live.session, response, received_at))
             try:
-                return self._after(live, outcome)
+                return _after(party, live, outcome)
             except SessionError:
                 for token in tokens:
-                    await revoke_access_token(self._party, live.session, token)
+                    await revoke_access_token(party, live.session, token)
                 raise
 
         await holder.change(change)
         return tokens[0]
 
-    async def _exchange(self, api: DownstreamAPI, session: OIDCSession[Identity]) -> IssuedToken:
-        """A token in exchange for the session's (RFC 8693, or on behalf of its user)."""
-        own, is_exchange = session.tokens, api.grant == "token_exchange"
-        form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, own.access_token)
-        response = await self._party.provider.obtain(form, key=own.proof_key())
-        require_access_token(response)
-        return self._issued(api, session, response, self._party.clock.now())
 
-    async def _of_callback(
-        self, session: OIDCSession[Identity], api: DownstreamAPI | None
-    ) -> IssuedToken:
-        """A token for a callback that decides about this session, which is not stored yet."""
-        if api is None:
-            return own_token(session)
-        if api.grant == "refresh_token":
-            explanation = "a callback that decides about a session cannot use its refresh token"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-        return await self._exchange(api, session)
+def _meets(party: RelyingParty[Identity], session: OIDCSession[Identity], needed: Needed) -> bool:
+    return needed.is_met_by(own_token(session), party.clock.now())
 
-    def _issued(
-        self,
-        api: DownstreamAPI,
-        session: OIDCSession[Identity],
-        response: TokenResponse,
-        received_at: int,
-    ) -> IssuedToken:
-        return IssuedToken.of(
-            response,
-            received_at=received_at,
-            lifetime=self._party.settings.default_access_token_lifetime,
-            scope=api.words,
-            dpop_key=session.tokens.dpop_key,
-        )
 
-    async def _obtain_for_application(self, target: Target) -> IssuedToken:
-        response = await self._party.provider.obtain(client_credentials_grant(target))
-        return IssuedToken.of(
-            response,
-            received_at=self._party.clock.now(),
-            lifetime=self._party.settings.default_access_token_lifetime,
-            scope=target.words,
-        )
+def _after(
+    party: RelyingParty[Identity], live: Live[Identity], outcome: Outcome[Identity]
+) -> Live[Identity]:
+    """The session after an attempt to refresh it; raises SessionError without one."""
+    match outcome:
+        case Refreshed(refreshed):
+            return refreshed
+        case Ended(code, because, reason):
+            session = live.session
+            party.sessions.announce_end(session.id, session.sub, code, because)
+            raise SessionError(ENDED_CODES[reason or "signed_out"], "the session has ended")
+        case Postponed():
+            raise unavailable_until(party, outcome)
+
+
+async def _require_live(
+    holder: Holder[Identity], session: OIDCSession[Identity], token: IssuedToken
+) -> None:
+    """Revoke a new token if the session has ended meanwhile; raises SessionError.
+
+    A sign-out revokes the tokens that are stored, so this comes after the token is.
+    """
+    try:
+        await holder.current()
+    except SessionError as error:
+        if not error.is_outage:
+            await revoke_access_token(holder.party, session, token)
+        raise
+
+
+async def _exchange(
+    party: RelyingParty[Identity], api: DownstreamAPI, session: OIDCSession[Identity]
+) -> IssuedToken:
+    """A token in exchange for the session's (RFC 8693, or on behalf of its user)."""
+    own, is_exchange = session.tokens, api.grant == "token_exchange"
+    form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, own.access_token)
+    response = await party.provider.obtain(form, key=own.proof_key())
+    require_access_token(response)
+    return _issued(party, api, session, response, party.clock.now())
+
+
+async def _of_callback(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], api: DownstreamAPI | None
+) -> IssuedToken:
+    """A token for a callback that decides about this session, which is not stored yet."""
+    if api is None:
+        return own_token(session)
+    if api.grant == "refresh_token":
+        explanation = "a callback that decides about a session cannot use its refresh token"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    return await _exchange(party, api, session)
+
+
+def _issued(
+    party: RelyingParty[Identity],
+    api: DownstreamAPI,
+    session: OIDCSession[Identity],
+    response: TokenResponse,
+    received_at: int,
+) -> IssuedToken:
+    return IssuedToken.of(
+        response,
+        received_at=received_at,
+        lifetime=party.settings.default_access_token_lifetime,
+        scope=api.words,
+        dpop_key=session.tokens.dpop_key,
+    )
+
+
+async def _obtain_for_application(party: RelyingParty[Identity], target: Target) -> IssuedToken:
+    response = await party.provider.obtain(client_credentials_grant(target))
+    return IssuedToken.of(
+        response,
+        received_at=party.clock.now(),
+        lifetime=party.settings.default_access_token_lifetime,
+        scope=target.words,
+    )
 
 
 def own_token(session: OIDCSession[Identity]) -> IssuedToken:

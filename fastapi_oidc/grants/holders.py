@@ -16,7 +16,12 @@ Change: TypeAlias = Callable[[Live[Identity]], Awaitable[Live[Identity]]]
 
 
 class Holder(Protocol[Identity]):
-    """Provides a session, and delivers its changes."""
+    """Provides a session, and delivers its changes. `party` serves it."""
+
+    @property
+    def party(self) -> RelyingParty[Identity]:
+        """One of the registrations that serve the session."""
+        ...
 
     async def current(self) -> Live[Identity]:
         """The current state of the session; raises SessionError when it has ended."""
@@ -35,17 +40,17 @@ class Detached(Generic[Identity]):
     """A session outside of its request. It can be changed where the store has it."""
 
     def __init__(self, party: RelyingParty[Identity], copy: Copy[Identity]) -> None:
-        self._party, self._copy = party, copy
+        self.party, self._copy = party, copy
 
     async def current(self) -> Live[Identity]:
         """See `Holder`."""
         return require_session(
-            unless_ended(self._party, await self._party.sessions.judge(self._copy))
+            unless_ended(self.party, await self.party.sessions.judge(self._copy))
         )
 
     async def change(self, change: Change[Identity]) -> Live[Identity]:
         """See `Holder`."""
-        if not self._party.sessions.in_store:
+        if not self.party.sessions.in_store:
             raise response_started()
         return await change(await self.current())
 

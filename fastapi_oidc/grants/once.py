@@ -41,13 +41,14 @@ class Once:
     Raises SessionError while the store is unavailable.
     """
 
-    def __init__(self, cells: Cells, clock: Clock) -> None:
-        self._cells, self._clock = cells, clock
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._obtaining: SingleFlight[str, IssuedToken] = SingleFlight()
         self._paused: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_PAUSED)
 
     async def token(
         self,
+        cells: Cells,
         key: str,
         needed: Needed,
         obtain: Obtain,
@@ -62,13 +63,13 @@ class Once:
         may raise.
         """
         for attempt in range(ATTEMPTS):
-            seen, _ = await self._cells.see(key)
+            seen, _ = await cells.see(key)
             known = _token_in(seen.row)
             if self.is_good(known, key, needed):
                 return known
             is_last = attempt == ATTEMPTS - 1
             try:
-                work = partial(self._obtain, key, seen, obtain, confirm, expires_at)
+                work = partial(_obtain, cells, key, seen, obtain, confirm, expires_at)
                 token = await self._obtaining.run(key, work)
             except OIDCError as error:
                 self._note(key, error)
@@ -101,34 +102,35 @@ class Once:
         """Wait for the requests under way."""
         await self._obtaining.wait(seconds)
 
-    async def _obtain(
-        self, key: str, known: Seen, obtain: Obtain, confirm: Confirm, expires_at: int
-    ) -> IssuedToken:
-        mine = Row(generation=known.row.generation, expires_at=expires_at)
-        turn = Turn(self._cells, key, mine, known)
-        while not turn.owns(row := await turn.take()):
-            token = _token_in(row)
-            if token is not None and row.generation > mine.generation:
-                return token
-            if turn.waited > PATIENCE:
-                explanation = "another process is still requesting the token"
-                raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
-            await turn.pause()
-        try:
-            async with turn.renewing():
-                token = await obtain()
-        except BaseException:
-            await turn.last(turn.release)
-            raise
-        result = Row(content=token.encode(), expires_at=expires_at)
-        await turn.last(partial(turn.finish, result))
-        await confirm(token)
-        return token
-
     def _note(self, key: str, error: OIDCError) -> None:
         is_outage = isinstance(error, ProviderError) and not isinstance(error, TokenRefused)
         if is_outage or (isinstance(error, SessionError) and error.is_outage):
             self._paused.set(key, True, expires_at=self._clock.now() + PAUSE_SECONDS)
+
+
+async def _obtain(
+    cells: Cells, key: str, known: Seen, obtain: Obtain, confirm: Confirm, expires_at: int
+) -> IssuedToken:
+    mine = Row(generation=known.row.generation, expires_at=expires_at)
+    turn = Turn(cells, key, mine, known)
+    while not turn.owns(row := await turn.take()):
+        token = _token_in(row)
+        if token is not None and row.generation > mine.generation:
+            return token
+        if turn.waited > PATIENCE:
+            explanation = "another process is still requesting the token"
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
+        await turn.pause()
+    try:
+        async with turn.renewing():
+            token = await obtain()
+    except BaseException:
+        await turn.last(turn.release)
+        raise
+    result = Row(content=token.encode(), expires_at=expires_at)
+    await turn.last(partial(turn.finish, result))
+    await confirm(token)
+    return token
 
 
 def _token_in(row: Row) -> IssuedToken | None:

@@ -4,6 +4,7 @@ from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.provider.keys import Undecided, VerifiedToken
+from fastapi_oidc.provider.network import Network
 from fastapi_oidc.provider.options import HTTPOptions
 from fastapi_oidc.provider.provider import LONGEST_EXCHANGE, Provider
 
@@ -11,6 +12,7 @@ __all__ = [
     "LONGEST_EXCHANGE",
     "PROVIDER_TIMEOUT",
     "HTTPOptions",
+    "Network",
     "Provider",
     "Registration",
     "Undecided",

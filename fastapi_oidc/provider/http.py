@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ import httpx
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, without
 from fastapi_oidc.provider.deadline import deadline
-from fastapi_oidc.provider.options import HTTPOptions
+from fastapi_oidc.provider.network import Connections
 from fastapi_oidc.provider.response import OPResponse
 
 PROVIDER_TIMEOUT: Final = 10.0
@@ -73,35 +72,24 @@ def _below(error: BaseException) -> Iterator[BaseException]:
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """Failures to get a connection. After other failures the OP may have received the request."""
 
-_KEEP_ALIVE: Final = 3.0
-"""Seconds for which an idle connection is reused. Common servers close it after five, and a request
-on a closing connection is not repeated.
-"""
-
 
 class HTTPClient:
     """Sends requests to the OP within limits. It follows no redirects and stores no cookies.
 
-    `timeout` is in seconds for a whole exchange, from the name lookup to the last byte. A
-    `transport` replaces the network and its `options`. The initializer reads the files in `options`
-    and does no other I/O.
+    `timeout` is in seconds for a whole exchange, from the name lookup to the last byte.
     """
 
     def __init__(
         self,
+        connections: Connections | None = None,
         *,
         timeout: float = PROVIDER_TIMEOUT,
         max_answer_bytes: int = 1_000_000,
-        transport: httpx.AsyncBaseTransport | None = None,
-        options: HTTPOptions | None = None,
     ) -> None:
-        self._timeout = timeout
-        self._max_answer_bytes = max_answer_bytes
-        self._transport = transport
-        self._options = options or HTTPOptions()
-        self._verify = self._options.verification()
-        self._client: httpx.AsyncClient | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connections = connections or Connections()
+        self._timeout, self._max_answer_bytes = timeout, max_answer_bytes
+        # The deadline limits the whole exchange and may be longer than the limit for connecting.
+        self._limits = httpx.Timeout(None, connect=timeout, pool=timeout).as_dict()
 
     async def get(
         self,
@@ -155,9 +143,7 @@ class HTTPClient:
 
     async def aclose(self) -> None:
         """Close the pooled connections. A later call opens new ones."""
-        client, self._client = self._client, None
-        if client is not None and self._loop is asyncio.get_running_loop():
-            await client.aclose()
+        await self._connections.aclose()
 
     async def _exchange(
         self,
@@ -176,6 +162,7 @@ class HTTPClient:
         where = url.partition("?")[0]
         try:
             request = httpx.Request(method, url, headers=headers, data=form and dict(form))
+            request.extensions["timeout"] = self._limits
             if before_sending is not None:
                 before_sending()  # a transport that replaces the network traces nothing
                 request.extensions["trace"] = _trace(before_sending)
@@ -184,7 +171,7 @@ class HTTPClient:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             timed_out = isinstance(error, httpx.TimeoutException)
             code = Code.PROVIDER_TIMEOUT if timed_out else Code.PROVIDER_UNREACHABLE
-            proxy = None if self._transport else self._options.proxy_for(where)
+            proxy = self._connections.proxy_for(where)
             details = {"url": where} | ({"proxy": proxy} if proxy else {})
             failed = ProviderError(code, without(cause_of(error), sent), **details)
             failed.is_unsent = isinstance(error, _NOT_SENT)
@@ -208,7 +195,7 @@ class HTTPClient:
         # another's request.
         request.headers["Accept-Encoding"] = "identity"
         request.headers["User-Agent"] = "fastapi-oidc"
-        response = await self._client_of_this_loop().send(request, stream=True)
+        response = await self._connections.client().send(request, stream=True)
         try:
             return OPResponse(
                 url=str(request.url.copy_with(query=None)),
@@ -234,34 +221,6 @@ class HTTPClient:
                 explanation = f"more than {self._max_answer_bytes} bytes"
                 raise ProviderError(Code.PROVIDER_ANSWER_TOO_LARGE, explanation, url=where)
         return bytes(body)
-
-    def _client_of_this_loop(self) -> httpx.AsyncClient:
-        """The pooled client; a new one if the event loop has changed, as between tests."""
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            try:
-                self._client, self._loop = self._new_client(), loop
-            except (ValueError, ImportError) as error:
-                explanation = f"the proxy cannot be used: {cleaned(str(error))}"
-                raise ProviderError(Code.PROVIDER_UNREACHABLE, explanation) from error
-        return self._client
-
-    def _new_client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            transport=self._transport,
-            verify=self._verify,
-            proxy=self._options.proxy,
-            trust_env=self._options.trust_env,
-            follow_redirects=False,
-            # The deadline limits the whole exchange and may be longer than the limit for
-            # connecting.
-            timeout=httpx.Timeout(None, connect=self._timeout, pool=self._timeout),
-            limits=httpx.Limits(
-                max_connections=self._options.max_connections,
-                max_keepalive_connections=20,
-                keepalive_expiry=_KEEP_ALIVE,
-            ),
-        )
 
 
 def _trace(before_sending: Callable[[], None]) -> Callable[[str, object], Awaitable[None]]:

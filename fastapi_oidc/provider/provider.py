@@ -10,8 +10,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-import httpx
-
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
@@ -31,6 +29,7 @@ from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient
 from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
+from fastapi_oidc.provider.network import Network
 from fastapi_oidc.provider.options import HTTPOptions
 from fastapi_oidc.provider.response import OPResponse
 
@@ -58,16 +57,18 @@ class Provider:
         allow_insecure_http: bool = False,
         timeout: float = PROVIDER_TIMEOUT,
         max_answer_bytes: int = 1_000_000,
-        transport: httpx.AsyncBaseTransport | None = None,
+        network: Network | None = None,
         http: HTTPOptions | None = None,
         tenants: Tenants | None = None,
     ) -> None:
         self._issuer, self._registration, self._tenants = issuer, registration, tenants
         self._allow_insecure_http = allow_insecure_http
-        self._mutual_tls = http is not None and http.shows_certificate
+        self._network, self._options = network or Network(), http or HTTPOptions()
         self._timeout, self._clock = timeout, clock
         self._http = HTTPClient(
-            timeout=timeout, max_answer_bytes=max_answer_bytes, transport=transport, options=http
+            self._network.connections(self._options),
+            timeout=timeout,
+            max_answer_bytes=max_answer_bytes,
         )
         # With two stale documents, each call still has half of its time.
         patience = min(STALE_PATIENCE, timeout / 4)
@@ -76,23 +77,25 @@ class Provider:
             self._http, self._metadata, clock, registration, patience=patience
         )
         self._endpoints = ClientEndpoints(self._http, registration, clock)
-        self._beside: list[Provider] = []
-        another = partial(Provider, clock=clock, allow_insecure_http=allow_insecure_http)
-        self._another = partial(another, timeout=timeout, transport=transport)
-        self._options = http
 
     def beside(self, issuer: str, registration: Registration) -> Provider:
-        """A client for `issuer`, with this client's limits. It is closed with this one.
+        """A client for `issuer`, with this client's limits and connections.
 
         Only this client's own issuer gets its certificate.
         """
         is_own, options = issuer == self._issuer, self._options
-        if options is not None and not is_own:
+        if not is_own:
             options = replace(options, client_certificate_file=None, mutual_tls=False)
-        tenants = self._tenants if is_own else None
-        other = self._another(issuer, registration, http=options, tenants=tenants)
-        self._beside.append(other)
-        return other
+        return Provider(
+            issuer,
+            registration,
+            clock=self._clock,
+            allow_insecure_http=self._allow_insecure_http,
+            timeout=self._timeout,
+            network=self._network,
+            http=options,
+            tenants=self._tenants if is_own else None,
+        )
 
     async def metadata(self) -> ProviderMetadata:
         """The metadata, fetched again when it is older than an hour.
@@ -249,12 +252,6 @@ class Provider:
         async with self._limit():
             return await self._endpoints.introspect(await self._metadata.get(), token)
 
-    async def aclose(self) -> None:
-        """Close the pooled connections. A later call opens new ones."""
-        await self._http.aclose()
-        for other in self._beside:
-            await other.aclose()
-
     def _limit(self) -> AbstractAsyncContextManager[None]:
         """The time limit of one call; the errors have the URL of the request under way."""
         return deadline(self._timeout, url=self._issuer, setting="provider_timeout")
@@ -313,7 +310,7 @@ class Provider:
             answer.published_document(),
             issuer=self._issuer,
             allow_insecure_http=self._allow_insecure_http,
-            mutual_tls=self._mutual_tls,
+            mutual_tls=self._options.shows_certificate,
             tenants=self._tenants,
         )
         for fault in metadata.ignored:

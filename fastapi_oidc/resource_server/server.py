@@ -41,23 +41,26 @@ class PresentedToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenIssuer:
-    """An issuer whose tokens are accepted, and what they must match."""
+    """An issuer whose tokens are accepted, and what they must match.
+
+    `algorithms` are those of its JWTs.
+    """
 
     expected: ExpectedAccessToken
     provider: Provider
+    algorithms: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceServer:
     """One API as OAuth sees it (RFC 6749 1.1).
 
-    `issuers` begin with the application's own provider. `algorithms` are the accepted ones for
-    JWTs. With `introspections`, opaque tokens are introspected at the application's own provider;
-    with `introspects_jwts`, every token is. With `dpop_required`, bearer tokens are refused.
+    `issuers` begin with the application's own provider. With `introspections`, opaque tokens are
+    introspected there; with `introspects_jwts`, every token is. With `dpop_required`, bearer tokens
+    are refused.
     """
 
     issuers: Sequence[TokenIssuer]
-    algorithms: frozenset[str]
     clock: Clock
     proofs: Proofs
     introspections: Introspections | None = None
@@ -88,7 +91,7 @@ class ResourceServer:
         issuer = self._issuer_of(unverified)
         try:
             verified = await issuer.provider.verify(
-                value, sender="anybody", algorithms=self.algorithms, setting="algorithms"
+                value, sender="anybody", algorithms=issuer.algorithms, setting="algorithms"
             )
         except (ProviderError, Unverified) as error:
             if error.code is not Code.JWS_SIGNATURE:

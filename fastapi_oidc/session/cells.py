@@ -39,6 +39,10 @@ Rule: TypeAlias = Callable[[Row, float], Row]
 """A pure function: a row and the seconds since it was written -> the row to store."""
 
 
+LastSteps: TypeAlias = "SingleFlight[Turn, Row]"
+"""The last steps of attempts, which are repeated until the store has them."""
+
+
 class Unreadable(SessionError):
     """A row that another secret sealed. It is not known to be absent."""
 
@@ -63,9 +67,16 @@ class Cells:
     another secret or release sealed: it is not known to be absent.
     """
 
-    def __init__(self, store: Store, sealer: Sealer, clock: Clock, name: str = "oidc") -> None:
+    def __init__(
+        self,
+        store: Store,
+        sealer: Sealer,
+        clock: Clock,
+        name: str = "oidc",
+        last_steps: LastSteps | None = None,
+    ) -> None:
         self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
-        self.last_steps: SingleFlight[Turn, Row] = SingleFlight()
+        self.last_steps: LastSteps = SingleFlight() if last_steps is None else last_steps
         self._retrying = ConcurrencyLimit(1)
         self._retry_at = self._pause = 0.0
 

@@ -186,6 +186,7 @@ class LoginTransaction(Frozen):
     redirect_uri: str
     return_to: str
     issuer: str
+    client_id: str
     created_at: int
     max_age: int | None = None
     acr_values: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """The settings of one OIDC instance. They are validated when they are created."""
 
+from fastapi_oidc.settings.environment import DEFAULT_NAME
 from fastapi_oidc.settings.options import OIDCSettings
 from fastapi_oidc.settings.texts import revealed
 
-__all__ = ["OIDCSettings", "revealed"]
+__all__ = ["DEFAULT_NAME", "OIDCSettings", "revealed"]

@@ -232,6 +232,10 @@ class OIDCSettings(BaseSettings):
         return key_ring(cast("tuple[SecretStr, ...]", self.cookie_secret))
 
     def cookie_names(self) -> CookieNames:
-        """The cookie names; secure ones if `base_url` is https."""
-        secure = self.base_url is not None and self.base_url.startswith("https:")
-        return CookieNames(self.name, secure=secure)
+        """The names of the cookies of a single registration."""
+        return CookieNames(self.name, secure=self.is_secure)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether `base_url` is https, so that browsers accept secure cookies."""
+        return self.base_url is not None and self.base_url.startswith("https:")

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import Annotated, Any, Final, Generic, NoReturn, TypeAlias, Unpack
+from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, FastAPI, Security
 from fastapi.security import SecurityScopes
@@ -28,14 +29,13 @@ from fastapi_oidc.errors import (
 from fastapi_oidc.flows.relying_party import Application
 from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.protocol.step_up import StepUp
-from fastapi_oidc.resource_server import AccessToken, Caller
+from fastapi_oidc.resource_server import AccessToken, Caller, ResourceServer
 from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.api_documents import Documented, protected_resource, refusals, token_scheme
 from fastapi_oidc.web.api_options import (
     APIOptions,
     described,
-    issuers_of,
     metadata_path,
     metadata_url,
     require_scopes_readable,
@@ -50,8 +50,9 @@ from fastapi_oidc.web.dependencies import CSRF_IN_DOCUMENT, RequireAuth, Require
 from fastapi_oidc.web.misuse import Argument, awaited
 from fastapi_oidc.web.overrides import override_of
 from fastapi_oidc.web.refusal import SignInRequired
+from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import context_of, require_own_middleware
-from fastapi_oidc.web.runtime import Runtime
+from fastapi_oidc.web.runtime import Registrations, Runtime
 from fastapi_oidc.web.token_request import presented_token
 
 _ACCEPTED: Final = "fastapi_oidc.access_tokens"
@@ -103,39 +104,41 @@ class API(Generic[Identity]):
 
     def __init__(
         self,
-        runtime: Runtime[Identity, Any],
+        registrations: Registrations[Identity, Any],
         require_auth: RequireAuth[Identity],
         require_csrf: RequireCSRF[Identity],
-        login_algorithms: frozenset[str],
         audience: str,
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
         require_known("oidc.api", options, APIOptions.__annotations__)
-        settings = runtime.party.settings
-        is_local = runtime.origin is None or runtime.origin.startswith("http:")
-        self._runtime, self._require_auth, self._require_csrf = runtime, require_auth, require_csrf
-        self._server = resource_server(runtime, audience, options, login_algorithms)
-        self._issuers = issuers_of(runtime, options)
+        self._registrations, self._engine = registrations, registrations.engine
+        fixed = registrations.fixed
+        self._require_auth, self._require_csrf = require_auth, require_csrf
+        self._options, self.audience = options, audience
+        self._servers: WeakKeyDictionary[Runtime[Identity, Any], ResourceServer]
+        self._servers = WeakKeyDictionary()
+        self._fixed = None if fixed is None else self._server_of(fixed)
         self._certificate_header = options.get("client_certificate_header")
-        self._application = runtime.party.application
-        if (resolve := options.get("resolve_identity")) is not None:
-            self._application = Application(resolve)
-        self.audience, self.scopes = audience, described(options.get("scopes", {}))
+        resolve = options.get("resolve_identity")
+        self._application = None if resolve is None else Application(resolve)
+        self.scopes = described(options.get("scopes", {}))
+        is_local = fixed is None or fixed.origin is None or fixed.origin.startswith("http:")
         self.resource = resource_of(audience, options.get("resource"), allow_insecure_http=is_local)
         url = None if self.resource is None else metadata_url(self.resource)
-        self._challenger = Challenger(runtime.name, url, self._server.dpop_required)
-        number = len(runtime.apis) + 1
+        dpop_required = options.get("dpop_required", False)
+        self._challenger = Challenger(self._engine.name, url, dpop_required)
+        number = len(self._engine.apis) + 1
         model = token_scheme(
-            settings.issuer,
+            None if fixed is None else fixed.party.settings.issuer,
             self.scopes,
             authorization_url=options.get("authorization_url"),
             token_url=options.get("token_url"),
         )
-        self._scheme = Documented(f"{runtime.name}_api{'' if number == 1 else number}", model)
+        self._scheme = Documented(f"{self._engine.name}_api{'' if number == 1 else number}", model)
         self._token = _Token(self, self._scheme)
         self._required: dict[tuple[tuple[str, ...], str | None, StepUp | None], RequireToken] = {}
         self._looking: asyncio.Task[None] | None = None
-        runtime.apis.append(self)
+        self._engine.apis.append(self)
 
     def require(
         self,
@@ -164,7 +167,8 @@ class API(Generic[Identity]):
         in `Security(oidc.require_user, scopes=[...])`. A request with a session must have the
         session's CSRF token, unless its method is safe (GET, HEAD, OPTIONS).
         """
-        self._require_identities()
+        if (fixed := self._registrations.fixed) is not None:
+            self._require_identities(fixed)
         cookie = Documented(self._require_auth.scheme_name, self._require_auth.model)
 
         @awaited
@@ -185,20 +189,22 @@ class API(Generic[Identity]):
 
         Raises ConfigurationError when the API has no `resource`.
         """
-        document = protected_resource(
-            self._url,
-            self._issuers,
-            self.scopes,
-            has_certificates=self._certificate_header is not None,
-            dpop_required=self._server.dpop_required,
-        )
+        path = metadata_path(self._url)
 
-        async def metadata(_request: Request) -> JSONResponse:
+        async def metadata(request: Request) -> JSONResponse:
+            server = self._server_of(context_of(request, self._engine.name).runtime)
+            document = protected_resource(
+                self._url,
+                [each.expected.issuer for each in server.issuers],
+                self.scopes,
+                has_certificates=self._certificate_header is not None,
+                dpop_required=server.dpop_required,
+            )
             return JSONResponse(document, headers=_PUBLIC)
 
         router = APIRouter()
         # A plain route: dependencies of the application do not apply to it.
-        router.add_route(metadata_path(self._url), metadata, include_in_schema=False)
+        router.add_route(path, metadata, include_in_schema=False)
         return router
 
     @property
@@ -261,12 +267,12 @@ class API(Generic[Identity]):
 
         Raises AccessTokenError.
         """
-        context = context_of(connection, self._runtime.name)
+        context = context_of(connection, self._engine.name)
         accepted = connection.scope.setdefault(_ACCEPTED, {})
         try:
             if self not in accepted:
                 presented = presented_token(context, connection, self._certificate_header)
-                accepted[self] = await self._server.accept(presented)
+                accepted[self] = await self._server_of(context.runtime).accept(presented)
         except (ProtocolViolation, ProviderError, SessionError) as cause:
             self._refuse(connection, cause, scopes)
         token: AccessToken = accepted[self]
@@ -279,14 +285,16 @@ class API(Generic[Identity]):
 
         Raises AccessTokenError or, without a token, SessionError.
         """
-        self._require_identities()
+        context: RequestContext[Identity, Any] = context_of(connection, self._engine.name)
+        self._require_identities(context.runtime)
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
         if token_scheme_in(connection.scope["headers"]) or (by_token and not by_session):
             real = self.access_token
             token = await (called(by_token) if by_token else real(connection, *scopes))
             self._require_permission(connection, token, scopes)
-            identity = await self._application.identity_of(token.claims, None, token.value)
+            application = self._application or context.runtime.party.application
+            identity = await application.identity_of(token.claims, None, token.value)
             return Caller(identity, access_token=token)
         auth = self._require_auth
         try:
@@ -299,14 +307,24 @@ class API(Generic[Identity]):
             await self._require_csrf(connection, session)
         return Caller(session.identity, session=session)
 
-    def _require_identities(self) -> None:
+    def _server_of(self, runtime: Runtime[Identity, Any]) -> ResourceServer:
+        """The API as the registrations that serve a request see it; raises ConfigurationError."""
+        if (server := self._servers.get(runtime)) is None:
+            server = resource_server(runtime, self.audience, self._options)
+            self._servers[runtime] = server
+        return server
+
+    def _require_identities(self, runtime: Runtime[Identity, Any]) -> None:
         """Require a `resolve_identity` for several issuers: each of them may have an `alice`."""
-        if len(self._issuers) > 1 and self._application is self._runtime.party.application:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
-                "with issuers, oidc.api needs resolve_identity, which returns the user for `iss` "
-                "and `sub` of the claims: a sub is unique only within its issuer",
-            )
+        is_own = self._application is not None
+        knows = runtime.party.is_one_of_several and not self._options.get("issuers")
+        if is_own or knows or len(self._server_of(runtime).issuers) == 1:
+            return
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            "with issuers, oidc.api needs resolve_identity, which returns the user for `iss` "
+            "and `sub` of the claims: a sub is unique only within its issuer",
+        )
 
     def look(self, app: Any) -> None:
         """Log what can never work, at the startup of `app`: a missing route or endpoint."""
@@ -316,8 +334,8 @@ class API(Generic[Identity]):
                 "Add the line, without a prefix: app.include_router(api.router)",
                 self.resource,
             )
-        if self._server.introspections is not None:
-            self._looking = asyncio.create_task(self._look_for(self._server.introspections))
+        if self._fixed is not None and self._fixed.introspections is not None:
+            self._looking = asyncio.create_task(self._look_for(self._fixed.introspections))
 
     async def aclose(self) -> None:
         """Stop looking for the endpoint."""
@@ -358,7 +376,7 @@ class API(Generic[Identity]):
         step_up: StepUp | None = None,
     ) -> None:
         """Require the client's scopes, the user's role and authentication (RFC 6750, RFC 9470)."""
-        at = self._runtime.party.clock.instant()
+        at = context_of(connection, self._engine.name).runtime.party.clock.instant()
         if missing := [scope for scope in scopes if scope not in token.scope]:
             explanation = f"the token lacks the scope {' '.join(missing)}"
             cause = ProtocolViolation(Code.ACCESS_TOKEN_SCOPE, explanation, client=token.client_id)
@@ -385,5 +403,5 @@ class API(Generic[Identity]):
             raise ConfigurationError(misplaced.code, f"{misplaced.explanation}; {hint}") from cause
         scheme = token_scheme_in(connection.scope["headers"])
         error = self._challenger.refusal(cause, scheme, scopes, step_up)
-        context_of(connection, self._runtime.name).own(error)
+        context_of(connection, self._engine.name).own(error)
         raise error from cause

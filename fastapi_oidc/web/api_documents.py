@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi.openapi.models import (
+    HTTPBearer,
     OAuth2,
     OAuthFlowAuthorizationCode,
     OAuthFlows,
@@ -45,14 +46,19 @@ def refusals(name: str) -> dict[int | str, dict[str, Any]]:
 
 
 def token_scheme(
-    issuer: str,
+    issuer: str | None,
     scopes: Mapping[str, str],
     *,
     authorization_url: str | None,
     token_url: str | None,
 ) -> SecurityBase:
-    """The OpenAPI security scheme: by discovery, or with two endpoints and `scopes`."""
+    """The OpenAPI security scheme: by discovery, or with two endpoints and `scopes`.
+
+    Without an `issuer` the document says only that there is a token.
+    """
     if authorization_url is None or token_url is None:
+        if issuer is None:
+            return HTTPBearer()
         return OpenIdConnect(openIdConnectUrl=discovery_url(issuer))
     flow = OAuthFlowAuthorizationCode(
         authorizationUrl=authorization_url, tokenUrl=token_url, scopes=dict(scopes)

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Literal, TypedDict
 from urllib.parse import urlsplit
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.flows.relying_party import ResolveIdentity
+from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.protocol.access_token import ExpectedAccessToken
 from fastapi_oidc.protocol.client_auth import ClientSecretBasic
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
@@ -49,24 +49,37 @@ class APIOptions(TypedDict, Generic[Identity], total=False):
 
 
 def resource_server(
-    runtime: Runtime[Identity, Any],
-    audience: str,
-    options: APIOptions[Identity],
-    login_algorithms: frozenset[str],
+    runtime: Runtime[Identity, Any], audience: str, options: APIOptions[Identity]
 ) -> ResourceServer:
     """The resource server with these options; raises ConfigurationError."""
-    party, settings = runtime.party, runtime.party.settings
-    plain, roles = options.get("accept_plain_jwt", False), options.get("roles_claim", "roles")
+    party = runtime.party
     if not audience:
         raise _invalid("audience must be the aud of the provider's tokens for this API")
+    introspections = _introspections(runtime, options)
+    known = {each.settings.issuer: _own_issuer(each, audience, options) for each in party.together}
+    first = known[party.settings.issuer]
+    for issuer in _others(party, options):
+        known.setdefault(issuer, _other_issuer(first, issuer))
+    return ResourceServer(
+        issuers=tuple(known.values()),
+        clock=party.clock,
+        proofs=Proofs(party.sessions.cells, party.clock),
+        introspections=introspections,
+        introspects_jwts=options.get("introspect") is True,
+        dpop_required=options.get("dpop_required", False),
+    )
+
+
+def _own_issuer(
+    party: RelyingParty[Identity], audience: str, options: APIOptions[Identity]
+) -> TokenIssuer:
+    """The provider of a registration, as an issuer of access tokens."""
+    settings, roles = party.settings, options.get("roles_claim", "roles")
+    plain = options.get("accept_plain_jwt", False)
     if plain and audience == settings.client_id:
         raise _invalid(
             "accept_plain_jwt needs another audience than the client_id, which ID tokens have"
         )
-    introspections = _introspections(runtime, options)
-    algorithms = _algorithms(
-        options.get("algorithms"), login_algorithms, introspections is not None
-    )
     expected = ExpectedAccessToken(
         issuer=settings.issuer,
         audience=audience,
@@ -76,35 +89,28 @@ def resource_server(
         scope_claim=options.get("scope_claim", "scope"),
         roles_claim=(roles,) if isinstance(roles, str) else roles,
     )
-    others = [
-        TokenIssuer(
-            replace(expected, issuer=issuer, tenants=None),
-            party.provider.beside(issuer, _registration("", "", algorithms)),
-        )
-        for issuer in issuers_of(runtime, options)[1:]
-    ]
-    return ResourceServer(
-        issuers=(TokenIssuer(expected, party.provider), *others),
-        algorithms=algorithms,
-        clock=party.clock,
-        proofs=Proofs(party.sessions.cells, party.clock),
-        introspections=introspections,
-        introspects_jwts=options.get("introspect") is True,
-        dpop_required=options.get("dpop_required", False),
+    does_introspect = options.get("introspect", False) is not False
+    chosen = options.get("algorithms")
+    return TokenIssuer(
+        expected, party.provider, _algorithms(chosen, settings.algorithms(), does_introspect)
     )
 
 
-def issuers_of(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> list[str]:
-    """The issuers whose tokens are accepted, the application's own first.
+def _other_issuer(first: TokenIssuer, issuer: str) -> TokenIssuer:
+    """Another issuer with the same audience, whose keys are read."""
+    expected = replace(first.expected, issuer=issuer, tenants=None)
+    nobody = _registration("", "", first.algorithms)
+    return TokenIssuer(expected, first.provider.beside(issuer, nobody), first.algorithms)
 
-    Raises ConfigurationError for one that is no https URL.
-    """
-    given, settings = options.get("issuers", ()), runtime.party.settings
+
+def _others(party: RelyingParty[Any], options: APIOptions[Any]) -> Collection[str]:
+    """The option `issuers`; raises ConfigurationError for one that is no https URL."""
+    given = options.get("issuers", ())
     if isinstance(given, str):
         raise _invalid("issuers is a list of issuer URLs")
     for issuer in given:
-        require_issuer_url(issuer, allow_insecure_http=settings.issuer.startswith("http:"))
-    return list(dict.fromkeys((settings.issuer, *given)))
+        require_issuer_url(issuer, allow_insecure_http=party.settings.issuer.startswith("http:"))
+    return given
 
 
 def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Introspections | None:
@@ -120,6 +126,8 @@ def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Int
         raise _invalid("introspection_client needs introspect")
     if not chosen:
         return None
+    if party.is_one_of_several:
+        raise _invalid("introspect needs one registration: an opaque token names no issuer")
     provider = party.provider
     if client is not None:
         if not _is_client(client):

@@ -54,16 +54,6 @@ def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> d
     return found
 
 
-def cookie_names(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
-    """The names of all cookies of a request."""
-    return [
-        pair.partition(b"=")[0].strip(_BLANK).decode("latin-1")
-        for header, line in headers
-        if header == b"cookie"
-        for pair in _pairs(line)
-    ]
-
-
 def _pairs(line: bytes) -> list[bytes]:
     """Like `line.split(b";")`, but faster: that checks every byte, and a session has thousands."""
     pairs, start = [], 0

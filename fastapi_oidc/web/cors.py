@@ -55,8 +55,8 @@ def advise_on_cors(context: RequestContext[Any, Any]) -> None:
 def serves(middleware: Middleware, instances: Collection[str]) -> bool:
     """Whether it is the OIDCMiddleware of one of `instances`."""
     given = (*middleware.args, *middleware.kwargs.values())
-    names = [getattr(getattr(value, "runtime", None), "name", None) for value in given]
-    return any(name in instances for name in names)
+    engines = [getattr(getattr(value, "registrations", None), "engine", None) for value in given]
+    return any(getattr(engine, "name", None) in instances for engine in engines)
 
 
 def _cors_inside(app: Any, instances: Collection[str]) -> Sequence[Middleware]:

@@ -23,7 +23,11 @@ from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.misuse import awaited
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_context import RequestContext
-from fastapi_oidc.web.request_contexts import context_of, require_own_middleware
+from fastapi_oidc.web.request_contexts import (
+    context_of,
+    find_context,
+    require_own_middleware,
+)
 from fastapi_oidc.web.runtime import RequestData
 
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
@@ -193,8 +197,10 @@ class Locals(Generic[Identity, RequestData]):
     @awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
         """The locals; raises SessionError when a store is unavailable."""
-        context: RequestContext[Identity, RequestData] = context_of(connection, self._instance)
-        return await context.locals()
+        context: RequestContext[Identity, RequestData] | None = find_context(
+            connection, self._instance
+        )
+        return OIDCLocals() if context is None else await context.locals()
 
 
 require_auth: RequireAuth[Any] = RequireAuth()

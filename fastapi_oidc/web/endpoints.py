@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from types import NoneType
-from typing import Annotated, Any, Generic, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -33,7 +34,7 @@ from fastapi_oidc.flows.logout import (
     complete_logout,
     require_endings,
 )
-from fastapi_oidc.flows.relying_party import Redirection
+from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.error_text import shown as shown_text
 from fastapi_oidc.session.model import Identity
@@ -43,9 +44,8 @@ from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.public_session import session_document, session_management
 from fastapi_oidc.web.refusal import announce_refusal, is_navigation
-from fastapi_oidc.web.refusal_page import shown, signed_out_page
+from fastapi_oidc.web.refusal_page import chooser_page, shown, signed_out_page
 from fastapi_oidc.web.request_context import RequestContext
-from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.requests import (
     form_parameters,
     parsed_query,
@@ -55,7 +55,8 @@ from fastapi_oidc.web.requests import (
     url_at_base,
 )
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.runtime import RequestData, Runtime
+from fastapi_oidc.web.runtime import RequestData
+from fastapi_oidc.web.serving import Serving
 
 EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
 OnSuccess: TypeAlias = Callable[
@@ -68,6 +69,7 @@ class LoginQuery(BaseModel):
     """The parameters of `GET /login`."""
 
     return_to: str | None = None
+    provider: str | None = None
     prompt: Prompt | None = None
     login_hint: Annotated[str | None, Field(max_length=255)] = None
     max_age: Annotated[int | None, Field(ge=0, le=LONGEST_DURATION)] = None
@@ -81,14 +83,13 @@ class SessionQuery(BaseModel):
     active: bool = False
 
 
-class Endpoints(Generic[Identity, RequestData]):
+class Endpoints(Serving[Identity, RequestData]):
     """Endpoint functions, each of which can be mounted anywhere in the app.
 
     They take only the request, so they can be plain Starlette routes, to which no dependencies
     apply. Their names are used to find their paths.
     """
 
-    runtime: Runtime[Identity, RequestData]
     router: APIRouter
     """All routes of the library, to include with a prefix.
 
@@ -96,14 +97,21 @@ class Endpoints(Generic[Identity, RequestData]):
     """
 
     async def login(self, request: Request, options: LoginOptions | None = None) -> Response:
-        """Begin a login: the response redirects the browser to the provider."""
+        """Begin a login: the response redirects the browser to the provider.
+
+        With several registrations and no `options.provider`, it is the page to choose one. A silent
+        login and a step-up are at the session's own. HTTPException (404) for an unknown provider.
+        """
         require_kind("options of oidc.login", options, LoginOptions, NoneType)
-        context = self._context(request)
+        context, options = self._context(request), options or LoginOptions()
         with context.owning():
+            party = await _chosen(context, options)
+            if party is None:
+                return await shown(context, chooser_page(_choices(context)))
             redirection = await begin_login(
-                self.runtime.party,
-                options or LoginOptions(),
-                redirect_uri=context.url(Role.CALLBACK),
+                party,
+                options,
+                redirect_uri=context.url(Role.CALLBACK, party),
                 cookies=context.cookies,
             )
         context.record(redirection.changes)
@@ -124,13 +132,13 @@ class Endpoints(Generic[Identity, RequestData]):
             require_same_origin(context)
             # A task, so it also finishes if the browser disconnects: the session's tokens are read
             # only once.
-            redirection: Redirection = await self.runtime.sign_outs.run(
+            redirection: Redirection = await context.runtime.engine.sign_outs.run(
                 object(),
                 partial(
                     begin_logout,
-                    self.runtime.party,
+                    context.runtime.party,
                     options or LogoutOptions(),
-                    post_logout_redirect_uri=context.post_logout_redirect_uri,
+                    logged_out_url=context.logged_out_url,
                     cookies=context.cookies,
                 ),
             )
@@ -142,7 +150,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
     async def handle_back_channel_logout(self, request: Request) -> Response:
         """Revoke the sessions that the logout token names: 200, or 400 if it is refused (2.8)."""
-        party = self.runtime.party
+        party = self._context(request).registration(request)
         try:
             form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
             await accept_back_channel_logout(party, form)
@@ -198,7 +206,7 @@ class Endpoints(Generic[Identity, RequestData]):
         async def logged_out(request: Request) -> Response:
             context = self._context(request)
             parameters = query_parameters(request)
-            redirection = complete_logout(self.runtime.party, parameters, context.cookies)
+            redirection = complete_logout(context.runtime.party, parameters, context.cookies)
             context.record(redirection.changes)
             return responses.redirect(redirection.location)
 
@@ -209,7 +217,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
         Raises ConfigurationError (configuration.store_missing) without a store.
         """
-        require_endings(self.runtime.party)
+        require_endings(self.registrations.engine.records_endings)
         return self._named(Role.BACK_CHANNEL_LOGOUT, self.handle_back_channel_logout)
 
     def front_channel_logout_handler(self) -> EndpointFunction:
@@ -217,7 +225,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
         Raises ConfigurationError (configuration.store_missing) without a store.
         """
-        require_endings(self.runtime.party)
+        require_endings(self.registrations.engine.records_endings)
         return self._named(Role.FRONT_CHANNEL_LOGOUT, self._serve_front_channel_logout)
 
     def session_handler(self) -> EndpointFunction:
@@ -227,11 +235,11 @@ class Endpoints(Generic[Identity, RequestData]):
         """
 
         async def session(request: Request) -> Response:
-            active = parsed_query(request, SessionQuery).active
-            locals = await self._context(request).locals(active=active)
+            active, context = parsed_query(request, SessionQuery).active, self._context(request)
+            locals = await context.locals(active=active)
             if locals.unavailable is not None:
                 raise locals.unavailable
-            return responses.not_stored(await session_document(self.runtime, locals))
+            return responses.not_stored(await session_document(context.runtime, locals))
 
         return self._named(Role.SESSION, session)
 
@@ -239,8 +247,9 @@ class Endpoints(Generic[Identity, RequestData]):
         """The endpoint function of `GET /session-management`, for the browser component."""
 
         async def session_management_config(request: Request) -> Response:
-            origin = self._context(request).origin
-            return responses.not_stored(await session_management(self.runtime.party, origin))
+            context = self._context(request)
+            party = await _of_session(context) or context.runtime.party
+            return responses.not_stored(await session_management(party, context.origin))
 
         return self._named(Role.SESSION_MANAGEMENT, session_management_config)
 
@@ -256,7 +265,8 @@ class Endpoints(Generic[Identity, RequestData]):
         self, request: Request, *, with_data: bool
     ) -> SignedIn[Identity] | LoginRefused:
         """The outcome of a callback; `with_data` also loads the request's data."""
-        context, runtime = self._context(request), self.runtime
+        context = self._context(request)
+        party, engine = context.registration(request), context.runtime.engine
         with context.owning():
             is_form = request.method == "POST"
             parameters = (
@@ -266,13 +276,13 @@ class Endpoints(Generic[Identity, RequestData]):
             )
             callback = Callback(parameters, context.cookies)
             outcome = await complete_login(
-                runtime.party, runtime.coordinator, runtime.code_exchanges, callback
+                party, engine.coordinator, engine.code_exchanges, callback
             )
         context.record(outcome.changes)
         if isinstance(outcome, LoginFailed):
             raise outcome.error
         if isinstance(outcome, LoginRefused):
-            outcome.error.instance = runtime.name
+            outcome.error.instance = engine.name
         else:
             await context.began(outcome, with_data=with_data)
         return outcome
@@ -299,8 +309,9 @@ class Endpoints(Generic[Identity, RequestData]):
         asked = parsed_query(request, LoginQuery)
         if asked.silent:
             return await self._begin_silent_login(request)
-        if elsewhere := url_at_base(self._context(request)):
-            self._advise_on_address(request)
+        context = self._context(request)
+        if elsewhere := url_at_base(context):
+            _advise_on_address(context)
             return responses.redirect(elsewhere)
         return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))
 
@@ -329,15 +340,16 @@ class Endpoints(Generic[Identity, RequestData]):
             return
         live = None
         with suppress(OIDCError):
-            live = await current(self.runtime.party, context.cookies)
+            live = await current(context.runtime.party, context.cookies)
         if live is not None:
             with context.owning():
-                self.runtime.csrf.require(live.session, token)
+                context.runtime.csrf.require(live.session, token)
 
     async def _serve_front_channel_logout(self, request: Request) -> Response:
         """An empty page. Raises OIDCError."""
-        party = self.runtime.party
-        with self._context(request).owning():
+        context = self._context(request)
+        party = context.registration(request)
+        with context.owning():
             try:
                 await accept_front_channel_logout(party, query_parameters(request))
             except OIDCError as error:
@@ -346,24 +358,57 @@ class Endpoints(Generic[Identity, RequestData]):
                 raise
         return responses.framed_by(party.settings.issuer)
 
-    def _advise_on_address(self, request: Request) -> None:
-        asked, base_url = shown_text(request.headers.get("host", "")), self.runtime.origin
-        self.runtime.party.announcer.advise(
-            "base_url",
-            f"it is {base_url}, and a login began at the host {asked}: the browser was sent to "
-            "base_url. If the application is not there, correct it; behind a proxy pass on the "
-            "Host header",
-        )
-
-    def _context(self, request: Request) -> RequestContext[Identity, RequestData]:
-        return context_of(request, self.runtime.name)
-
     def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
         async def endpoint(request: Request) -> Response:
             return await serve(request)
 
-        endpoint.__name__ = role.route_name(self.runtime.name)
+        endpoint.__name__ = role.route_name(self.registrations.engine.name)
         return endpoint
+
+
+async def _chosen(
+    context: RequestContext[Identity, Any], options: LoginOptions
+) -> RelyingParty[Identity] | None:
+    """The registration of a login; None if the user must choose one."""
+    party = context.runtime.party
+    if options.provider is not None:
+        if (named := party.named(options.provider)) is None:
+            raise HTTPException(404, "There is no such provider.", NO_STORE)
+        return named
+    if not party.is_one_of_several:
+        return party
+    if not (options.silent or options.steps_up):
+        return None
+    return await _of_session(context) or (party if options.silent else None)
+
+
+async def _of_session(context: RequestContext[Identity, Any]) -> RelyingParty[Identity] | None:
+    """The registration of the browser's session; None without one."""
+    party = context.runtime.party
+    if not party.is_one_of_several:
+        return party
+    live = await current(party, context.cookies)
+    return None if live is None else party.of(live.session)
+
+
+def _choices(context: RequestContext[Any, Any]) -> tuple[tuple[str, str], ...]:
+    """The labels of the registrations, and the URLs of their logins."""
+    login, url = context.paths.required(Role.LOGIN), context.connection.url
+    return tuple(
+        (label, f"{login}?{url.include_query_params(provider=name).query}")
+        for name, label in context.runtime.labels.items()
+    )
+
+
+def _advise_on_address(context: RequestContext[Any, Any]) -> None:
+    asked = shown_text(context.connection.headers.get("host", ""))
+    base_url = context.runtime.origin
+    context.runtime.party.announcer.advise(
+        "base_url",
+        f"it is {base_url}, and a login began at the host {asked}: the browser was sent to "
+        "base_url. If the application is not there, correct it; behind a proxy pass on the "
+        "Host header",
+    )
 
 
 def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 from weakref import ref
 
 from fastapi.exception_handlers import http_exception_handler
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,7 +26,6 @@ from fastapi_oidc.web.request_contexts import (
     Caching,
     RequestContexts,
     Served,
-    Table,
     of_this_task,
 )
 from fastapi_oidc.web.route_checks import require_sound_routes
@@ -37,6 +35,7 @@ from fastapi_oidc.web.startup import report_memory_of_one, report_missing_routes
 _log = logging.getLogger("fastapi_oidc.configuration")
 
 _CACHE_CONTROL = b"cache-control"
+_VARY = (b"vary", b"Cookie")
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
 
@@ -51,17 +50,15 @@ class OIDCMiddleware:
     acceptance of a websocket. A handler for `Exception` runs outside of all middlewares, so its
     responses have no cookies. The middleware turns an OIDCError that the application does not
     handle into a response, and likewise an HTTPException of `load_request_data`.
-
-    Consecutive OIDCMiddlewares are merged, so instances that a request does not use cost nothing.
     """
 
     def __init__(
         self, app: ASGIApp, oidc: Instance[Any, Any], *, exclude: Iterable[str] = ()
     ) -> None:
-        self._table = Table([Served(oidc.runtime, _excluded(exclude))])
+        self._registrations = oidc.registrations
+        self._served = Served(oidc.registrations, _excluded(exclude))
+        self._names = (self._served.engine.name,)
         self._app, self._has_lifespan, self._is_checked = app, False, False
-        if isinstance(app, OIDCMiddleware):
-            self._table, self._app = self._table.joined(app._table), app._app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, websocket or lifespan (ASGI 3)."""
@@ -72,7 +69,11 @@ class OIDCMiddleware:
             await self._app(scope, receive, send)
             return
         outer: RequestContexts | None = scope.get(SCOPE_KEY)
-        contexts = scope[SCOPE_KEY] = self._contexts(scope, outer)
+        self._prepare(scope, outer)
+        runtime = self._registrations.fixed
+        if runtime is None:
+            runtime = await self._registrations.serving(HTTPConnection(scope))
+        contexts = scope[SCOPE_KEY] = RequestContexts(self._served, runtime, scope, outer)
         response = _Response(contexts, send)
         _require_asyncio()
         before = of_this_task.set(ref(contexts))
@@ -88,6 +89,8 @@ class OIDCMiddleware:
             # The innermost middleware handles the error first. Its response passes all others,
             # which add their cookies. The instance that refused writes the response.
             owner = contexts.owner(error.instance)
+            if owner is None:
+                raise
             announce_refusal(owner, error)
             await self._refuse(owner, error, receive, response.send)
         except HTTPException as error:
@@ -115,7 +118,7 @@ class OIDCMiddleware:
             return
         advise_on_cors(context)
         response = await refusal_response(context, error)
-        await with_cors(scope["app"], self._table.by_name, response)(scope, receive, send)
+        await with_cors(scope["app"], self._names, response)(scope, receive, send)
 
     async def _interrupt(
         self, scope: Scope, error: HTTPException, receive: Receive, send: Send
@@ -124,10 +127,10 @@ class OIDCMiddleware:
             await _close(error.status_code, send)
             return
         response = await http_exception_handler(Request(scope), error)
-        await with_cors(scope["app"], self._table.by_name, response)(scope, receive, send)
+        await with_cors(scope["app"], self._names, response)(scope, receive, send)
 
-    def _contexts(self, scope: Scope, outer: RequestContexts | None) -> RequestContexts:
-        """The contexts of one request; `outer` are those of an outer OIDCMiddleware."""
+    def _prepare(self, scope: Scope, outer: RequestContexts | None) -> None:
+        """Check the application; `outer` are the contexts of an outer OIDCMiddleware."""
         if "app" not in scope:
             raise ConfigurationError(
                 Code.CONFIGURATION_MIDDLEWARE_MISSING,
@@ -135,14 +138,11 @@ class OIDCMiddleware:
             )
         if not self._is_checked:
             self._check(scope)
-        if outer is None:
-            # Without `state` the server says that it has no lifespans (ASGI 3.0, "Lifespan State"),
-            # as transports of tests do.
-            is_mounted = "app_root_path" in scope
-            if not self._has_lifespan and (is_mounted or "state" in scope):
-                self._warn_of_no_lifespan(is_mounted=is_mounted)
-            return RequestContexts(self._table, scope, None)
-        return RequestContexts(self._table.inside(outer), scope, outer)
+        # Without `state` the server says that it has no lifespans (ASGI 3.0, "Lifespan State"), as
+        # transports of tests do.
+        is_mounted = "app_root_path" in scope
+        if outer is None and not self._has_lifespan and (is_mounted or "state" in scope):
+            self._warn_of_no_lifespan(is_mounted=is_mounted)
 
     def _warn_of_no_lifespan(self, *, is_mounted: bool) -> None:
         """Warn once: Starlette runs the lifespan of the outermost application only."""
@@ -164,25 +164,22 @@ class OIDCMiddleware:
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the app's lifespan; at shutdown, close the connections to providers and stores."""
         self._has_lifespan = True
-        async with AsyncExitStack() as sites:
-            for served in self._table.by_name.values():
-                sites.push_async_callback(served.runtime.aclose)
-            look = partial(self._look, scope)
-            await self._app(scope, receive, watched(send, look, sites.aclose))
+        look = partial(self._look, scope)
+        await self._app(scope, receive, watched(send, look, self._served.engine.aclose))
 
     def _look(self, scope: Scope) -> None:
         if "app" in scope:
             self._check(scope)
-            report_cors_inside(scope["app"], self._table.by_name)
-            for name, served in self._table.by_name.items():
-                report_missing_routes(name, scope)
-                report_memory_of_one(served.runtime)
-                for api in served.runtime.apis:
-                    api.look(scope["app"])
+            report_cors_inside(scope["app"], self._names)
+            report_missing_routes(*self._names, scope)
+            if self._registrations.fixed is not None:
+                report_memory_of_one(self._registrations.fixed)
+            for api in self._served.engine.apis:
+                api.look(scope["app"])
 
     def _check(self, scope: Scope) -> None:
         """Check the routes at startup or at the first request; after a failure, at each request."""
-        require_sound_routes(scope["app"], self._table.by_name)
+        require_sound_routes(scope["app"], self._names)
         self._is_checked = True
 
 
@@ -231,7 +228,7 @@ class _Response:
         headers = list(message.get("headers", ()))
         caching = self._contexts.caching()
         if caching is not Caching.ANYBODY:
-            headers.append((b"vary", b"Cookie"))
+            headers += [_VARY] if _VARY not in headers else []
         if changes:
             # A cache that stored this response would send the cookies to other users.
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]

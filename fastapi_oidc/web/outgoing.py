@@ -19,16 +19,15 @@ from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.request_context import Owning, RequestContext
 from fastapi_oidc.web.request_contexts import of_this_task
 from fastapi_oidc.web.runtime import RequestData, Runtime
+from fastapi_oidc.web.serving import Serving
 
 
-class Outgoing(Generic[Identity, RequestData]):
+class Outgoing(Serving[Identity, RequestData]):
     """Authenticates requests to APIs.
 
     `audience`, `resource` and `scope` select one of the `downstream_apis`. Without them, the
     session's own access token is used.
     """
-
-    runtime: Runtime[Identity, RequestData]
 
     def auth(
         self,
@@ -47,15 +46,15 @@ class Outgoing(Generic[Identity, RequestData]):
         store at any time. Raises ConfigurationError unless exactly one API matches.
         """
         require_kind("session of oidc.auth", session, OIDCSession, Grant)
-        grants = self.runtime.grants
-        target = Target(audience=audience, resource=resource, scope=scope)
+        runtime, target = self.runtime, Target(audience=audience, resource=resource, scope=scope)
+        proofs = runtime.engine.grants.proofs
         if isinstance(session, Grant):
             if not target.is_empty:
                 explanation = "a Grant is for one API: select the API in oidc.grant"
                 raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-            return auth_of(session.tokens, min_validity, grants.proofs)
-        of_session = _OfSession(self.runtime, session, grants.api(target))
-        return auth_of(of_session, min_validity, grants.proofs)
+            return auth_of(session.tokens, min_validity, proofs)
+        of_session = _OfSession(runtime, session, runtime.party.api(target))
+        return auth_of(of_session, min_validity, proofs)
 
     async def grant(
         self,
@@ -72,11 +71,12 @@ class Outgoing(Generic[Identity, RequestData]):
         matches.
         """
         require_kind("session_id of oidc.grant", session_id, str)
-        api = self.runtime.grants.api(Target(audience=audience, resource=resource, scope=scope))
-        self.runtime.party.sessions.require_rows("find a session by its id")
-        holder: Holder[Identity] = Detached(self.runtime.party, Copy(session_id, (), ANY_EPOCH, 0))
+        party = self.runtime.party
+        api = party.api(Target(audience=audience, resource=resource, scope=scope))
+        party.sessions.require_rows("find a session by its id")
+        holder: Holder[Identity] = Detached(party, Copy(session_id, (), ANY_EPOCH, 0))
         await holder.current()
-        return Grant(partial(self.runtime.grants.token, session_id, holder, api))
+        return Grant(partial(self.runtime.engine.grants.token, session_id, holder, api))
 
     def app_auth(
         self,
@@ -91,9 +91,9 @@ class Outgoing(Generic[Identity, RequestData]):
         A token is used until `min_validity` seconds before it expires. Processes that share refresh
         records share the token.
         """
-        grants = self.runtime.grants
+        grants, party = self.runtime.engine.grants, self._only()
         target = Target(audience=audience, resource=resource, scope=scope)
-        return auth_of(partial(grants.of_application, target), min_validity, grants.proofs)
+        return auth_of(partial(grants.of_application, party, target), min_validity, grants.proofs)
 
 
 class _OfSession(Generic[Identity]):
@@ -114,14 +114,15 @@ class _OfSession(Generic[Identity]):
         """A token of the session; within its request, the request's session is used."""
         holder = _in_request(self._runtime, self._session_id) or self._elsewhere
         with Owning(self._runtime.name):
-            return await self._runtime.grants.token(self._session_id, holder, self._api, needed)
+            token = self._runtime.engine.grants.token
+            return await token(self._session_id, holder, self._api, needed)
 
 
 class _InRequest(Generic[Identity]):
     """The session of a request whose response has not started."""
 
     def __init__(self, context: RequestContext[Identity, Any]) -> None:
-        self._context = context
+        self._context, self.party = context, context.runtime.party
 
     async def current(self) -> Live[Identity]:
         """See `Holder`."""
@@ -141,7 +142,9 @@ def _in_request(runtime: Runtime[Identity, Any], session_id: str) -> _InRequest[
     contexts = None if reference is None else reference()
     if contexts is None or not contexts.is_open or runtime.name not in contexts.names:
         return None
-    context: RequestContext[Identity, Any] = contexts.required(runtime.name)
+    context: RequestContext[Identity, Any] | None = contexts.find(runtime.name)
+    if context is None:
+        return None
     session = None if context.known is None else context.known.session
     is_its_session = session is not None and session.id == session_id
     return _InRequest(context) if is_its_session else None

@@ -37,9 +37,10 @@ async def public_session(
 ) -> object:
     """The result of `create_public_session`, or else the token-free view of the session."""
     base: PublicSession[Identity] = PublicSession.of(locals.session)
-    if runtime.create_public_session is None or locals.session is None:
+    create = runtime.engine.create_public_session
+    if create is None or locals.session is None:
         return base
-    return await called(runtime.create_public_session, PublicSessionContext(base, locals.data))
+    return await called(create, PublicSessionContext(base, locals.data))
 
 
 async def session_document(
@@ -52,7 +53,7 @@ async def session_document(
         return {"is_authenticated": False, **ended}
     content = jsonable_encoder(await public_session(runtime, locals))
     members = content if isinstance(content, dict) else {"public": content}
-    timeout = runtime.party.settings.idle_timeout
+    timeout = runtime.party.of(session).settings.idle_timeout
     idle = {} if timeout is None else {"idle_expires_at": idle_end_of(session, timeout)}
     return members | {
         **idle,

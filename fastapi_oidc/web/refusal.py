@@ -32,11 +32,10 @@ class SignInRequired(SessionError):
     """A guard found no session. Only this error redirects to a login automatically.
 
     A login can raise the other errors itself, so redirecting them could loop forever. `challenge`
-    is added to the `WWW-Authenticate` header; `role` is the route for signing in.
+    is added to the `WWW-Authenticate` header.
     """
 
     challenge: str = ""
-    role: Role = Role.LOGIN
 
 
 class StepUpRequired(SessionError):
@@ -70,7 +69,7 @@ async def refusal_response(context: RequestContext[Any, Any], error: OIDCError) 
 
 
 def _page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
-    if isinstance(error, StepUpRequired) and Role.LOGIN in context.paths.paths:
+    if isinstance(error, StepUpRequired) and context.paths.find(Role.LOGIN) is not None:
         query = urlencode(error.step_up.parameters())
         login = f"{context.paths.required(Role.LOGIN)}?{query}"
         return step_up_page(context, error, login, error.fields)
@@ -132,7 +131,6 @@ def _is_to_return_to(context: RequestContext[Any, Any]) -> bool:
 
 def _login_url(context: RequestContext[Any, Any], error: OIDCError) -> str:
     """The URL of the login route, with the requested page to return to."""
-    role = error.role if isinstance(error, SignInRequired) else Role.LOGIN
     more = error.step_up.parameters() if isinstance(error, StepUpRequired) else {}
     query = urlencode({"return_to": requested_path(context.connection), **more})
-    return f"{context.paths.required(role)}?{query}"
+    return f"{context.paths.required(Role.LOGIN)}?{query}"

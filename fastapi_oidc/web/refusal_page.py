@@ -33,8 +33,7 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
     """The page about `error`."""
     heading, _, text = error.public_text.partition(". ")
     action, href = _action(context, error)
-    paths = context.paths.paths
-    login = paths.get(Role.CHOOSER, paths.get(Role.LOGIN))
+    login = context.paths.find(Role.LOGIN)
     can_sign_in = action == "Try again" and login is not None and context.path != login
     return Page(
         kind="refused",
@@ -45,7 +44,7 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
         href=href,
         code=str(error.code),
         other_action="Sign in again" if can_sign_in else "",
-        other_href=context.paths.sign_in if can_sign_in else "",
+        other_href=context.paths.required(Role.LOGIN) if can_sign_in else "",
     )
 
 
@@ -117,7 +116,7 @@ def chooser_page(choices: tuple[tuple[str, str], ...]) -> Page:
 
 async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
     """The response of `render_page`, or else the library's page. An exception is logged."""
-    render, connection = context.runtime.render_page, context.connection
+    render, connection = context.runtime.engine.render_page, context.connection
     if render is None:
         return page.response()
     try:
@@ -135,13 +134,13 @@ def is_read(context: RequestContext[Any, Any]) -> bool:
 
 def _action(context: RequestContext[Any, Any], error: OIDCError) -> tuple[str, str]:
     """The text and URL of the main action: try again, sign in, or go to the start page."""
-    path, paths = context.path, context.paths.paths
-    can_repeat = path == paths.get(Role.LOGIN) or path not in context.paths
+    path, login = context.path, context.paths.find(Role.LOGIN)
+    can_repeat = path == login or path not in context.paths
     if error.status >= HTTPStatus.BAD_GATEWAY and is_read(context) and can_repeat:
         return "Try again", _same_path(context)
-    if _login_helps(error) and Role.LOGIN in paths:
+    if _login_helps(error) and login is not None:
         is_first = error.code is Code.SESSION_REQUIRED
-        return "Sign in" if is_first else "Sign in again", context.paths.sign_in
+        return "Sign in" if is_first else "Sign in again", context.paths.required(Role.LOGIN)
     return "Go to the start page", context.runtime.party.settings.default_return_path
 
 

@@ -8,12 +8,20 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Generic
 
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
+from fastapi_oidc.errors import (
+    Code,
+    ConfigurationError,
+    OIDCError,
+    ProtocolViolation,
+    SessionError,
+)
 from fastapi_oidc.flows.callback import SignedIn
+from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import (
     NewSession,
     PendingCookie,
@@ -35,8 +43,15 @@ from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.authorization_header import token_scheme_in
 from fastapi_oidc.web.cookie_header import own_cookies
+from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.locals import OIDCLocals
-from fastapi_oidc.web.routes import Entrance, Role, RoutePaths
+from fastapi_oidc.web.routes import (
+    REGISTRATION,
+    Entrance,
+    Role,
+    RoutePaths,
+    RouteTemplates,
+)
 from fastapi_oidc.web.runtime import RequestData, RequestDataContext, Runtime
 
 
@@ -76,10 +91,10 @@ class RequestContext(Generic[Identity, RequestData]):
         runtime: Runtime[Identity, RequestData],
         scope: Scope,
         entrance: Entrance,
-        paths_for: Callable[[Entrance], RoutePaths],
+        routes: RouteTemplates,
     ) -> None:
         self.runtime, self.scope = runtime, scope
-        self._entrance, self._paths_for = entrance, paths_for
+        self._entrance, self._routes = entrance, routes
         self._changes: dict[str, CookieChange] = {}
         self._pending: PendingCookie[Identity] | None = None
         self._is_cleared = self._has_ended = False
@@ -100,7 +115,25 @@ class RequestContext(Generic[Identity, RequestData]):
     @property
     def paths(self) -> RoutePaths:
         """The paths of this instance's routes in the app."""
-        return self._paths_for(self._entrance)
+        return self.paths_of(self.runtime.party)
+
+    def paths_of(self, party: RelyingParty[Identity]) -> RoutePaths:
+        """The paths of the routes of one registration."""
+        return RoutePaths(self._routes, self._entrance.root_path, party.settings.name)
+
+    def registration(self, connection: HTTPConnection) -> RelyingParty[Identity]:
+        """The registration that the path names; HTTPException (404) for another name.
+
+        Raises ConfigurationError if there are several, and the path names none.
+        """
+        name, party = connection.path_params.get(REGISTRATION), self.runtime.party
+        if name is None and party.is_one_of_several:
+            explanation = "with several registrations, this path has the parameter {registration}"
+            raise ConfigurationError(Code.CONFIGURATION_ROUTE_MISSING, explanation)
+        found = party if name is None else party.named(name)
+        if found is None:
+            raise HTTPException(404, headers=NO_STORE)
+        return found
 
     @property
     def path(self) -> str:
@@ -113,7 +146,7 @@ class RequestContext(Generic[Identity, RequestData]):
 
         The session of a request with a token is ignored.
         """
-        if self.runtime.apis and self.brings_token:
+        if self.runtime.engine.apis and self.brings_token:
             return {}
         return own_cookies(self.scope["headers"], self.runtime.party.sessions.names)
 
@@ -136,17 +169,14 @@ class RequestContext(Generic[Identity, RequestData]):
         scheme = {"ws": "http", "wss": "https"}.get(url.scheme, url.scheme)
         return f"{scheme}://{url.netloc}"
 
-    def url(self, role: Role) -> str:
+    def url(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
-        return self.origin + self.paths.required(role)
+        return self.origin + self.paths_of(party or self.runtime.party).required(role)
 
     @property
-    def post_logout_redirect_uri(self) -> str | None:
-        """The URI to which the provider redirects after a logout, None if none is configured."""
-        chosen = self.runtime.post_logout_redirect_uri
-        if chosen != "route":
-            return None if chosen == "none" else chosen
-        return self.url(Role.LOGGED_OUT) if Role.LOGGED_OUT in self.paths.paths else None
+    def logged_out_url(self) -> str | None:
+        """The URL of the library's page after a logout; None if it is not mounted."""
+        return None if self.paths.find(Role.LOGGED_OUT) is None else self.url(Role.LOGGED_OUT)
 
     def owning(self) -> Owning:
         """Errors that are raised within the block get this instance's name."""
@@ -166,7 +196,7 @@ class RequestContext(Generic[Identity, RequestData]):
         try:
             self._require_trusted_origin()
             resumed = await resume(
-                self.runtime.party, self.runtime.coordinator, self.cookies, active=active
+                self.runtime.party, self.runtime.engine.coordinator, self.cookies, active=active
             )
             return await self._resumed(resumed)
         except OIDCError as error:
@@ -191,7 +221,7 @@ class RequestContext(Generic[Identity, RequestData]):
             if self._is_cleared:
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
             self._require_trusted_origin()
-            party, coordinator = self.runtime.party, self.runtime.coordinator
+            party, coordinator = self.runtime.party, self.runtime.engine.coordinator
             if not (party.sessions.in_store or self.is_open):
                 raise response_started()
             return await self._resumed(await refresh_now(party, coordinator, self.cookies))
@@ -285,12 +315,12 @@ class RequestContext(Generic[Identity, RequestData]):
         self._is_cleared, self._has_ended = True, False
         self.left()
         if _is_in_event_loop():
-            self.runtime.sign_outs.start(self, self._ended)
+            self.runtime.engine.sign_outs.start(self, self._ended)
 
     def end_cleared(self) -> None:
         """Record the end of a session that a thread cleared after the response had started."""
         if self._is_cleared and not self._has_ended:
-            self.runtime.sign_outs.start(self, self._ended)
+            self.runtime.engine.sign_outs.start(self, self._ended)
 
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Send these cookie changes with the response; the last change of each cookie counts."""
@@ -301,14 +331,14 @@ class RequestContext(Generic[Identity, RequestData]):
         """Whether there may be cookie changes to send."""
         if not (self._changes or self._pending is not None or self._changing):
             return False
-        return not (self.runtime.apis and self.brings_token)
+        return not (self.runtime.engine.apis and self.brings_token)
 
     async def taken_changes(self) -> list[CookieChange]:
         """Take the current cookie changes, for the caller to send."""
         if self._changing:
             await asyncio.wait(self._changing)
         if self._is_cleared:
-            await self.runtime.sign_outs.run(self, self._ended)
+            await self.runtime.engine.sign_outs.run(self, self._ended)
         pending, self._pending = self._pending, None
         if pending is not None:
             self.record(await cookie_changes(self.runtime.party, pending))
@@ -333,7 +363,7 @@ class RequestContext(Generic[Identity, RequestData]):
     async def _resumed(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
         session, pending, ended, unavailable = resumed
         self._pending = pending or self._pending
-        is_data_due = session is not None and self.runtime.load_request_data is not None
+        is_data_due = session is not None and self.runtime.engine.load_request_data is not None
         data = await self._data(session) if is_data_due else None
         return self._are(OIDCLocals(session, data, ended, unavailable))
 
@@ -344,7 +374,7 @@ class RequestContext(Generic[Identity, RequestData]):
         return locals
 
     async def _data(self, session: OIDCSession[Identity] | None) -> RequestData | None:
-        load = self.runtime.load_request_data
+        load = self.runtime.engine.load_request_data
         if session is None or load is None:
             return None
         return await called(load, RequestDataContext(session, self.connection))

@@ -1,26 +1,25 @@
-"""The contexts of one request, one for each OIDC instance that it uses."""
+"""The contexts of one request, one for each OIDCMiddleware that it passes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from weakref import ref
 
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.web.cookie_header import cookie_names, require_parsable
+from fastapi_oidc.web.cookie_header import require_parsable
+from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.misuse import SCOPE_KEY, Call, is_lost, require_awaited
 from fastapi_oidc.web.request_context import RequestContext
-from fastapi_oidc.web.routes import Application, Entrance, Role, RoutePaths, mounted_paths
-from fastapi_oidc.web.runtime import Runtime
-
-FindPaths: TypeAlias = Callable[[Application, str], Mapping[Role, str]]
+from fastapi_oidc.web.routes import Application, Entrance, RouteTemplates
+from fastapi_oidc.web.runtime import Engine, Registrations, Runtime
 
 of_this_task: Final[ContextVar[ref[RequestContexts] | None]] = ContextVar(
     "fastapi_oidc", default=None
@@ -31,75 +30,26 @@ _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
 
 class Served:
-    """One instance of a middleware. `excluded` are path prefixes that end with a slash.
-
-    `find_paths` returns the paths of the instance's routes in the app.
-    """
+    """The instance of a middleware. `excluded` are path prefixes that end with a slash."""
 
     def __init__(
-        self,
-        runtime: Runtime[Any, Any],
-        excluded: tuple[str, ...],
-        find_paths: FindPaths = mounted_paths,
+        self, registrations: Registrations[Any, Any], excluded: tuple[str, ...] = ()
     ) -> None:
-        self.runtime, self._excluded, self._find_paths = runtime, excluded, find_paths
-        self.cookie = runtime.party.sessions.names.session.encode()
-        self._paths: RoutePaths | None = None
-        self._own: frozenset[str] = frozenset()
+        self.engine, self._excluded = registrations.engine, excluded
+        self._templates: RouteTemplates | None = None
 
-    def paths_for(self, entrance: Entrance) -> RoutePaths:
+    def routes_in(self, app: Application) -> RouteTemplates:
         """The paths of the instance's routes in the app."""
-        if self._paths is None or self._paths.root_path != entrance.root_path:
-            self._paths = RoutePaths(self._mounted(entrance), entrance.root_path)
-            self._own = frozenset(self._paths.paths.values())
-        return self._paths
+        if self._templates is None:
+            self._templates = RouteTemplates(app, self.engine.name)
+        return self._templates
 
     def leaves_alone(self, entrance: Entrance) -> bool:
         """Whether the path is the library's own or excluded: sessions are not preloaded there."""
-        self.paths_for(entrance)
         path = entrance.path
-        return path in self._own or (bool(self._excluded) and f"{path}/".startswith(self._excluded))
-
-    def _mounted(self, entrance: Entrance) -> Mapping[Role, str]:
-        if self._paths is not None:
-            return self._paths.paths
-        return self._find_paths(entrance.app, self.runtime.name)
-
-
-class Table:
-    """The instances of one middleware."""
-
-    def __init__(self, served: Iterable[Served]) -> None:
-        self.by_name = {each.runtime.name: each for each in served}
-        self.by_cookie = {
-            each.runtime.party.sessions.names.session: each for each in self.by_name.values()
-        }
-        self.nobody = dict.fromkeys(self.by_name, _NOBODY)
-        self.only = next(iter(self.by_name.values())) if len(self.by_name) == 1 else None
-
-    def joined(self, other: Table) -> Table:
-        """The instances of both; raises ConfigurationError when two have the same name."""
-        for name in self.by_name.keys() & other.by_name.keys():
-            _require_same(self.by_name[name].runtime, other.by_name[name].runtime)
-        return Table([*other.by_name.values(), *self.by_name.values()])
-
-    def expected(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Served]:
-        """The instances whose session cookie the request has, or seems to have."""
-        if self.only is not None:
-            for name, line in headers:
-                if name == b"cookie" and self.only.cookie in line:
-                    return [self.only]
-            return []
-        known = map(self.by_cookie.get, cookie_names(headers))
-        return [served for served in known if served is not None]
-
-    def inside(self, outer: RequestContexts | None) -> Table:
-        """The instances that no outer app serves; an outer app would write their cookies."""
-        if outer is None:
-            return self
-        for name in self.by_name.keys() & set(outer.names):
-            _require_same(self.by_name[name].runtime, outer.required(name).runtime)
-        return Table(each for name, each in self.by_name.items() if name not in outer.names)
+        if path in self.routes_in(entrance.app):
+            return True
+        return bool(self._excluded) and f"{path}/".startswith(self._excluded)
 
 
 class Caching(Enum):
@@ -111,19 +61,27 @@ class Caching(Enum):
 
 
 class RequestContexts:
-    """Opens contexts on demand, so instances that a request does not use cost nothing.
+    """The context of a request at one OIDCMiddleware, opened on demand.
 
-    `outer` are the contexts of an outer app for the same request.
+    `runtime` serves the request, None if no registration does. `outer` belongs to the middleware
+    around this one; the middleware of the same instance there writes the cookies.
     """
 
-    def __init__(self, table: Table, scope: Scope, outer: RequestContexts | None) -> None:
-        self._table, self._scope, self._outer = table, scope, outer
+    def __init__(
+        self,
+        served: Served,
+        runtime: Runtime[Any, Any] | None,
+        scope: Scope,
+        outer: RequestContexts | None,
+    ) -> None:
+        self._served, self._runtime, self._scope, self._outer = served, runtime, scope, outer
         self._entrance = Entrance.of(scope)
-        self._opened: dict[str, RequestContext[Any, Any]] = {}
+        self._opened: RequestContext[Any, Any] | None = None
+        self._is_repeated = outer is not None and outer.serves(served.engine)
         self._calls: list[Call] = []
         self.is_open = True
         """Whether the response has not started, so cookies can still be sent."""
-        self.only = table.only.runtime.name if table.only is not None and outer is None else None
+        self.only = served.engine.name if outer is None else None
         """The name of the instance that serves this request, if it is the only one."""
 
     @property
@@ -134,22 +92,33 @@ class RequestContexts:
     @property
     def names(self) -> list[str]:
         """The names of the instances that serve this request."""
-        return [*self._table.by_name, *(self._outer.names if self._outer else ())]
+        own = [] if self._is_repeated else [self._served.engine.name]
+        return own if self._outer is None else [*own, *self._outer.names]
 
-    def required(self, name: str) -> RequestContext[Any, Any]:
-        """The context of the instance `name`, opened if necessary; raises KeyError."""
-        context = self._opened.get(name)
-        if context is not None:
-            return context
-        served = self._table.by_name.get(name)
-        if served is None:
+    def serves(self, engine: Engine[Any, Any]) -> bool:
+        """Whether the instance serves this request; raises ConfigurationError for its namesake."""
+        mine = self._served.engine
+        if mine is not engine and mine.name == engine.name:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
+                f"two OIDC instances are named {mine.name!r}; give each a name of its own",
+            )
+        return mine is engine or (self._outer is not None and self._outer.serves(engine))
+
+    def find(self, name: str | None) -> RequestContext[Any, Any] | None:
+        """The context of the instance `name`, or of the only instance, opened if necessary.
+
+        None if no registration serves the request. Raises KeyError without that instance.
+        """
+        if self._is_repeated or name not in (None, self._served.engine.name):
             if self._outer is None:
                 raise KeyError(name)
-            return self._outer.required(name)
-        context = RequestContext(served.runtime, self._scope, self._entrance, served.paths_for)
-        context.is_open = self.is_open
-        self._opened[name] = context
-        return context
+            return self._outer.find(name)
+        if self._opened is None and self._runtime is not None:
+            routes = self._served.routes_in(self._entrance.app)
+            self._opened = RequestContext(self._runtime, self._scope, self._entrance, routes)
+            self._opened.is_open = self.is_open
+        return self._opened
 
     def note(self, call: Call) -> None:
         """Remember a call of a guard until it is awaited. After the start it cannot matter."""
@@ -164,65 +133,73 @@ class RequestContexts:
     def close(self) -> None:
         """The response starts, or none will: no further cookies can be sent."""
         self.is_open = False
-        for context in self._opened.values():
-            context.is_open = False
+        if self._opened is not None:
+            self._opened.is_open = False
 
-    def owner(self, instance: str | None) -> RequestContext[Any, Any]:
-        """The context of an error: of the instance that it names, else of one that was used."""
-        names = self.names
-        return self.required(instance if instance in names else next(iter(self._opened), names[0]))
+    def owner(self, instance: str | None) -> RequestContext[Any, Any] | None:
+        """The context of an error: of the instance that it names, else of the innermost one."""
+        return self.find(instance if instance in self.names else None)
 
     async def load(self) -> None:
-        """Load the locals of each instance whose session cookie the request has."""
+        """Load the locals if the request has the instance's session cookie."""
         require_parsable(self._scope["headers"])
-        self._scope.setdefault("state", {}).update(self._table.nobody)
-        for served in self._table.expected(self._scope["headers"]):
-            if not served.leaves_alone(self._entrance):
-                context = self.required(served.runtime.name)
-                if context.is_of_trusted_origin:
-                    await context.locals()
+        if self._is_repeated:
+            return
+        self._scope.setdefault("state", {})[self._served.engine.name] = _NOBODY
+        if self._has_cookie() and not self._served.leaves_alone(self._entrance):
+            context = self.find(None)
+            if context is not None and context.is_of_trusted_origin:
+                await context.locals()
 
     def caching(self) -> Caching:
         """How caches may reuse the response."""
-        caching = Caching.ANYBODY
-        for context in self._opened.values():
-            if context.known is not None:
-                if context.known.session is not None:
-                    return Caching.PERSONAL
-                caching = Caching.VARIES
-        if caching is Caching.ANYBODY:
-            for served in self._table.by_name.values():
-                if not served.leaves_alone(self._entrance):
-                    return Caching.VARIES
-        return caching
+        if self._opened is not None and self._opened.known is not None:
+            is_personal = self._opened.known.session is not None
+            return Caching.PERSONAL if is_personal else Caching.VARIES
+        if self._is_repeated or self._served.leaves_alone(self._entrance):
+            return Caching.ANYBODY
+        return Caching.VARIES
 
     def has_changes(self) -> bool:
         """Whether there may be cookie changes to send with the response."""
-        for context in self._opened.values():  # noqa: SIM110 - at every request
-            if context.has_changes:
-                return True
-        return False
+        return self._opened is not None and self._opened.has_changes
 
     def end_cleared(self) -> None:
-        """Record the end of every session that the request has cleared."""
-        for context in self._opened.values():
-            context.end_cleared()
+        """Record the end of the session if the request has cleared it."""
+        if self._opened is not None:
+            self._opened.end_cleared()
 
     async def taken_changes(self) -> list[CookieChange]:
         """Take the current cookie changes, for the caller to send."""
-        return [
-            change
-            for context in self._opened.values()
-            if context.has_changes
-            for change in await context.taken_changes()
-        ]
+        return [] if self._opened is None else await self._opened.taken_changes()
+
+    def _has_cookie(self) -> bool:
+        """Whether the request has, or seems to have, the session cookie."""
+        if self._runtime is None:
+            return False
+        cookie = self._runtime.cookie
+        for name, line in self._scope["headers"]:  # noqa: SIM110 - at every request
+            if name == b"cookie" and cookie in line:
+                return True
+        return False
 
 
 def context_of(connection: HTTPConnection, name: str | None = None) -> RequestContext[Any, Any]:
+    """Like `find_context`; raises HTTPException (404) if no registration serves the request."""
+    context = find_context(connection, name)
+    if context is None:
+        raise HTTPException(404, headers=NO_STORE)
+    return context
+
+
+def find_context(
+    connection: HTTPConnection, name: str | None = None
+) -> RequestContext[Any, Any] | None:
     """The context of the instance `name`, or of the only instance.
 
-    Raises ConfigurationError: configuration.middleware_missing, configuration.instance_ambiguous,
-    or configuration.invalid in a task that outlives its request.
+    None if no registration serves the request. Raises ConfigurationError:
+    configuration.middleware_missing, configuration.instance_ambiguous, or configuration.invalid in
+    a task that outlives its request.
     """
     contexts: RequestContexts | None = connection.scope.get(SCOPE_KEY)
     if contexts is None and SCOPE_KEY in connection.scope:
@@ -230,8 +207,8 @@ def context_of(connection: HTTPConnection, name: str | None = None) -> RequestCo
             Code.CONFIGURATION_INVALID,
             "this request has ended: a task that outlives it must read the session earlier",
         )
-    if contexts is not None and (only := contexts.only) is not None and name in (None, only):
-        return contexts.required(only)
+    if contexts is not None and contexts.only is not None and name in (None, contexts.only):
+        return contexts.find(None)
     names = [] if contexts is None else contexts.names
     if name is None and len(names) > 1:
         raise ConfigurationError(
@@ -246,7 +223,7 @@ def context_of(connection: HTTPConnection, name: str | None = None) -> RequestCo
             "  app.add_middleware(OIDCMiddleware, oidc=oidc)\n"
             "  app.include_router(oidc.router, prefix='/auth')",
         )
-    return contexts.required(name or names[0])
+    return contexts.find(name)
 
 
 def require_own_middleware(connection: HTTPConnection) -> None:
@@ -265,11 +242,3 @@ def require_own_middleware(connection: HTTPConnection) -> None:
 
 def _instance(name: str | None) -> str:
     return "an OIDC instance" if name is None else f"the OIDC instance {name!r}"
-
-
-def _require_same(runtime: Runtime[Any, Any], other: Runtime[Any, Any]) -> None:
-    if runtime is not other:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
-            f"two OIDC instances are named {runtime.name!r}; give each a name of its own",
-        )

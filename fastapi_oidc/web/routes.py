@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from starlette.datastructures import URLPath
 from starlette.routing import NoMatchFound
@@ -13,11 +13,15 @@ from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ConfigurationError
 
+REGISTRATION: Final = "registration"
+"""The path parameter with the name of a registration."""
+
+_ANY: Final = "any-registration"
+
 
 class Role(StrEnum):
     """The purpose of a route; its value is the conventional path below the prefix."""
 
-    CHOOSER = "choose-provider"
     LOGIN = "login"
     CALLBACK = "callback"
     LOGOUT = "logout"
@@ -63,44 +67,65 @@ def route_path(scope: Scope) -> str:
     return below if below.startswith("/") or not below else path
 
 
-def mounted_paths(app: Application, instance: str) -> Mapping[Role, str]:
-    """The paths of the instance's routes in `app`, without routes that are not mounted."""
-    found: dict[Role, str] = {}
-    for role in Role:
-        try:
-            found[role] = app.url_path_for(role.route_name(instance))
-        except NoMatchFound:
-            continue
-    return found
+class RouteTemplates:
+    """The paths of an instance's routes in an app, without routes that are not mounted.
+
+    A path may have the parameter `registration`: in the prefix, or for several registrations.
+    """
+
+    def __init__(self, app: Application, instance: str) -> None:
+        self.by_role = {
+            role: path
+            for role in Role
+            if (path := _mounted_path(app, role.route_name(instance))) is not None
+        }
+        self._exact = frozenset(self.by_role.values())
+        self._open = [path.split(_ANY) for path in self._exact if _ANY in path]
+
+    def __contains__(self, path: str) -> bool:
+        """Whether `path`, without the `root_path`, belongs to the library."""
+        if path in self._exact:
+            return True
+        for before, after in self._open:
+            name = path.removeprefix(before).removesuffix(after)
+            if name and "/" not in name and path == before + name + after:
+                return True
+        return False
+
+
+def _mounted_path(app: Application, name: str) -> str | None:
+    for parameters in ({}, {REGISTRATION: _ANY}):
+        with suppress(NoMatchFound):
+            return app.url_path_for(name, **parameters)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class RoutePaths:
-    """The paths of the routes in the app, and the `root_path` before them in browsers."""
+    """The paths of the routes for one registration, and the `root_path` before them in browsers."""
 
-    paths: Mapping[Role, str]
-    root_path: str = ""
+    templates: RouteTemplates
+    root_path: str
+    registration: str
+
+    def find(self, role: Role) -> str | None:
+        """The path for `role` without the `root_path`; None if it is not mounted."""
+        path = self.templates.by_role.get(role)
+        return None if path is None else path.replace(_ANY, self.registration)
 
     def required(self, role: Role) -> str:
         """The path for `role` as browsers request it.
 
         Raises ConfigurationError (configuration.route_missing).
         """
-        if role not in self.paths:
+        path = self.find(role)
+        if path is None:
             raise ConfigurationError(
                 Code.CONFIGURATION_ROUTE_MISSING,
                 f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
             )
-        return self.root_path + self.paths[role]
-
-    @property
-    def sign_in(self) -> str:
-        """The path for signing in: the page with the choice of providers, if there are several.
-
-        Raises ConfigurationError (configuration.route_missing).
-        """
-        return self.required(Role.CHOOSER if Role.CHOOSER in self.paths else Role.LOGIN)
+        return self.root_path + path
 
     def __contains__(self, path: str) -> bool:
         """Whether `path`, without the `root_path`, belongs to the library."""
-        return path in self.paths.values()
+        return path in self.templates

@@ -1,8 +1,8 @@
-"""One OIDC instance as the web layer sees it."""
+"""What serves the requests of an OIDC instance, as the web layer sees it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -10,12 +10,17 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from starlette.requests import HTTPConnection
 
 from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.callback import CodeExchanges
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.sessions import SHUTDOWN_SECONDS, Endings
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.step_up import StepUp
+from fastapi_oidc.provider import Network
+from fastapi_oidc.session.cells import LastSteps
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
+from fastapi_oidc.session.store import Store
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
 
@@ -46,54 +51,97 @@ CreatePublicSession: TypeAlias = Callable[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime(Generic[Identity, RequestData]):
-    """The relying party, and what the web layer adds to it.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Engine(Generic[Identity, RequestData]):
+    """What all requests of one `OIDC` instance share, whichever registration serves them.
 
-    `origin` is the scheme and host in browsers; None derives it from each request, which the
-    settings allow for local development only. Websockets are also accepted from `trusted_origins`.
-    `post_logout_redirect_uri` is "route" for the library's own, "none" or a URL. `apis` are the
-    APIs that accept access tokens. `step_ups` are the requirements of the application's guards.
+    `records_endings`: the provider may end sessions, because there is a store. `apis` are the APIs
+    that accept access tokens. `step_ups` are the requirements of the
+    application's guards. At a shutdown, token requests are awaited for `patience` seconds.
     """
 
     name: str
-    party: RelyingParty[Identity]
+    store: Store
+    network: Network
+    endings: Endings
+    last_steps: LastSteps
     coordinator: RefreshCoordinator[Identity]
     grants: Grants[Identity]
     code_exchanges: CodeExchanges[Identity]
     sign_outs: SingleFlight[object, Any]
-    csrf: CSRFTokens
-    origin: str | None
-    trusted_origins: frozenset[str] = frozenset()
-    post_logout_redirect_uri: str = "route"
-    render_page: RenderPage | None = None
-    load_request_data: LoadRequestData[Identity, RequestData] | None = field(default=None)
-    create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
+    announcer: Announcer
+    records_endings: bool
+    patience: float
+    render_page: RenderPage | None
+    load_request_data: LoadRequestData[Identity, RequestData] | None = field()
+    create_public_session: CreatePublicSession[Identity, RequestData] | None = field()
     apis: list[Any] = field(default_factory=list)
     step_ups: dict[StepUp, None] = field(default_factory=dict)
 
     async def aclose(self) -> None:
         """Wait for logins, sign-outs and refreshes under way, and repeat failed writes to stores.
 
-        Then close the connections to the provider and the stores, each even if another one fails.
+        Then close the connections to the providers and the store, each even if another one fails.
         """
-        settings = self.party.settings
-        patience = settings.provider_timeout + settings.callback_timeout
         async with AsyncExitStack() as closing:
-            closing.push_async_callback(self.party.sessions.aclose)
-            closing.push_async_callback(self.party.provider.aclose)
-            closing.push_async_callback(self.coordinator.aclose, patience)
-            closing.push_async_callback(self.grants.aclose)
-            closing.push_async_callback(self.code_exchanges.aclose)
-            closing.push_async_callback(self.sign_outs.wait, patience)
+            closing.push_async_callback(self.store.aclose)
+            closing.push_async_callback(self.endings.aclose)
+            closing.push_async_callback(self.last_steps.wait, SHUTDOWN_SECONDS)
+            closing.push_async_callback(self.network.aclose)
+            closing.push_async_callback(self.coordinator.aclose, self.patience)
+            closing.push_async_callback(self.grants.aclose, self.patience)
+            closing.push_async_callback(self.code_exchanges.aclose, self.patience)
+            closing.push_async_callback(self.sign_outs.wait, self.patience)
             for api in self.apis:
                 closing.push_async_callback(api.aclose)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, weakref_slot=True)
+class Runtime(Generic[Identity, RequestData]):
+    """The registrations that serve a request, and what the web layer adds to them.
+
+    `party` is the first of them. `origin` is the scheme and host in browsers; None derives it from
+    each request, which the settings allow for local development only. Websockets are also accepted
+    from `trusted_origins`. `labels` are the names of several registrations for people.
+    """
+
+    engine: Engine[Identity, RequestData]
+    party: RelyingParty[Identity]
+    csrf: CSRFTokens
+    origin: str | None
+    trusted_origins: frozenset[str]
+    labels: Mapping[str, str]
+    cookie: bytes
+    """The name of the session cookie."""
+
+    @property
+    def name(self) -> str:
+        """The instance's name."""
+        return self.engine.name
+
+
+class Registrations(Protocol[Identity, RequestData]):
+    """The registrations of an `OIDC` instance: one, several, or those that a function finds."""
+
+    @property
+    def engine(self) -> Engine[Identity, RequestData]:
+        """What all requests share."""
+        ...
+
+    @property
+    def fixed(self) -> Runtime[Identity, RequestData] | None:
+        """What serves every request; None if a function finds it for each request."""
+        ...
+
+    async def serving(self, connection: HTTPConnection) -> Runtime[Identity, RequestData] | None:
+        """What serves this request; None for a request without a registration."""
+        ...
 
 
 class Instance(Protocol[Identity, RequestData]):
     """The interface of `OIDC` that the middleware uses."""
 
     @property
-    def runtime(self) -> Runtime[Identity, RequestData]:
-        """The instance as the web layer sees it."""
+    def registrations(self) -> Registrations[Identity, RequestData]:
+        """The registrations of the instance."""
         ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import Generic
 
 from starlette.requests import HTTPConnection
 
@@ -21,15 +20,12 @@ from fastapi_oidc.web.public_session import (
     session_management,
 )
 from fastapi_oidc.web.refusal import SignInRequired
-from fastapi_oidc.web.request_context import RequestContext
-from fastapi_oidc.web.request_contexts import context_of
-from fastapi_oidc.web.runtime import RequestData, Runtime
+from fastapi_oidc.web.runtime import RequestData
+from fastapi_oidc.web.serving import Serving
 
 
-class Sessions(Generic[Identity, RequestData]):
+class Sessions(Serving[Identity, RequestData]):
     """Reads, refreshes and ends sessions. A `connection` is a request or a websocket."""
-
-    runtime: Runtime[Identity, RequestData]
 
     @awaited
     async def get_session(self, connection: HTTPConnection) -> OIDCSession[Identity] | None:
@@ -86,14 +82,17 @@ class Sessions(Generic[Identity, RequestData]):
         Raises ProviderError, and ProtocolViolation for UserInfo of another user.
         """
         require_kind("session of oidc.user_info", session, OIDCSession)
-        tokens = session.tokens
-        return await self.runtime.party.provider.userinfo(
+        tokens, party = session.tokens, self.runtime.party.of(session)
+        return await party.provider.userinfo(
             tokens.access_token, sub=session.sub, key=tokens.proof_key()
         )
 
     async def provider_metadata(self) -> ProviderMetadata:
-        """The provider's metadata, from its discovery document; raises ProviderError."""
-        return await self.runtime.party.provider.metadata()
+        """The provider's metadata, from its discovery document; raises ProviderError.
+
+        Of several registrations, `oidc.registration(settings)` chooses one.
+        """
+        return await self._only().provider.metadata()
 
     async def revoke(
         self,
@@ -106,7 +105,7 @@ class Sessions(Generic[Identity, RequestData]):
         """Sign out everywhere: a user (`sub`), a session at the provider (`sid`), or one session.
 
         These sessions end immediately; later logins are not affected. `issuer` is the `iss` of the
-        ID tokens, which only `allowed_tenants` of every tenant requires. Raises ValueError unless
+        ID tokens, which is required where there are several. Raises ValueError unless
         exactly one of the others is set, ConfigurationError (configuration.store_missing) without a
         store, SessionError when it is down.
         """
@@ -134,11 +133,13 @@ class Sessions(Generic[Identity, RequestData]):
 
     async def get_public_session(self, connection: HTTPConnection) -> object:
         """The public session of a request; its locals are loaded if necessary."""
-        return await public_session(self.runtime, await self.get_locals(connection))
+        return await public_session(
+            self._context(connection).runtime, await self.get_locals(connection)
+        )
 
     async def get_session_management_config(self) -> SessionManagementConfig:
         """How browsers watch the provider's session; unsupported while discovery is unavailable."""
-        return await session_management(self.runtime.party, self.runtime.origin)
+        return await session_management(self._only(), self.runtime.origin)
 
     def csrf_token(self, session: OIDCSession[Identity]) -> str:
         """A new CSRF token of the session, for its forms and scripts. Each call returns another."""
@@ -152,9 +153,5 @@ class Sessions(Generic[Identity, RequestData]):
         try:
             self.runtime.csrf.require(session, token)
         except SessionError as error:
-            error.instance = self.runtime.name
+            error.instance = self.registrations.engine.name
             raise
-
-    def _context(self, connection: HTTPConnection) -> RequestContext[Identity, RequestData]:
-        require_kind("the request or websocket", connection, HTTPConnection)
-        return context_of(connection, self.runtime.name)

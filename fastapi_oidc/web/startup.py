@@ -17,7 +17,7 @@ from typing import Any
 from starlette.types import Message, Scope, Send
 
 from fastapi_oidc.web.cors import serves
-from fastapi_oidc.web.routes import Role, mounted_paths
+from fastapi_oidc.web.routes import Role, RouteTemplates
 from fastapi_oidc.web.runtime import Runtime
 
 _log = logging.getLogger("fastapi_oidc.configuration")
@@ -28,8 +28,8 @@ _NEEDED = (Role.LOGIN, Role.CALLBACK)
 
 def report_missing_routes(instance: str, scope: Scope) -> None:
     """Log that an instance lacks routes that a login needs."""
-    paths = mounted_paths(scope["app"], instance)
-    missing = [str(role) for role in _NEEDED if role not in paths]
+    mounted = RouteTemplates(scope["app"], instance).by_role
+    missing = [str(role) for role in _NEEDED if role not in mounted]
     if missing:
         _log.error(
             "OIDC instance %r has no route for: %s.\n"

@@ -49,7 +49,7 @@ class RequireStepUp(Guard[Identity]):
         require_own_middleware(connection)
         needed = _needed(context, connection)
         _require_that_it_can_help(needed, session, at)
-        asked = _with_proofs(needed, context.runtime.step_ups, session, at)
+        asked = _with_proofs(needed, context.runtime.engine.step_ups, session, at)
         raise StepUpRequired(asked, await _fields_to_send_again(context, connection))
 
     def step_up_at(self, context: RequestContext[Any, Any]) -> StepUp | None:

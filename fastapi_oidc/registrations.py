@@ -1,0 +1,141 @@
+"""The registrations of an `OIDC` instance: one, several, or those that a function finds."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final, Generic, TypeAlias
+
+from starlette.requests import HTTPConnection
+
+from fastapi_oidc.assembly import Assembly, Options
+from fastapi_oidc.concurrency import called
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
+from fastapi_oidc.session.model import Identity
+from fastapi_oidc.settings import DEFAULT_NAME, OIDCSettings
+from fastapi_oidc.web.misuse import require_kind
+from fastapi_oidc.web.runtime import LoadRequestData, RequestData, Runtime
+
+MOST_FOUND: Final = 1000
+"""Maximum number of registrations that a function found and one process knows. Beyond it, the
+metadata and keys of the least recently used one are fetched again when they are needed.
+"""
+
+_SHARED: Final = (
+    "cookie_secret",
+    "base_url",
+    "allow_insecure_http",
+    "trusted_origins",
+    "max_cookie_size",
+)
+"""Settings that several registrations have in common."""
+
+Find: TypeAlias = Callable[[HTTPConnection], OIDCSettings | Awaitable[OIDCSettings | None] | None]
+"""Returns the registration of a request or websocket, None if it has none."""
+
+Given: TypeAlias = OIDCSettings | Mapping[str, OIDCSettings] | Find
+"""One registration, several by their labels, or a function that finds them."""
+
+
+class Registrations(Generic[Identity, RequestData]):
+    """What serves the requests of an instance. Raises ConfigurationError."""
+
+    def __init__(
+        self,
+        given: Given,
+        resolve_identity: ResolveIdentity[Identity] | None,
+        load_request_data: LoadRequestData[Identity, RequestData] | None,
+        options: Options[Identity, RequestData],
+    ) -> None:
+        self.settings: Sequence[OIDCSettings] | None = None
+        """The settings of fixed registrations; None if a function finds them."""
+        self.fixed: Runtime[Identity, RequestData] | None = None
+        self._find: Find | None = None
+        self._found: OrderedDict[str, tuple[OIDCSettings, Runtime[Identity, RequestData]]] = (
+            OrderedDict()
+        )
+        registered: dict[str, OIDCSettings] = {}
+        name = options.get("name") or DEFAULT_NAME
+        if isinstance(given, OIDCSettings):
+            name = options.get("name") or given.name
+            registered = {given.name: given.checked()}
+        elif isinstance(given, Mapping):
+            registered = _checked(given)
+        elif callable(given):
+            self._find = given
+        else:
+            require_kind("settings of OIDC", given, OIDCSettings, dict)
+        self._assembly = Assembly(
+            name, registered.values(), resolve_identity, load_request_data, options
+        )
+        self.engine = self._assembly.engine
+        if registered:
+            self.settings = tuple(registered.values())
+            self.fixed = self._assembly.runtime(registered, name)
+
+    async def serving(self, connection: HTTPConnection) -> Runtime[Identity, RequestData] | None:
+        """What serves this request; None for a request without a registration."""
+        if self.fixed is not None or self._find is None:
+            return self.fixed
+        found = await called(self._find, connection)
+        if found is None:
+            return None
+        require_kind("the result of the function of OIDC", found, OIDCSettings)
+        return self._made(found)
+
+    def alone(self, settings: OIDCSettings) -> Registrations[Identity, RequestData]:
+        """One registration alone; raises ConfigurationError for an unknown one."""
+        require_kind("settings of oidc.registration", settings, OIDCSettings)
+        alone = copy.copy(self)
+        alone.settings, alone.fixed = (settings,), self._runtime_of(settings)
+        return alone
+
+    def _runtime_of(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
+        if self.fixed is None:
+            return self._made(settings)
+        party = self.fixed.party.named(settings.name)
+        if party is None or party.settings != settings:
+            explanation = "oidc.registration takes the settings of a registration of this instance"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        together: list[RelyingParty[Identity]] = []
+        together.append(replace(party, together=together))
+        return replace(self.fixed, party=together[0])
+
+    def _made(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
+        name = settings.name
+        known, runtime = self._found.get(name, (None, None))
+        if runtime is None or (known is not settings and known != settings):
+            runtime = self._assembly.runtime({name: settings.checked()}, name)
+            self._found[name] = settings, runtime
+        self._found.move_to_end(name)
+        if len(self._found) > MOST_FOUND:
+            self._found.popitem(last=False)
+        return runtime
+
+
+def _checked(given: Mapping[str, OIDCSettings]) -> dict[str, OIDCSettings]:
+    """The settings by label, each with a name and a client of its own."""
+    for label, settings in given.items():
+        require_kind("a label in the settings of OIDC", label, str)
+        require_kind(f"the settings of {label!r}", settings, OIDCSettings)
+    several = {label: settings.checked() for label, settings in given.items()}
+    names = {each.name for each in several.values()}
+    clients = {(each.issuer, each.client_id) for each in several.values()}
+    if not several or min(len(names), len(clients)) < len(several):
+        raise _invalid("each of several registrations needs a `name` and a client of its own")
+    for one, other in pairwise(several.values()):
+        for setting in _SHARED:
+            if getattr(one, setting) != getattr(other, setting):
+                raise _invalid(
+                    f"{setting} of {one.name!r} and {other.name!r} differ; several registrations "
+                    f"of one instance have {', '.join(_SHARED)} in common"
+                )
+    return several
+
+
+def _invalid(explanation: str) -> ConfigurationError:
+    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
