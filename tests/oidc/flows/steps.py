@@ -56,14 +56,20 @@ def copy_of(browser: httpx.AsyncClient, world: World) -> httpx.AsyncClient:
     return copy
 
 
-async def callback_url(browser: httpx.AsyncClient, url: str = LOGIN_URL) -> str:
+async def callback_url(
+    browser: httpx.AsyncClient,
+    url: str = LOGIN_URL,
+    *,
+    callback: str = f"{BASE_URL}/auth/callback",
+    user: str = "alice",
+) -> str:
     """Sign in at the provider, and stop before the browser comes back with the code."""
     answer = await browser.get(url, follow_redirects=False)
-    while not answer.headers["location"].startswith(f"{BASE_URL}/auth/callback"):
+    while not answer.headers["location"].startswith(callback):
         answer = await browser.get(answer.headers["location"], follow_redirects=False)
         if answer.status_code == 200:
             form = _first_form(answer)
-            data = form.fields | {"user": "alice"}
+            data = form.fields | {"user": user}
             answer = await browser.post(form.action, data=data, follow_redirects=False)
     return str(answer.headers["location"])
 

@@ -186,7 +186,8 @@ async def test_login_that_takes_too_long_is_there_at_the_reload(
         app.include_router(oidc.router, prefix="/auth")
 
     world = make_world(mount=mount, resolve_identity=slow)
-    monkeypatch.setattr(world.oidc.runtime.code_exchanges, "_seconds", 0.01)
+    exchanges = world.oidc.registrations.engine.code_exchanges
+    monkeypatch.setattr(exchanges, "once", partial(exchanges.once, seconds=0.01))
     browser = world.browser()
     url = await callback_url(browser)
     before = dict(browser.cookies)

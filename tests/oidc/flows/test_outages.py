@@ -28,7 +28,7 @@ class Place:
 
     async def written(self) -> None:
         """Wait until the store has taken every write."""
-        writes = self.world.oidc.runtime.party.sessions._writing
+        writes = self.world.oidc.registrations.engine.endings.writing
         await asyncio.wait([*writes, asyncio.create_task(asyncio.sleep(0))], timeout=20)
 
     async def signed_out(self) -> httpx.AsyncClient:
@@ -91,7 +91,7 @@ async def test_end_that_is_asked_for_again_is_written_by_one_task(place: Place) 
     own = copy_of(copy, place.world)
     for _ in range(3):
         await copy_of(own, place.world).post("/auth/logout", data=LOCAL)
-    assert len(place.world.oidc.runtime.party.sessions._writing) == 1
+    assert len(place.world.oidc.registrations.engine.endings.writing) == 1
     place.outage.is_down = False
     await place.written()
     assert await generation(copy) is None

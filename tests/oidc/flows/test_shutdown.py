@@ -148,7 +148,7 @@ async def test_everything_is_closed_when_something_cannot_be(
         if failing == "provider":
             raise RuntimeError("provider")
 
-    monkeypatch.setattr(world.oidc.runtime.party.provider, "aclose", close_provider)
+    monkeypatch.setattr(world.oidc.registrations.engine.network, "aclose", close_provider)
     with pytest.raises(RuntimeError, match=failing):
         await world.oidc.aclose()
     assert store.is_closed

@@ -13,7 +13,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, ClientSecretBasic
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.provider import Provider, Registration
+from fastapi_oidc.provider import Network, Provider, Registration
 
 ISSUER = "https://op.test/tenant/"
 NOW = 1_800_000_000
@@ -102,5 +102,5 @@ class OP:
             ),
             clock=Clock(read=lambda: self.now),
             allow_insecure_http=allow_insecure_http,
-            transport=httpx.MockTransport(self.respond),
+            network=Network(httpx.MockTransport(self.respond)),
         )

@@ -12,7 +12,7 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.client_auth import NoSecret
-from fastapi_oidc.provider import Provider, Registration
+from fastapi_oidc.provider import Network, Provider, Registration
 from fastapi_oidc.provider.deadline import deadline
 from tests.oidc.provider.op import ISSUER, OP, SigningKey
 
@@ -33,7 +33,7 @@ async def test_three_slow_requests_share_the_limit_of_one_call(op: OP) -> None:
         ),
         clock=Clock(),
         timeout=0.25,
-        transport=httpx.MockTransport(slow),
+        network=Network(httpx.MockTransport(slow)),
     )
     with pytest.raises(ProviderError) as caught:
         await provider.verify(SigningKey("new").sign({}))

@@ -10,6 +10,7 @@ import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.network import Connections
 from tests.oidc.protocol.examples import refused
 
 URL = "https://op.test/path"
@@ -17,7 +18,8 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 
 def client_for(handler: Handler, *, max_answer_bytes: int = 1000) -> HTTPClient:
-    return HTTPClient(transport=httpx.MockTransport(handler), max_answer_bytes=max_answer_bytes)
+    connections = Connections(transport=httpx.MockTransport(handler))
+    return HTTPClient(connections, max_answer_bytes=max_answer_bytes)
 
 
 def answering(response: httpx.Response) -> Handler:

@@ -12,6 +12,7 @@ import pytest
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.network import Connections
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.certificates import Authority, listening_with_tls
 from tests.oidc.provider.sockets import listening, whole
@@ -23,7 +24,7 @@ async def answers(writer: asyncio.StreamWriter) -> None:
 
 
 async def body_of(url: str, options: HTTPOptions) -> bytes:
-    http = HTTPClient(timeout=5, options=options)
+    http = HTTPClient(Connections(options), timeout=5)
     try:
         return (await http.get(url, accept="*/*")).body
     finally:
@@ -81,7 +82,7 @@ def test_a_file_that_cannot_be_used_is_a_fault_of_the_configuration(
         file.write_text(content)
     options = HTTPOptions(ca_file=file) if name == "ca_file" else None
     with refused(Code.CONFIGURATION_KEY_UNUSABLE, ConfigurationError):
-        HTTPClient(options=options or HTTPOptions(client_certificate_file=file))
+        Connections(options or HTTPOptions(client_certificate_file=file))
 
 
 @pytest.mark.parametrize("proxy", ["", "proxy:3128", "ftp://proxy"])
@@ -134,7 +135,7 @@ def test_the_proxy_on_the_way_is_known_without_its_password(
 async def test_a_proxy_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         address = f"127.0.0.1:{closed.getsockname()[1]}"
-    http = HTTPClient(options=HTTPOptions(proxy=f"http://{address}", trust_env=False))
+    http = HTTPClient(Connections(HTTPOptions(proxy=f"http://{address}", trust_env=False)))
     with pytest.raises(ProviderError) as caught:
         await http.get("https://op.test/x", accept="*/*")
     await http.aclose()

@@ -16,7 +16,6 @@ from fastapi_oidc import (
     OIDC,
     MemoryStore,
     OIDCMiddleware,
-    OIDCProviders,
     OIDCSession,
 )
 from fastapi_oidc.testing import ServerError, sign_in
@@ -271,11 +270,12 @@ async def api_metadata() -> httpx.Response:
 
 
 async def choosing() -> httpx.Response:
-    providers = OIDCProviders({"One": make_world().oidc})
+    one = make_world().oidc.settings
+    other = one.model_copy(update={"name": "other", "client_id": "other"})
+    oidc = OIDC({"One": one, "Other": other})
     app = FastAPI()
-    for oidc in providers:
-        app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.include_router(providers.router, prefix="/auth")
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
     async with browser_of(app) as browser:
         return await browser.get("/auth/login?return_to=/me")
 

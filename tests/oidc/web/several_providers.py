@@ -1,9 +1,9 @@
-"""Several providers, and one application with an instance for each of them."""
+"""Several providers, and one application that is registered at each of them."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,21 +34,31 @@ class SeveralProviders:
         ) as browser:
             yield browser
 
-    def new_provider(self, name: str, user: str, routes: str, **settings: Any) -> OIDCSettings:
+    def new_provider(
+        self,
+        name: str,
+        user: str,
+        routes: str,
+        *,
+        logged_out: str = "",
+        others: Sequence[DevClient] = (),
+        **settings: Any,
+    ) -> OIDCSettings:
         """Settings for a new provider that knows `user`; `routes` is the URL of their routes."""
         secret = secrets.token_urlsafe(32)
         client = DevClient(
             client_id="app",
             client_secret=secret,
             redirect_uris=[f"{routes}/callback"],
-            post_logout_redirect_uris=[f"{routes}/logged-out"],
+            post_logout_redirect_uris=[logged_out or f"{routes}/logged-out"],
             backchannel_logout_uri=f"{routes}/backchannel-logout",
         )
         self.ops[name] = op = DevProvider(
             users=[DevUser(user)],
-            clients=[client],
+            clients=[client, *others],
             issuer=f"https://{name}.test",
             clock=Clock(read=self.time),
+            acr_values=["1"],
         )
         op.back_channel_transport = httpx.ASGITransport(self.app)
         chosen: dict[str, Any] = {
@@ -61,7 +71,19 @@ class SeveralProviders:
         }
         return OIDCSettings(**(chosen | settings))
 
-    def instance(self, settings: OIDCSettings, **options: Any) -> OIDC[Any, Any]:
-        """An instance for the provider of these settings."""
-        transport = httpx.ASGITransport(self.ops[settings.name].app)
-        return OIDC(settings, transport=transport, clock=Clock(read=self.time), **options)
+    def oidc(self, registered: Any, **options: Any) -> OIDC[Any, Any]:
+        """An instance that reaches every provider."""
+        clock = Clock(read=self.time)
+        return OIDC(registered, transport=Hosts(self.ops), clock=clock, **options)
+
+
+class Hosts(httpx.AsyncBaseTransport):
+    """The network of several providers, each at the host of its issuer."""
+
+    def __init__(self, ops: Mapping[str, DevProvider]) -> None:
+        self._ops = ops
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The response of the provider at the request's host."""
+        op = self._ops[request.url.host.removesuffix(".test")]
+        return await httpx.ASGITransport(op.app).handle_async_request(request)

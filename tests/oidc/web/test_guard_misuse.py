@@ -54,8 +54,10 @@ CALLS: dict[str, Callable[[OIDC[Any, Any], Request | WebSocket], Any]] = {
     "Guard": lambda oidc, request: oidc.require_recent(300)(request),
     "Sessions.get_session": lambda oidc, request: oidc.get_session(request),
     "Sessions.is_still_signed_in": lambda oidc, request: oidc.is_still_signed_in(request),
-    "API.access_token": lambda oidc, request: oidc.runtime.apis[0].access_token(request),
-    "API.caller": lambda oidc, request: oidc.runtime.apis[0].caller(request),
+    "API.access_token": lambda oidc, request: oidc.registrations.engine.apis[0].access_token(
+        request
+    ),
+    "API.caller": lambda oidc, request: oidc.registrations.engine.apis[0].caller(request),
 }
 
 

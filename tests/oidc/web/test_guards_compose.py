@@ -12,11 +12,11 @@ import httpx
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, Request
 
-from fastapi_oidc import OIDC, OIDCMiddleware, OIDCProviders, OIDCSession, PersistContext
+from fastapi_oidc import OIDC, OIDCSession, PersistContext
 from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.testing import AuthorizationRequested, sign_in
 from fastapi_oidc.web.step_up import FRESH_SECONDS
-from tests.oidc.world import BASE_URL, World, make_world
+from tests.oidc.world import World, make_world
 
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
 AN_HOUR = 3600
@@ -166,22 +166,3 @@ async def test_a_session_that_is_too_old_at_once_gets_a_page_and_later_another_l
     assert (answer.status_code, answer.json()["code"]) == (403, "session.forbidden")
     world.time.advance(FRESH_SECONDS)
     assert await opened(world, browser, "/now") == (403, 1)
-
-
-async def test_guards_of_several_providers_compose_too() -> None:
-    redirect_uris = [f"{BASE_URL}{path}/callback" for path in ("/auth", "/auth/oidc")]
-    world = terse(make_world(client={"redirect_uris": redirect_uris}))
-    providers = OIDCProviders({"One": world.oidc})
-    guards = [
-        providers.guard(lambda oidc: oidc.require_recent(300)),
-        providers.guard(lambda oidc: oidc.require_acr("mfa")),
-    ]
-    app = FastAPI()
-    app.add_middleware(OIDCMiddleware, oidc=world.oidc)
-    app.include_router(providers.router, prefix="/auth")
-    app.get("/page", dependencies=[Depends(guard) for guard in guards])(lambda: "page")
-    browser = await world.signed_in()
-    async with world.op.browser(app, base_url=str(browser.base_url)) as same:
-        same.cookies.update(dict(browser.cookies))
-        assert await opened(world, same, "/page") == (200, 1)
-    assert asked(world)[-1] == {"max_age": "300", "acr_values": "mfa"}

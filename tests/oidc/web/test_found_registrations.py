@@ -1,31 +1,29 @@
-"""Tenants: each request is served by the instance of its tenant, which is found at run time."""
+"""Registrations that a function finds: each request is served by its tenant's."""
 
 from __future__ import annotations
 
-import asyncio
+import re
 import secrets
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
 import pytest
-from fastapi import Depends, FastAPI, Form, Request
+from fastapi import Depends, FastAPI, Form
 from fastapi.responses import RedirectResponse
 from starlette.requests import HTTPConnection
-from starlette.testclient import TestClient
 
 from fastapi_oidc import (
     OIDC,
-    Code,
     ConfigurationError,
     OIDCLocals,
+    OIDCMiddleware,
     OIDCSession,
     OIDCSettings,
-    OIDCTenants,
+    registrations,
 )
-from fastapi_oidc.testing import sign_in
+from fastapi_oidc.testing import AuthorizationRequested, TokensIssued, sign_in
+from tests.oidc.flows.steps import callback_url
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.web.several_providers import SeveralProviders
 from tests.oidc.world import BASE_URL
@@ -54,27 +52,13 @@ class Tenants(SeveralProviders):
     lookup: Lookup = by_host
     prefix: str = ""
     settings: dict[str, OIDCSettings] = field(default_factory=dict)
-    made: list[OIDC[Any, Any]] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
-    tenants: OIDCTenants[Any, Any] = field(init=False)
+    instance: OIDC[Any, Any] = field(init=False)
 
     def url(self, name: str) -> str:
         """Where the tenant is."""
         if self.lookup is by_host:
             return f"https://{name}.app.test"
-        return BASE_URL + self.prefix.replace("{tenant}", name)
-
-    def create(self, settings: OIDCSettings) -> OIDC[Any, Any]:
-        oidc = self.instance(settings, back_channel_logout_store="memory")
-        close = oidc.aclose
-
-        async def noted() -> None:
-            self.closed.append(settings.name)
-            await close()
-
-        oidc.aclose = noted  # type: ignore[method-assign]
-        self.made.append(oidc)
-        return oidc
+        return BASE_URL + self.prefix.replace("{registration}", name)
 
 
 def add_tenant(world: Tenants, name: str, cookie_secret: str) -> None:
@@ -85,7 +69,7 @@ def add_tenant(world: Tenants, name: str, cookie_secret: str) -> None:
         f"{base}/auth",
         cookie_secret=cookie_secret,
         base_url="/".join(base.split("/")[:3]),
-        default_return_path=world.prefix.replace("{tenant}", name) + "/public",
+        default_return_path=world.prefix.replace("{registration}", name) + "/public",
     )
 
 
@@ -94,35 +78,37 @@ def tenants_of(lookup: Lookup = by_host, prefix: str = "", **options: Any) -> Te
     cookie_secret = secrets.token_urlsafe(32)
     for name in USERS:
         add_tenant(world, name, cookie_secret)
-    options.setdefault("create", world.create)
-    world.tenants = tenants = OIDCTenants(lambda found: lookup(world, found), **options)
-    world.app.add_middleware(tenants.middleware)
-    world.app.include_router(tenants.router, prefix=f"{prefix}/auth")
+    options.setdefault("back_channel_logout_store", "memory")
+
+    async def find(connection: HTTPConnection) -> OIDCSettings | None:
+        return lookup(world, connection)
+
+    world.instance = world.oidc(find, **options)
+    world.app.add_middleware(OIDCMiddleware, oidc=world.instance)
+    world.app.include_router(world.instance.router, prefix=f"{prefix}/auth")
     _mount_pages(world)
     return world
 
 
 def _mount_pages(world: Tenants) -> None:
-    app, tenants, prefix = world.app, world.tenants, world.prefix
+    app, oidc, prefix = world.app, world.instance, world.prefix.replace("registration", "name")
 
     @app.get(f"{prefix}/page")
-    async def page(
-        request: Request, session: OIDCSession[Any] = Depends(tenants.require_auth)
-    ) -> list[str]:
-        current = tenants.current(request)
-        assert current is not None
-        return [session.sub, current.settings.name]
+    async def page(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> list[str]:
+        assert oidc.settings_of(session) == oidc.settings
+        return [session.sub, oidc.settings.name]
 
     @app.get(f"{prefix}/public")
-    async def public(locals: OIDCLocals[Any, Any] = Depends(tenants.locals)) -> str | None:
+    async def public(locals: OIDCLocals[Any, Any] = Depends(oidc.locals)) -> str | None:
         return locals.session.sub if locals.session else None
 
-    is_alice = tenants.guard(lambda oidc: oidc.require(lambda user: user.sub == "alice"))
-
-    @app.get(f"{prefix}/alices", dependencies=[Depends(is_alice)])
+    @app.get(f"{prefix}/alices", dependencies=[Depends(oidc.require(lambda u: u.sub == "alice"))])
     async def alices() -> None: ...
 
-    @app.post(f"{prefix}/change", dependencies=[Depends(tenants.require_csrf)])
+    @app.get(f"{prefix}/recent", dependencies=[Depends(oidc.require_recent(300))])
+    async def recent() -> None: ...
+
+    @app.post(f"{prefix}/change", dependencies=[Depends(oidc.require_csrf)])
     async def change() -> None: ...
 
     @app.post("/choose")
@@ -132,7 +118,7 @@ def _mount_pages(world: Tenants) -> None:
         return response
 
 
-WAYS = pytest.mark.parametrize(("lookup", "prefix"), [(by_host, ""), (by_path, "/{tenant}")])
+WAYS = pytest.mark.parametrize(("lookup", "prefix"), [(by_host, ""), (by_path, "/{registration}")])
 
 
 @WAYS
@@ -212,7 +198,6 @@ async def test_a_provider_ends_sessions_of_its_tenant() -> None:
         ("GET", "/auth/frontchannel-logout", 404),
         ("POST", "/auth/callback", 405),
         ("GET", "/auth/logout", 405),
-        ("GET", "/auth/choose-provider", 404),
     ],
 )
 async def test_a_route_that_a_tenant_lacks(method: str, path: str, status: int) -> None:
@@ -222,54 +207,64 @@ async def test_a_route_that_a_tenant_lacks(method: str, path: str, status: int) 
         assert answer.status_code == status
 
 
-async def test_resolve_may_be_async_and_give_a_ready_instance() -> None:
+async def test_the_function_may_be_sync() -> None:
     world = tenants_of()
-    ready = world.create(world.settings["acme"])
-
-    async def resolve(_: HTTPConnection) -> OIDC[Any, Any]:
-        return ready
-
-    app = FastAPI()
-    tenants = OIDCTenants(resolve)
-    app.add_middleware(tenants.middleware)
-    app.include_router(tenants.router, prefix="/auth")
-
-    @app.get("/page", dependencies=[Depends(tenants.require_auth)])
-    async def page() -> None: ...
-
-    world.app = app
+    oidc = world.oidc(lambda connection: by_host(world, connection))
+    world.app = FastAPI()
+    world.app.add_middleware(OIDCMiddleware, oidc=oidc)
+    world.app.include_router(oidc.router, prefix="/auth")
+    world.app.get("/page", dependencies=[Depends(oidc.require_auth)])(lambda: "page")
     async with world.browser() as browser:
         answer = await sign_in(browser, f"{world.url('acme')}/page", user="alice")
         assert answer.status_code == 200
-    await tenants.aclose()
-    assert world.closed == []
 
 
 async def test_a_tenant_that_does_not_respond_holds_up_no_other() -> None:
-    world = tenants_of(maximum=1)
-    held = Held()
+    world, held = tenants_of(), Held()
     world.ops["acme"].faults.put("metadata", held)
     async with world.browser() as browser, world.browser() as other:
         waiting = begun(browser.get(f"{world.url('acme')}/auth/login", follow_redirects=False))
         await held.gate.until_reached()
         page = await sign_in(other, f"{world.url('globex')}/page", user="carol")
         assert page.status_code == 200
-        assert world.closed == []  # one may stay open beside acme's, which is in use
         held.gate.opened.set()
         assert (await waiting).status_code == 302
 
 
-async def test_an_instance_is_made_once_and_closed_for_another() -> None:
-    world = tenants_of(maximum=1)
-    async with world.browser() as browser:
-        acme, globex = (f"{world.url(name)}/public" for name in USERS)
-        await asyncio.gather(*(browser.get(acme) for _ in range(5)))
-        assert len(world.made) == 1
-        await browser.get(globex)
-        await browser.get(acme)
-    assert [oidc.settings.name for oidc in world.made] == ["acme", "globex", "acme"]
-    await world.tenants.aclose()
-    assert world.closed == ["acme", "globex", "acme"]
+async def test_a_registration_may_be_forgotten_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process knows of ended sessions remains, and what was begun is completed."""
+    monkeypatch.setattr(registrations, "MOST_FOUND", 1)
+    world = tenants_of()
+    acme, globex = (world.url(name) for name in USERS)
+    async with world.browser() as browser, world.browser() as copy:
+        url = await callback_url(browser, f"{acme}/auth/login", callback=f"{acme}/auth/callback")
+        await copy.get(f"{globex}/public")
+        await browser.get(url)
+        copy.cookies.update(dict(browser.cookies))
+        copied = {"cookie": f"__Host-acme_session={browser.cookies['__Host-acme_session']}"}
+        assert (await copy.get(f"{acme}/public", headers=copied)).json() == "alice"
+        await browser.post(f"{acme}/auth/logout")
+        await copy.get(f"{globex}/public")
+        assert (await copy.get(f"{acme}/public", headers=copied)).json() is None
+
+
+async def test_a_refresh_goes_on_while_its_registration_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registrations, "MOST_FOUND", 1)
+    world, held = tenants_of(), Held()
+    acme, globex = (world.url(name) for name in USERS)
+    async with world.browser() as browser, world.browser() as other:
+        await sign_in(browser, f"{acme}/page", user="alice")
+        world.time.advance(3600)
+        world.ops["acme"].faults.put("token", held)
+        waiting = begun(browser.get(f"{acme}/page"))
+        await held.gate.until_reached()
+        await other.get(f"{globex}/public")
+        same = begun(browser.get(f"{acme}/page"))
+        held.gate.opened.set()
+        assert [(await each).status_code for each in (waiting, same)] == [200, 200]
+    assert len(world.ops["acme"].record.of(TokensIssued)) == 2
 
 
 async def test_changed_settings_take_effect_at_the_next_request() -> None:
@@ -283,45 +278,50 @@ async def test_changed_settings_take_effect_at_the_next_request() -> None:
         assert (await browser.get(f"{world.url('acme')}/page")).status_code == 200
 
 
-def test_all_are_closed_with_the_application() -> None:
-    world = tenants_of()
-    with TestClient(world.app) as client:
-        for name in USERS:
-            client.get(f"{world.url(name)}/public")
-    assert sorted(world.closed) == sorted(USERS)
-
-
 async def test_an_error_in_one_tenants_settings_is_its_own() -> None:
-    def create(settings: OIDCSettings) -> OIDC[Any, Any]:
-        if settings.name == "acme":
-            raise ConfigurationError(Code.CONFIGURATION_INVALID)
-        return world.create(settings)
-
-    world = tenants_of(create=create)
+    world = tenants_of()
+    file = {"client_certificate_file": "/nowhere.pem", "client_auth_method": "tls_client_auth"}
+    acme = world.settings["acme"]
+    world.settings["acme"] = OIDCSettings.model_construct(**{**dict(acme), **file})
     async with world.browser() as browser:
         with pytest.raises(ConfigurationError):
             await browser.get(f"{world.url('acme')}/public")
         assert (await browser.get(f"{world.url('globex')}/public")).status_code == 200
 
 
-def test_at_least_one_instance_stays_open() -> None:
-    with pytest.raises(ConfigurationError):
-        OIDCTenants(lambda _: None, maximum=0)
+async def test_what_the_function_returns_is_named_if_it_is_no_registration() -> None:
+    world = tenants_of(lambda _world, _connection: "acme")  # type: ignore[arg-type]
+    async with world.browser() as browser:
+        with pytest.raises(TypeError, match="the result of the function of OIDC"):
+            await browser.get(f"{world.url('acme')}/public")
 
 
-async def test_usual_instances_load_the_certificate_authorities_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    loaded: list[ssl.SSLContext] = []
+async def test_work_without_a_request_names_the_registration() -> None:
+    world = tenants_of(session_store="memory", back_channel_logout_store=None)
+    async with world.browser() as browser:
+        await sign_in(browser, f"{world.url('acme')}/page", user="alice")
+        with pytest.raises(ConfigurationError, match=re.escape("oidc.registration(settings)")):
+            await world.instance.revoke(sub="alice")
+        await world.instance.registration(world.settings["globex"]).revoke(sub="alice")
+        assert (await browser.get(f"{world.url('acme')}/page")).status_code == 200
+        await world.instance.registration(world.settings["acme"]).revoke(sub="alice")
+        assert (await browser.get(f"{world.url('acme')}/page")).status_code == 401
 
-    def load() -> ssl.SSLContext:
-        loaded.append(ssl.create_default_context())
-        return loaded[-1]
 
-    monkeypatch.setattr(httpx, "create_ssl_context", load)
-    world = tenants_of(create=None)
+async def test_a_step_up_is_at_the_tenants_provider() -> None:
+    world = tenants_of()
+    base = world.url("globex")
+    async with world.browser() as browser:
+        await sign_in(browser, f"{base}/page", user="carol")
+        world.time.advance(3600)
+        assert (await sign_in(browser, f"{base}/recent", user="carol")).status_code == 200
+    asked = world.ops["globex"].record.of(AuthorizationRequested)[-1]
+    assert asked.parameters["max_age"] == "300"
+
+
+async def test_tenants_with_equal_options_share_connections_and_authorities() -> None:
+    world = tenants_of()
     async with world.browser() as browser:
         for name in USERS:
             assert (await browser.get(f"{world.url(name)}/public")).status_code == 200
-    await world.tenants.aclose()
-    assert len(loaded) == 1
+    assert len(world.instance.registrations.engine.network._with) == 1

@@ -1,0 +1,353 @@
+"""Several registrations: one login page, one cookie and one set of guards."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import Depends, Request
+from fastapi.responses import PlainTextResponse
+
+from fastapi_oidc import (
+    ConfigurationError,
+    OIDCLocals,
+    OIDCMiddleware,
+    OIDCSession,
+    OIDCSettings,
+    Page,
+)
+from fastapi_oidc.testing import DevClient, ServerError, TokensIssued, sign_in
+from tests.oidc.flows.steps import callback_url
+from tests.oidc.web.several_providers import SeveralProviders
+from tests.oidc.world import BASE_URL
+
+PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
+USERS = {"staff": "alice", "partners": "carol"}
+
+
+def registered(world: SeveralProviders, **settings: Any) -> dict[str, OIDCSettings]:
+    """By label: the staff with alice, and the partners with carol."""
+    secret = secrets.token_urlsafe(32)
+    return {
+        name.title(): world.new_provider(
+            name,
+            user,
+            f"{BASE_URL}/auth/{name}",
+            logged_out=f"{BASE_URL}/auth/logged-out",
+            cookie_secret=secret,
+            **settings,
+        )
+        for name, user in USERS.items()
+    }
+
+
+def world_of(settings: dict[str, Any] | None = None, **options: Any) -> SeveralProviders:
+    """An application with two providers: alice is of the staff, carol a partner."""
+    world = SeveralProviders()
+    oidc = world.oidc(registered(world, **settings or {}), **options)
+    app = world.app
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+
+    @app.get("/page")
+    async def page(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> list[str]:
+        return [session.sub, oidc.settings_of(session).name, session.issuer]
+
+    @app.get("/")
+    async def home(locals: OIDCLocals[Any, Any] = Depends(oidc.locals)) -> object:
+        return locals.session and locals.session.sub
+
+    is_carol = oidc.require(lambda user: user.sub == "carol")
+    strong = [Depends(oidc.require_recent(300)), Depends(oidc.require_acr("1"))]
+
+    @app.get("/carols", dependencies=[Depends(is_carol)])
+    async def carols() -> None: ...
+
+    @app.get("/recent", dependencies=[Depends(oidc.require_recent(300))])
+    async def recently() -> None: ...
+
+    @app.get("/strong", dependencies=strong)
+    async def strongly() -> None: ...
+
+    @app.post("/change", dependencies=[Depends(oidc.require_csrf)])
+    async def change() -> None: ...
+
+    @app.post("/refresh")
+    async def refresh(request: Request) -> str:
+        return (await oidc.refresh(request)).issuer
+
+    @app.get("/user-info")
+    async def user_info(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> object:
+        return (await oidc.user_info(session) or {})["sub"]
+
+    @app.delete("/users/{sub}")
+    async def remove(sub: str, issuer: str) -> None:
+        await oidc.revoke(sub=sub, issuer=issuer)
+
+    world.app.state.oidc = oidc
+    return world
+
+
+async def sign_in_at(browser: httpx.AsyncClient, name: str, path: str = "/page") -> httpx.Response:
+    """Follow the link of the login page."""
+    chooser = await browser.get(path, headers=PAGE)
+    links = dict(re.findall(r'<a href="([^"]*)">([^<]*)</a>', chooser.text))
+    url = next(unescape(href) for href, label in links.items() if label == name.title())
+    return await sign_in(browser, url, user=USERS[name])
+
+
+@pytest.mark.parametrize("name", USERS)
+async def test_a_page_leads_to_the_choice_and_back(name: str) -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        answer = await sign_in_at(browser, name, "/page?a=%20b")
+        assert str(answer.url) == f"{BASE_URL}/page?a=%20b"
+        assert answer.json() == [USERS[name], name, f"https://{name}.test"]
+        assert (await browser.get("/")).json() == USERS[name]
+
+
+async def test_the_login_page_has_no_script_and_names_each_provider() -> None:
+    async with world_of().browser() as browser:
+        page = await browser.get("/auth/login?return_to=/page")
+    assert page.text.count("<a href") == 2
+    assert "<script" not in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src")
+    assert page.headers["cache-control"] == "no-store"
+
+
+async def test_a_login_page_of_the_application() -> None:
+    def render(_request: Request, page: Page) -> PlainTextResponse | None:
+        lines = [f"{name} {url}" for name, url in page.choices]
+        return PlainTextResponse("\n".join(lines)) if page.kind == "choose_provider" else None
+
+    async with world_of(render_page=render).browser() as browser:
+        page = await browser.get("/auth/login?return_to=/page")
+    assert page.text.splitlines() == [
+        "Staff /auth/login?return_to=%2Fpage&provider=staff",
+        "Partners /auth/login?return_to=%2Fpage&provider=partners",
+    ]
+
+
+async def test_without_a_session_a_call_is_refused() -> None:
+    async with world_of().browser() as browser:
+        answer = await browser.get("/page")
+        assert (answer.status_code, answer.json()["code"]) == (401, "session.required")
+        assert (await browser.get("/")).json() is None
+        assert (await browser.get("/auth/session")).json() == {"is_authenticated": False}
+
+
+@pytest.mark.parametrize(
+    "options", [{"back_channel_logout_store": "memory"}, {"session_store": "memory"}]
+)
+async def test_a_login_ends_the_session_at_the_other_provider(options: dict[str, Any]) -> None:
+    world = world_of(**options)
+    async with world.browser() as browser, world.browser() as copy:
+        await sign_in_at(browser, "staff")
+        copy.cookies.update(dict(browser.cookies))
+        await sign_in(browser, "/auth/login?provider=partners&return_to=/page", user="carol")
+        assert (await browser.get("/page")).json()[0] == "carol"
+        ours = [name for name in browser.cookies if name.startswith("__Host-")]
+        assert ours == ["__Host-oidc_session"]
+        assert (await copy.get("/page")).status_code == 401
+
+
+async def test_a_login_that_is_refused_leaves_the_session_there_is() -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, "staff")
+        world.ops["partners"].faults.put("token", ServerError(), times=9)
+        await sign_in(browser, "/auth/login?provider=partners", user="carol")
+        assert (await browser.get("/page")).json()[0] == "alice"
+
+
+@pytest.mark.parametrize("name", USERS)
+async def test_one_route_signs_out_of_whichever_provider_it_is(name: str) -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, name)
+        sent = await browser.post("/auth/logout", follow_redirects=False)
+        assert sent.headers["location"].startswith(f"https://{name}.test/end-session?")
+        ended = await browser.get(sent.headers["location"])
+        assert (ended.status_code, str(ended.url)) == (200, f"{BASE_URL}/")
+        assert (await browser.get("/page")).status_code == 401
+
+
+@pytest.mark.parametrize("name", USERS)
+async def test_the_browser_component_needs_no_provider(name: str) -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, name)
+        session = (await browser.get("/auth/session")).json()
+        assert session["sub"] == USERS[name]
+        headers = {"X-CSRF-Token": session["csrf_token"]}
+        assert (await browser.post("/change", headers=headers)).status_code == 200
+        assert (await browser.post("/change")).status_code == 403
+        config = (await browser.get("/auth/session-management")).json()
+        assert config["check_session_iframe"] == f"https://{name}.test/check-session"
+        assert (await browser.get("/auth/oidc-context.js")).status_code == 200
+        silent = await browser.get("/auth/login?silent=1", headers={"sec-fetch-dest": "iframe"})
+        assert "same_user" in silent.text
+
+
+async def test_a_poll_of_the_session_is_no_activity() -> None:
+    world = world_of(settings={"idle_timeout": 60})
+    async with world.browser() as browser:
+        await sign_in_at(browser, "partners")
+        for is_authenticated in (True, False):
+            world.time.advance(40)
+            session = (await browser.get("/auth/session")).json()
+            assert session["is_authenticated"] is is_authenticated
+
+
+async def test_guards_apply_to_the_session_of_any_registration() -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, "staff")
+        assert (await browser.get("/carols")).status_code == 403
+        await sign_in(browser, "/auth/login?provider=partners", user="carol")
+        assert (await browser.get("/carols")).status_code == 200
+
+
+@pytest.mark.parametrize("name", USERS)
+async def test_a_step_up_is_at_the_provider_of_the_session(name: str) -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, name)
+        world.time.advance(3600)
+        page = await browser.get("/strong", headers=PAGE, follow_redirects=False)
+        sent = await browser.get(page.headers["location"], follow_redirects=False)
+        assert sent.headers["location"].startswith(f"https://{name}.test/")
+        assert (await sign_in(browser, "/strong", user=USERS[name])).status_code == 200
+        assert (await browser.get("/page")).json()[0] == USERS[name]
+
+
+async def test_a_step_up_at_another_client_of_the_provider_begins_another_session() -> None:
+    world, secret = SeveralProviders(), secrets.token_urlsafe(32)
+    client = DevClient(
+        client_id="other",
+        client_secret=secret,
+        redirect_uris=[f"{BASE_URL}/auth/other/callback"],
+    )
+    one = world.new_provider("staff", "alice", f"{BASE_URL}/auth/staff", others=[client])
+    changes = {"name": "other", "client_id": "other", "client_secret": secret}
+    oidc = world.oidc({"One": one, "Other": one.model_copy(update=changes)})
+    world.app.add_middleware(OIDCMiddleware, oidc=oidc)
+    world.app.include_router(oidc.router, prefix="/auth")
+
+    @world.app.get("/page")
+    async def page(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> list[str]:
+        return [session.id, session.client_id]
+
+    async with world.browser() as browser:
+        await sign_in(browser, "/auth/login?provider=staff", user="alice")
+        before = (await browser.get("/page")).json()
+        await sign_in(browser, "/auth/login?provider=other&max_age=0", user="alice")
+        after = (await browser.get("/page")).json()
+    assert (before[1], after[1]) == ("app", "other")
+    assert before[0] != after[0]
+
+
+@pytest.mark.parametrize("name", USERS)
+async def test_tokens_are_requested_where_the_session_is_from(name: str) -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, name)
+        assert (await browser.post("/refresh")).json() == f"https://{name}.test"
+        assert (await browser.get("/user-info")).json() == USERS[name]
+        world.time.advance(3600)
+        assert (await browser.get("/page")).json()[1] == name
+
+
+async def test_a_code_of_one_registration_is_worth_nothing_at_the_callback_of_another() -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        login, callback = "/auth/login?provider=staff", f"{BASE_URL}/auth/staff/callback"
+        url = await callback_url(browser, login, callback=callback)
+        wrong = await browser.get(url.replace("/staff/", "/partners/"), headers=PAGE)
+        assert wrong.status_code == 400
+        assert not [each for op in world.ops.values() for each in op.record.of(TokensIssued)]
+        assert (await browser.get("/auth/nobody/callback?state=1")).status_code == 404
+
+
+async def test_a_logout_token_ends_the_sessions_of_its_own_registration() -> None:
+    world = world_of(back_channel_logout_store="memory")
+    async with world.browser() as staff, world.browser() as partners:
+        await sign_in_at(staff, "staff")
+        await sign_in_at(partners, "partners")
+        await world.ops["staff"].log_out("alice")
+        assert (await staff.get("/page")).status_code == 401
+        assert (await partners.get("/page")).status_code == 200
+
+
+async def test_a_user_is_named_by_sub_and_issuer() -> None:
+    world = world_of(session_store="memory")
+    oidc = world.app.state.oidc
+    async with world.browser() as browser:
+        await sign_in_at(browser, "partners")
+        with pytest.raises(ConfigurationError, match="pass both"):
+            await oidc.revoke(sub="carol")
+        with pytest.raises(ConfigurationError, match="no registration here has the issuer"):
+            await oidc.revoke(sub="carol", issuer="https://elsewhere.test")
+        await oidc.revoke(sub="carol", issuer="https://staff.test")
+        assert (await browser.get("/page")).status_code == 200
+        assert len(await oidc.sessions_of("carol", issuer="https://partners.test")) == 1
+        await oidc.revoke(sub="carol", issuer="https://partners.test")
+        assert (await browser.get("/page")).status_code == 401
+
+
+def test_what_belongs_to_no_session_needs_one_registration() -> None:
+    world = SeveralProviders()
+    several = registered(world)
+    oidc = world.oidc(several)
+    for ask in (lambda: oidc.settings, oidc.app_auth):
+        with pytest.raises(ConfigurationError, match=re.escape("oidc.registration(settings)")):
+            ask()
+    assert oidc.registration(several["Staff"]).settings.name == "staff"
+    with pytest.raises(ConfigurationError):
+        oidc.registration(several["Staff"].model_copy(update={"name": "other"}))
+
+
+@pytest.mark.parametrize("query", ["silent=maybe", "prompt=no"])
+async def test_the_login_page_refuses_what_a_login_would(query: str) -> None:
+    async with world_of().browser() as browser:
+        assert (await browser.get(f"/auth/login?{query}")).status_code == 422
+
+
+async def test_a_provider_that_is_down_leaves_the_other_alone() -> None:
+    world = world_of()
+    world.ops["staff"].faults.put("metadata", ServerError(), times=99)
+    async with world.browser() as browser:
+        refused = await browser.get("/auth/login?provider=staff", headers=PAGE)
+        assert refused.status_code == 502
+        assert (await browser.get("/auth/login?provider=nobody")).status_code == 404
+        assert (await sign_in_at(browser, "partners")).json()[0] == "carol"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "staff"},
+        {"issuer": "https://staff.test"},
+        {"cookie_secret": "x" * 32},
+        {"base_url": "https://other.test"},
+        {"trusted_origins": ["https://other.test"]},
+        {"max_cookie_size": 1000},
+    ],
+)
+def test_several_registrations_differ_and_share_what_they_must(changes: dict[str, Any]) -> None:
+    world = SeveralProviders()
+    several = registered(world)
+    credentials = {"client_secret": secrets.token_urlsafe(32)}
+    several["Partners"] = several["Partners"].model_copy(update=credentials | changes)
+    with pytest.raises(ConfigurationError):
+        world.oidc(several)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"Staff": "https://staff.test"}, {1: None}, [], "staff"])
+def test_what_is_no_registration_is_named_at_once(wrong: Any) -> None:
+    with pytest.raises((TypeError, ConfigurationError), match=r"settings|registrations|label"):
+        SeveralProviders().oidc(wrong)
