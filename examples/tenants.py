@@ -8,7 +8,7 @@ from fastapi import Depends, FastAPI
 from starlette.requests import HTTPConnection
 
 from examples import local
-from fastapi_oidc import OIDCSession, OIDCSettings, OIDCTenants, StandardIdentity
+from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, OIDCSettings, StandardIdentity
 from fastapi_oidc.testing import DevProvider, DevUser
 
 PEOPLE = {"acme": DevUser("alice", "Alice"), "globex": DevUser("carol", "Carol")}
@@ -17,18 +17,18 @@ PEOPLE = {"acme": DevUser("alice", "Alice"), "globex": DevUser("carol", "Carol")
 def create_app(registered: Mapping[str, OIDCSettings]) -> FastAPI:
     """An application for the tenants that are `registered`, now or later."""
 
-    def resolve(connection: HTTPConnection) -> OIDCSettings | None:
+    async def find(connection: HTTPConnection) -> OIDCSettings | None:
         return registered.get(connection.url.path.split("/")[1])
 
-    tenants = OIDCTenants(resolve)
+    oidc = OIDC(find)
     app = FastAPI()
-    app.add_middleware(tenants.middleware)
-    app.include_router(tenants.router, prefix="/{tenant}/auth")
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/{registration}/auth")
 
     @app.get("/{tenant}/")
     async def home(
         tenant: str,
-        session: Annotated[OIDCSession[StandardIdentity], Depends(tenants.require_auth)],
+        session: Annotated[OIDCSession[StandardIdentity], Depends(oidc.require_auth)],
     ) -> str:
         """The user's name and tenant."""
         return f"{session.identity.name} at {tenant}"

@@ -94,7 +94,6 @@ class Assembly(Generic[Identity, RequestData]):
     ) -> None:
         self._options, self._clock = options, options.get("clock")
         clock, announcer = self._clock or Clock(), _announcer(options.get("on_event"))
-        _require_transport(options.get("transport"))
         self._application = _application(resolve_identity, options)
         self._codec = SessionCodec(_identity_type(resolve_identity, options))
         self._apis = _apis(options.get("downstream_apis", ()))
@@ -260,16 +259,6 @@ def provider_of(
         http=options,
         tenants=settings.tenants(),
     )
-
-
-def _require_transport(transport: object) -> None:
-    """Refuse a transport of another library, such as httpx2: its errors are not httpx errors."""
-    if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
-        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
-            f"transport is a {kind}; give an async transport of httpx, as httpx.ASGITransport is",
-        )
 
 
 def _announcer(on_event: EventListener | None) -> Announcer:

@@ -7,7 +7,7 @@ from typing import Final
 
 import httpx
 
-from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned
 from fastapi_oidc.provider.options import HTTPOptions
 
@@ -77,10 +77,12 @@ class Connections:
 class Network:
     """All connections of an application. Providers with equal options share theirs.
 
-    So what is known of one provider holds no connections, and can be forgotten at any time.
+    So what is known of one provider holds no connections, and can be forgotten at any time. Raises
+    ConfigurationError for a `transport` of another library.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        _require_transport(transport)
         self._transport = transport
         self._with: dict[HTTPOptions, Connections] = {}
 
@@ -94,3 +96,13 @@ class Network:
         """Close all pooled connections. A later call opens new ones."""
         for connections in self._with.values():
             await connections.aclose()
+
+
+def _require_transport(transport: object) -> None:
+    """Refuse a transport of another library, such as httpx2: its errors are not httpx errors."""
+    if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
+        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"transport is a {kind}; give an async transport of httpx, as httpx.ASGITransport is",
+        )

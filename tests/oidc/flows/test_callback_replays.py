@@ -6,6 +6,7 @@ The provider is strict: it takes back what it issued for a code that comes twice
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from secrets import token_urlsafe
 from typing import Any
 

@@ -238,7 +238,8 @@ async def test_the_cache_has_no_tokens() -> None:
     world = make()
     token = await world.token()
     await world.get(token)
-    cached = world.api._server.introspections
+    assert world.api._fixed is not None
+    cached = world.api._fixed.introspections
     assert cached is not None
     assert token not in repr(vars(cached._active))
 

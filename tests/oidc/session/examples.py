@@ -70,6 +70,7 @@ def a_transaction(
         redirect_uri="https://app.example.com/auth/callback",
         return_to=return_to,
         issuer="https://op.example.com",
+        client_id="app",
         created_at=created_at,
         previous=previous,
     )

@@ -81,7 +81,8 @@ def tenants_of(lookup: Lookup = by_host, prefix: str = "", **options: Any) -> Te
     options.setdefault("back_channel_logout_store", "memory")
 
     async def find(connection: HTTPConnection) -> OIDCSettings | None:
-        return lookup(world, connection)
+        found: OIDCSettings | None = lookup(world, connection)
+        return found
 
     world.instance = world.oidc(find, **options)
     world.app.add_middleware(OIDCMiddleware, oidc=world.instance)
@@ -290,7 +291,7 @@ async def test_an_error_in_one_tenants_settings_is_its_own() -> None:
 
 
 async def test_what_the_function_returns_is_named_if_it_is_no_registration() -> None:
-    world = tenants_of(lambda _world, _connection: "acme")  # type: ignore[arg-type]
+    world = tenants_of(lambda _world, _connection: "acme")
     async with world.browser() as browser:
         with pytest.raises(TypeError, match="the result of the function of OIDC"):
             await browser.get(f"{world.url('acme')}/public")

@@ -33,7 +33,7 @@ def two_providers(order: Sequence[str]) -> TwoProviders:
     for name, user in {"staff": "alice", "partners": "carol"}.items():
         settings = world.new_provider(name, user, f"{BASE_URL}/{name}")
         world.events[name] = []
-        world.instances[name] = world.instance(settings, on_event=world.events[name].append)
+        world.instances[name] = world.oidc(settings, on_event=world.events[name].append)
         world.app.include_router(world.instances[name].router, prefix=f"/{name}")
     for name in order:
         world.app.add_middleware(OIDCMiddleware, oidc=world.instances[name])
