@@ -1,5 +1,6 @@
 """`python -m examples.several_providers`: staff and partners choose where to sign in."""
 
+import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Annotated
@@ -34,12 +35,15 @@ def create_app(registrations: Mapping[str, OIDCSettings]) -> FastAPI:
 def main() -> None:
     """Serve, and print what to try."""
     listener, origin = local.listening()
+    cookie_secret = secrets.token_urlsafe(32)
     with ExitStack() as serving:
         registrations: dict[str, OIDCSettings] = {}
         for name, user in PEOPLE.items():
             client = local.client(f"{origin}/auth/{name}")
             issuer = serving.enter_context(DevProvider(users=[user], clients=[client]).serve())
-            registrations[LABELS[name]] = local.settings(issuer, origin, name=name)
+            registrations[LABELS[name]] = local.settings(
+                issuer, origin, name=name, cookie_secret=cookie_secret
+            )
         app = create_app(registrations)
         local.serve(app, listener, f"Open {origin}/ and choose where to sign in.")
 

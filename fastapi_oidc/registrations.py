@@ -65,10 +65,9 @@ class Registrations(Generic[Identity, RequestData]):
             registered = {given.name: given.checked()}
         elif isinstance(given, Mapping):
             registered = _checked(given)
-        elif callable(given):
-            self._find = given
         else:
-            require_kind("settings of OIDC", given, OIDCSettings, dict)
+            _require_function(given)
+            self._find = given
         self._assembly = Assembly(
             name, registered.values(), resolve_identity, load_request_data, options
         )
@@ -115,6 +114,12 @@ class Registrations(Generic[Identity, RequestData]):
         if len(self._found) > MOST_FOUND:
             self._found.popitem(last=False)
         return runtime
+
+
+def _require_function(given: object) -> None:
+    """Raise TypeError for what is no registration: a class is callable, but finds none."""
+    if isinstance(given, type) or not callable(given):
+        require_kind("settings of OIDC", given, OIDCSettings)
 
 
 def _checked(given: Mapping[str, OIDCSettings]) -> dict[str, OIDCSettings]:

@@ -6,7 +6,6 @@ The provider is strict: it takes back what it issued for a code that comes twice
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from secrets import token_urlsafe
 from typing import Any
 
@@ -188,7 +187,8 @@ async def test_login_that_takes_too_long_is_there_at_the_reload(
 
     world = make_world(mount=mount, resolve_identity=slow)
     exchanges = world.oidc.registrations.engine.code_exchanges
-    monkeypatch.setattr(exchanges, "once", partial(exchanges.once, seconds=0.01))
+    once = exchanges.once
+    monkeypatch.setattr(exchanges, "once", lambda *call, seconds: once(*call, seconds=0.01))
     browser = world.browser()
     url = await callback_url(browser)
     before = dict(browser.cookies)

@@ -62,8 +62,8 @@ async def test_an_instance_inside_itself_is_one() -> None:
 async def test_two_instances_of_one_name_are_refused() -> None:
     world = make_world()
     world.app.add_middleware(OIDCMiddleware, oidc=make_world().oidc)
-    with pytest.raises(ConfigurationError, match="instance_ambiguous"):
-        await begin(world.app, "/")
+    answer = await begin(world.app, "/")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.instance_ambiguous")
 
 
 async def test_a_middleware_around_the_app_is_told_where_it_belongs() -> None:
