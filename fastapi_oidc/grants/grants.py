@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -15,7 +16,7 @@ from fastapi_oidc.flows.revocation import revoke_access_token, token_key
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.flows.token_sessions import being_applied
 from fastapi_oidc.grants.holders import Holder
-from fastapi_oidc.grants.once import Once
+from fastapi_oidc.grants.once import Obtain, Once
 from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.protocol.downstream import (
     DownstreamAPI,
@@ -26,6 +27,7 @@ from fastapi_oidc.protocol.downstream import (
     selected,
     token_exchange_grant,
 )
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.model import Identity, OIDCSession
@@ -108,17 +110,36 @@ class Grants(Generic[Identity]):
         if self._once.is_good(token, key, needed):
             return token
         obtain = partial(self._obtain_for_application, target)
-        try:
-            token = await self._once.token(key, needed, obtain, expires_at=now + ROW_SECONDS)
-        except SessionError:
-            token = await self._once.alone(key, obtain)
+        token = await self._repeatable(key, needed, obtain, now + ROW_SECONDS)
         if token.expires_at is not None:
             self._of_application.set(key, token, expires_at=token.expires_at)
         return token
 
+    async def of_caller(
+        self, value: str, ends: int, api: DownstreamAPI, needed: Needed
+    ) -> IssuedToken:
+        """A token for `api` in exchange for a caller's access token, which expires at `ends`.
+
+        The token for `api` may be valid for longer than the caller's. Raises ProtocolViolation
+        (access_token.expired) when a new one is needed after `ends`, and ProviderError.
+        """
+        key = f"caller/{hashlib.sha256(value.encode()).hexdigest()}/{api.key()}"
+        longest = ends + self._party.settings.default_access_token_lifetime
+        obtain = partial(self._exchange_of_caller, api, value, ends)
+        return await self._repeatable(key, needed, obtain, longest)
+
     async def aclose(self) -> None:
         """Wait for the token requests that were sent."""
         await self._once.aclose(self._party.settings.provider_timeout)
+
+    async def _repeatable(
+        self, key: str, needed: Needed, obtain: Obtain, expires_at: int
+    ) -> IssuedToken:
+        """A token that can be requested again; each process has its own while the store is down."""
+        try:
+            return await self._once.token(key, needed, obtain, expires_at=expires_at)
+        except SessionError:
+            return await self._once.alone(key, obtain)
 
     async def _fresh(self, holder: Holder[Identity], needed: Needed) -> Live[Identity]:
         """The session with an access token that meets the need."""
@@ -186,7 +207,8 @@ class Grants(Generic[Identity]):
             require_refresh_token(live.session)
             outcome, answer = await self._coordinator.refresh_for(self._party, live, api)
             if answer is not None:
-                token = self._issued(api, live.session, answer.response(), answer.received_at)
+                key = live.session.tokens.proof_key()
+                token = self._issued(api, answer.response(), answer.received_at, key)
                 tokens.append(token)
             try:
                 return self._after(live, outcome)
@@ -199,12 +221,28 @@ class Grants(Generic[Identity]):
         return tokens[0]
 
     async def _exchange(self, api: DownstreamAPI, session: OIDCSession[Identity]) -> IssuedToken:
-        """A token in exchange for the session's (RFC 8693, or on behalf of its user)."""
-        own, is_exchange = session.tokens, api.grant == "token_exchange"
-        form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, own.access_token)
-        response = await self._party.provider.obtain(form, key=own.proof_key())
+        own = session.tokens
+        return await self._exchanged(api, own.access_token, own.proof_key())
+
+    async def _exchange_of_caller(self, api: DownstreamAPI, value: str, ends: int) -> IssuedToken:
+        if self._party.clock.now() >= ends:
+            explanation = "the caller's token has expired, and only its client can get another"
+            raise ProtocolViolation(Code.ACCESS_TOKEN_EXPIRED, explanation)
+        return await self._exchanged(api, value, self._new_key())
+
+    async def _exchanged(
+        self, api: DownstreamAPI, access_token: str, key: DPoPKey | None
+    ) -> IssuedToken:
+        """A token in exchange for `access_token` (RFC 8693, or on behalf of its user)."""
+        is_exchange = api.grant == "token_exchange"
+        form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, access_token)
+        response = await self._party.provider.obtain(form, key=key)
         require_access_token(response)
-        return self._issued(api, session, response, self._party.clock.now())
+        return self._issued(api, response, self._party.clock.now(), key)
+
+    def _new_key(self) -> DPoPKey | None:
+        """A key for a token that belongs to no session, with the setting `dpop`."""
+        return DPoPKey.new() if self._party.settings.dpop else None
 
     async def _of_callback(
         self, session: OIDCSession[Identity], api: DownstreamAPI | None
@@ -218,28 +256,20 @@ class Grants(Generic[Identity]):
         return await self._exchange(api, session)
 
     def _issued(
-        self,
-        api: DownstreamAPI,
-        session: OIDCSession[Identity],
-        response: TokenResponse,
-        received_at: int,
+        self, target: Target, response: TokenResponse, received_at: int, key: DPoPKey | None
     ) -> IssuedToken:
         return IssuedToken.of(
             response,
             received_at=received_at,
             lifetime=self._party.settings.default_access_token_lifetime,
-            scope=api.words,
-            dpop_key=session.tokens.dpop_key,
+            scope=target.words,
+            dpop_key=None if key is None else key.to_text(),
         )
 
     async def _obtain_for_application(self, target: Target) -> IssuedToken:
-        response = await self._party.provider.obtain(client_credentials_grant(target))
-        return IssuedToken.of(
-            response,
-            received_at=self._party.clock.now(),
-            lifetime=self._party.settings.default_access_token_lifetime,
-            scope=target.words,
-        )
+        key = self._new_key()
+        response = await self._party.provider.obtain(client_credentials_grant(target), key=key)
+        return self._issued(target, response, self._party.clock.now(), key)
 
 
 def own_token(session: OIDCSession[Identity]) -> IssuedToken:
