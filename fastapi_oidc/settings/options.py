@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import Field, SecretStr, ValidationError
+from pydantic_core import PydanticUndefined
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -52,6 +53,9 @@ from fastapi_oidc.settings.types import (
     key_ring,
 )
 
+_FROM_ENVIRONMENT: Any = PydanticUndefined
+"""Marks a required setting. A type checker takes it for a default: the environment may have it."""
+
 
 class OIDCSettings(BaseSettings):
     """Settings of `OIDC`. Settings that are not passed are read from `OIDC_*` variables.
@@ -74,11 +78,11 @@ class OIDCSettings(BaseSettings):
     # This must come first: the validation of other settings reads it.
     allow_insecure_http: bool = False
 
-    issuer: Issuer
+    issuer: Issuer = Field(default=_FROM_ENVIRONMENT)
     """The OpenID Provider's issuer identifier, exactly as in its metadata."""
     allowed_tenants: AllowedTenants = ()
     """The tenant ids for a Microsoft Entra issuer with `/common` or `/organizations`; `*`: all."""
-    client_id: str = Field(min_length=1)
+    client_id: str = Field(default=_FROM_ENVIRONMENT, min_length=1)
     client_secret: Secret | None = None
     client_private_key: Secret | None = None
     """PEM or JWK, for `private_key_jwt`."""
@@ -94,7 +98,7 @@ class OIDCSettings(BaseSettings):
     """PEM file of the certificate authorities to trust in place of the system's."""
     client_assertion_audience: Literal["issuer", "token_endpoint"] = "issuer"
 
-    cookie_secret: Secrets
+    cookie_secret: Secrets = Field(default=_FROM_ENVIRONMENT)
     """At least 32 random bytes. With a list, the first secret seals and all of them open."""
     base_url: BaseURL = Field(default=None, validate_default=True)
     """The application's scheme and host in browsers, such as `https://app.example.com`."""

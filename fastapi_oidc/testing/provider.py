@@ -16,7 +16,9 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.session.model import Tokens
 from fastapi_oidc.testing.app import provider_app
+from fastapi_oidc.testing.direct import access_token_of, tokens_of
 from fastapi_oidc.testing.faults import Edits, Faults
 from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.record import Record
@@ -172,16 +174,38 @@ class DevProvider:
         """Starlette's `TestClient`, which reaches `app` at `base_url` and this provider.
 
         Use it in a `with` block: the application's lifespan runs, and every request has one event
-        loop.
+        loop. `websocket_connect` takes a path too.
         """
-        from starlette.testclient import TestClient
+        from fastapi_oidc.testing.websockets import PathClient
 
         async def both(scope: Scope, receive: Receive, send: Send) -> None:
             host = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
             is_own = host == urlsplit(self.issuer).netloc
             await (self.app if is_own else app)(scope, receive, send)
 
-        return TestClient(both, base_url=base_url)
+        return PathClient(both, base_url=base_url)
+
+    def access_token(
+        self,
+        user: str,
+        *,
+        audience: str,
+        scope: str | Sequence[str] = (),
+        client_id: str | None = None,
+    ) -> str:
+        """An access token of `user` for the API `audience`, without a login.
+
+        The token is a JWT (RFC 9068) of the client "test-client", or has the format of the client
+        `client_id`. Raises ValueError for an unknown user or client.
+        """
+        return access_token_of(self._state, user, audience, scope, client_id)
+
+    def tokens(self, user: str, *, client_id: str, scope: str | Sequence[str] = "openid") -> Tokens:
+        """The tokens of a login of `user` at `client_id`, for `session_for(..., tokens=...)`.
+
+        Raises ValueError for an unknown user or client.
+        """
+        return tokens_of(self._state, user, client_id, scope)
 
     def rotate_keys(self) -> None:
         """Replace every signing key and its `kid`."""

@@ -47,7 +47,8 @@ def calling(app: FastAPI, oidc: OIDC[Any, Any], api: Any) -> None:
     @app.get("/caller")
     async def call(caller: Annotated[Caller[Any], Depends(api.require_user)]) -> int:
         app.state.callers.append(caller)
-        return await app.state.downstream.status(oidc.auth(caller, resource=CALENDAR))
+        status: int = await app.state.downstream.status(oidc.auth(caller, resource=CALENDAR))
+        return status
 
 
 def calling_world(
@@ -66,7 +67,8 @@ def calling_world(
 
 async def caller_in(world: APIWorld) -> Caller[Any]:
     """A caller whose token was accepted, and has got one token for the calendar."""
-    assert (await world.get(await world.token(), "/caller")).json() == 200
+    token = world.world.op.access_token("alice", audience=AUDIENCE)
+    assert (await world.get(token, "/caller")).json() == 200
     caller: Caller[Any] = world.world.app.state.callers[-1]
     return caller
 
