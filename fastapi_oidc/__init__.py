@@ -46,6 +46,7 @@ if _TYPE_CHECKING:
     from fastapi_oidc.oidc_providers import OIDCProviders
     from fastapi_oidc.oidc_tenants import OIDCTenants
     from fastapi_oidc.resource_server import AccessToken, Caller
+    from fastapi_oidc.standalone_api import StandaloneAPI
     from fastapi_oidc.web.api import API
 
 if _is_mixed():
@@ -58,6 +59,7 @@ _LATER = {
     "Caller": "resource_server",
     "OIDCProviders": "oidc_providers",
     "OIDCTenants": "oidc_tenants",
+    "StandaloneAPI": "standalone_api",
 }
 
 
@@ -112,6 +114,7 @@ __all__ = [
     "SessionManagementConfig",
     "SessionStore",
     "SignedIn",
+    "StandaloneAPI",
     "StandardIdentity",
     "Store",
     "Tokens",

@@ -101,6 +101,9 @@ class API(Generic[Identity]):
     - `authorization_url`, `token_url`: the provider's endpoints for the Authorize button
     """
 
+    function = "oidc.api"
+    """What makes the API, for errors."""
+
     def __init__(
         self,
         runtime: Runtime[Identity, Any],
@@ -110,10 +113,10 @@ class API(Generic[Identity]):
         audience: str,
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
-        require_known("oidc.api", options, APIOptions.__annotations__)
+        require_known(self.function, options, APIOptions.__annotations__)
         settings = runtime.party.settings
         is_local = runtime.origin is None or runtime.origin.startswith("http:")
-        self._runtime, self._require_auth, self._require_csrf = runtime, require_auth, require_csrf
+        self.runtime, self._require_auth, self._require_csrf = runtime, require_auth, require_csrf
         self._server = resource_server(runtime, audience, options, login_algorithms)
         self._issuers = issuers_of(runtime, options)
         self._certificate_header = options.get("client_certificate_header")
@@ -165,6 +168,8 @@ class API(Generic[Identity]):
         session's CSRF token, unless its method is safe (GET, HEAD, OPTIONS).
         """
         self._require_identities()
+        if not self.runtime.signs_in:
+            return self._token_user
         cookie = Documented(self._require_auth.scheme_name, self._require_auth.model)
 
         @awaited
@@ -174,6 +179,20 @@ class API(Generic[Identity]):
             _cookie: None = Security(cookie),
             _token: None = Security(self._scheme),
             _csrf_token: str | None = CSRF_IN_DOCUMENT,
+        ) -> Caller[Identity]:
+            return await self.caller(connection, *needs.scopes)
+
+        return require_user
+
+    @cached_property
+    def _token_user(self) -> RequireUser[Identity]:
+        """`require_user` where nobody has a session."""
+
+        @awaited
+        async def require_user(
+            connection: HTTPConnection,
+            needs: SecurityScopes,
+            _token: None = Security(self._scheme),
         ) -> Caller[Identity]:
             return await self.caller(connection, *needs.scopes)
 
@@ -261,7 +280,7 @@ class API(Generic[Identity]):
 
         Raises AccessTokenError.
         """
-        context = context_of(connection, self._runtime.name)
+        context = context_of(connection, self.runtime.name)
         accepted = connection.scope.setdefault(_ACCEPTED, {})
         try:
             if self not in accepted:
@@ -282,7 +301,8 @@ class API(Generic[Identity]):
         self._require_identities()
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
-        if token_scheme_in(connection.scope["headers"]) or (by_token and not by_session):
+        brings_token = token_scheme_in(connection.scope["headers"]) is not None
+        if brings_token or (by_token and not by_session) or not self.runtime.signs_in:
             real = self.access_token
             token = await (called(by_token) if by_token else real(connection, *scopes))
             self._require_permission(connection, token, scopes)
@@ -301,7 +321,7 @@ class API(Generic[Identity]):
 
     def _require_identities(self) -> None:
         """Require a `resolve_identity` for several issuers: each of them may have an `alice`."""
-        if len(self._issuers) > 1 and self._application is self._runtime.party.application:
+        if len(self._issuers) > 1 and self._application is self.runtime.party.application:
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID,
                 "with issuers, oidc.api needs resolve_identity, which returns the user for `iss` "
@@ -358,7 +378,7 @@ class API(Generic[Identity]):
         step_up: StepUp | None = None,
     ) -> None:
         """Require the client's scopes, the user's role and authentication (RFC 6750, RFC 9470)."""
-        at = self._runtime.party.clock.instant()
+        at = self.runtime.party.clock.instant()
         if missing := [scope for scope in scopes if scope not in token.scope]:
             explanation = f"the token lacks the scope {' '.join(missing)}"
             cause = ProtocolViolation(Code.ACCESS_TOKEN_SCOPE, explanation, client=token.client_id)
@@ -385,5 +405,5 @@ class API(Generic[Identity]):
             raise ConfigurationError(misplaced.code, f"{misplaced.explanation}; {hint}") from cause
         scheme = token_scheme_in(connection.scope["headers"])
         error = self._challenger.refusal(cause, scheme, scopes, step_up)
-        context_of(connection, self._runtime.name).own(error)
+        context_of(connection, self.runtime.name).own(error)
         raise error from cause

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.runtime import Runtime
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -54,9 +55,14 @@ def advise_on_cors(context: RequestContext[Any, Any]) -> None:
 
 def serves(middleware: Middleware, instances: Collection[str]) -> bool:
     """Whether it is the OIDCMiddleware of one of `instances`."""
+    return any(runtime.name in instances for runtime in runtimes_of(middleware))
+
+
+def runtimes_of(middleware: Middleware) -> list[Runtime[Any, Any]]:
+    """The instances of an OIDCMiddleware; none of any other middleware."""
     given = (*middleware.args, *middleware.kwargs.values())
-    names = [getattr(getattr(value, "runtime", None), "name", None) for value in given]
-    return any(name in instances for name in names)
+    found = [getattr(value, "runtime", None) for value in given]
+    return [runtime for runtime in found if isinstance(runtime, Runtime)]
 
 
 def _cors_inside(app: Any, instances: Collection[str]) -> Sequence[Middleware]:

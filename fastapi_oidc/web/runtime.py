@@ -48,7 +48,7 @@ CreatePublicSession: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Runtime(Generic[Identity, RequestData]):
-    """The relying party, and what the web layer adds to it.
+    """The relying party, and what the web layer adds to it. `signs_in`: it has logins.
 
     `origin` is the scheme and host in browsers; None derives it from each request, which the
     settings allow for local development only. Websockets are also accepted from `trusted_origins`.
@@ -71,6 +71,7 @@ class Runtime(Generic[Identity, RequestData]):
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
     apis: list[Any] = field(default_factory=list)
     step_ups: dict[StepUp, None] = field(default_factory=dict)
+    signs_in: bool = True
 
     async def aclose(self) -> None:
         """Wait for logins, sign-outs and refreshes under way, and repeat failed writes to stores.

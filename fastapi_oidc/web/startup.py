@@ -16,7 +16,7 @@ from typing import Any
 
 from starlette.types import Message, Scope, Send
 
-from fastapi_oidc.web.cors import serves
+from fastapi_oidc.web.cors import runtimes_of, serves
 from fastapi_oidc.web.routes import Role, mounted_paths
 from fastapi_oidc.web.runtime import Runtime
 
@@ -28,6 +28,10 @@ _NEEDED = (Role.LOGIN, Role.CALLBACK)
 
 def report_missing_routes(instance: str, scope: Scope) -> None:
     """Log that an instance lacks routes that a login needs."""
+    added = getattr(scope["app"], "user_middleware", ())
+    runtimes = [each for one in added for each in runtimes_of(one) if each.name == instance]
+    if not all(runtime.signs_in for runtime in runtimes):
+        return
     paths = mounted_paths(scope["app"], instance)
     missing = [str(role) for role in _NEEDED if role not in paths]
     if missing:
