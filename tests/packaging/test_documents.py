@@ -32,6 +32,8 @@ RUN_ELSEWHERE = {
     "docs/vmm/guest.md",
     "docs/vmm/programs.md",
     "docs/vmm/fastapi.md",
+    "docs/vmm/sandboxes.md",
+    "docs/workers.md",
 }
 ENVIRONMENT = {
     "OIDC_ISSUER": "https://op.example.com",
