@@ -27,6 +27,8 @@ def session_for(
     `OIDCSession`. The tokens are placeholders, unless `tokens` are those of `provider.tokens(...)`.
     Raises TypeError for an unknown member.
     """
+    if isinstance(identity, type):
+        raise TypeError(f"session_for takes an identity, not the class {identity.__name__}")
     require_known("session_for", members, OIDCSession.model_fields)
     tokens: Tokens = members.get("tokens") or Tokens(id_token=_NO_TOKEN, access_token=_NO_TOKEN)
     sub = sub or _sub_of(identity)

@@ -25,6 +25,7 @@ from fastapi_oidc.testing.record import Record
 from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
 from fastapi_oidc.testing.sessions import end_session
 from fastapi_oidc.testing.state import Lifetimes, ProviderState
+from fastapi_oidc.web.misuse import require_kind
 
 if TYPE_CHECKING:
     import uvicorn
@@ -103,6 +104,10 @@ class DevProvider:
         resources: Iterable[DevResource] = (),
         acr_values: Sequence[str] = (),
     ) -> None:
+        users, clients = tuple(users), tuple(clients)
+        for given, kind in ((users, DevUser), (clients, DevClient)):
+            for each in given:
+                require_kind(f"each of the {kind.__name__}s of a DevProvider", each, kind)
         by_id = {client.client_id: client for client in clients}
         self._state = ProviderState(
             issuer=issuer,

@@ -153,9 +153,9 @@ class API(Generic[Identity]):
         one of these classes (RFC 9470). The same arguments return the same object. The dependencies
         with arguments depend on `api.require()`. Raises ConfigurationError.
         """
+        require_scopes_readable(scopes)
         key = (scopes, role, step_up_of(max_age, acr_values))
         if key not in self._required:
-            require_scopes_readable(scopes)
             self._required[key] = self._requirement(*key)
         return self._required[key]
 
@@ -246,6 +246,9 @@ class API(Generic[Identity]):
         Use it to mount an ASGI application: `app.mount("/tools", api.protected(tools))`. `tools`
         are the scopes that single tools of an MCP server need besides: `{"delete": "write"}`.
         """
+        if not callable(app):
+            explanation = "api.protected takes the ASGI application first, and then its scopes"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
         words = {
             name: (scope,) if isinstance(scope, str) else tuple(scope)
             for name, scope in (tools or {}).items()

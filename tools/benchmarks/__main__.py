@@ -1,7 +1,8 @@
 """Figures beside those of peers and their targets: `python -m tools.benchmarks [SECTION ...]`.
 
 `--keep` writes them to docs/benchmarks: those with a target into the page, all into figures.txt.
-`--before FOLDER` measures the libraries of another checkout, too. Real monitors are asked with FIRECRACKER_BIN. Exits with 1 when a target is missed.
+`--before FOLDER` measures the libraries of another checkout, too. Real monitors are asked with
+FIRECRACKER_BIN. Exits with 1 when a target is missed.
 """
 
 from __future__ import annotations
