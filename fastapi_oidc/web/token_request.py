@@ -30,6 +30,9 @@ def presented_token(
         if any(line and " " not in line for line in lines):
             explanation = "the Authorization header has no scheme: Authorization: Bearer TOKEN"
             raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, explanation)
+        if "access_token" in connection.query_params:
+            explanation = "a token in the query is not read (RFC 9700 4.3.2): send it as a header"
+            raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, explanation)
         raise ProtocolViolation(Code.ACCESS_TOKEN_REQUIRED, "no access token")
     if len(lines) > 1:
         raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, "several Authorization headers")
