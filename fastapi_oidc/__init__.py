@@ -44,6 +44,7 @@ from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
 
 if _TYPE_CHECKING:
     from fastapi_oidc.resource_server import AccessToken, Caller
+    from fastapi_oidc.standalone_api import StandaloneAPI
     from fastapi_oidc.web.api import API
 
 if _is_mixed():
@@ -54,6 +55,7 @@ _LATER = {
     "API": "web.api",
     "AccessToken": "resource_server",
     "Caller": "resource_server",
+    "StandaloneAPI": "standalone_api",
 }
 
 
@@ -106,6 +108,7 @@ __all__ = [
     "SessionManagementConfig",
     "SessionStore",
     "SignedIn",
+    "StandaloneAPI",
     "StandardIdentity",
     "Store",
     "Tokens",

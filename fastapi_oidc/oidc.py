@@ -126,9 +126,10 @@ class OIDC(
         **options: Unpack[Options[Identity, RequestData]],
     ) -> None:
         require_known("OIDC", options, Options.__annotations__)
-        self._known = Registrations(settings, resolve_identity, load_request_data, options)
-        self.registrations = self._known
-        self.router = conventional_router(self, self._known.settings)
+        self.registrations: Registrations[Identity, RequestData] = Registrations(
+            settings, resolve_identity, load_request_data, options
+        )
+        self.router = conventional_router(self, self.registrations.settings)
 
     @property
     def settings(self) -> OIDCSettings:
@@ -154,7 +155,7 @@ class OIDC(
         function finds the registrations. Raises ConfigurationError.
         """
         alone = copy.copy(self)
-        alone.registrations = alone._known = self._known.alone(settings)
+        alone.registrations = self.registrations.alone(settings)
         return alone
 
     @cached_property

@@ -93,6 +93,13 @@ class Registrations(Generic[Identity, RequestData]):
         alone.settings, alone.fixed = (settings,), self._runtime_of(settings)
         return alone
 
+    def without_sign_in(self) -> Registrations[Identity, RequestData]:
+        """The same for an application where nobody signs in."""
+        api = copy.copy(self)
+        api.engine = replace(self.engine, signs_in=False)
+        api.fixed = None if self.fixed is None else replace(self.fixed, engine=api.engine)
+        return api
+
     def _runtime_of(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
         if self.fixed is None:
             return self._made(settings)

@@ -6,7 +6,7 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import called
@@ -61,6 +61,10 @@ class IdentityContext:
     id_token_claims: Mapping[str, JSON]
     user_info: Mapping[str, JSON] | None = None
     access_token: str | None = field(default=None, repr=False)
+
+    def __getitem__(self, name: str) -> NoReturn:
+        """Raise TypeError: the context is not the claims."""
+        raise TypeError(f"resolve_identity gets a context: context.id_token_claims[{name!r}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +195,10 @@ class RelyingParty(Generic[Identity]):
     def named(self, name: str) -> RelyingParty[Identity] | None:
         """The registration whose settings have this `name`."""
         return next((party for party in self.together if party.settings.name == name), None)
+
+    def at(self, issuer: str) -> RelyingParty[Identity] | None:
+        """The first registration at the provider with this `iss`; None without one."""
+        return next((party for party in self.together if party._has_issuer(issuer)), None)
 
     @property
     def is_one_of_several(self) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -15,19 +16,22 @@ from fastapi_oidc.flows.resume import ENDED_CODES, require_refresh_token, unavai
 from fastapi_oidc.flows.revocation import revoke_access_token, token_key
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.flows.token_sessions import being_applied
+from fastapi_oidc.grants.exchanges import (
+    exchange_of_caller,
+    exchange_of_session,
+    issued,
+    obtain_for_application,
+    own_token,
+    token_of_callback,
+)
 from fastapi_oidc.grants.holders import Holder
-from fastapi_oidc.grants.once import Once
+from fastapi_oidc.grants.once import Obtain, Once
 from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.protocol.downstream import (
     DownstreamAPI,
     Target,
-    client_credentials_grant,
-    on_behalf_of_grant,
-    require_access_token,
-    token_exchange_grant,
 )
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
-from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.ttl_cache import TTLCache
 
@@ -76,7 +80,7 @@ class Grants(Generic[Identity]):
     ) -> IssuedToken:
         """A token of the session for `api`, or the session's own."""
         if (session := being_applied(session_id)) is not None:
-            return await _of_callback(holder.party.of(session), session, api)
+            return await token_of_callback(holder.party.of(session), session, api)
         if api is None:
             return own_token((await self._fresh(holder, needed)).session)
         live = await holder.current()
@@ -99,18 +103,48 @@ class Grants(Generic[Identity]):
         token = self._of_application.get(key)
         if self._once.is_good(token, key, needed):
             return token
-        obtain, cells = partial(_obtain_for_application, party, target), party.sessions.cells
-        try:
-            token = await self._once.token(cells, key, needed, obtain, expires_at=now + ROW_SECONDS)
-        except SessionError:
-            token = await self._once.alone(key, obtain)
+        obtain = partial(obtain_for_application, party, target)
+        token = await self._repeatable(party, key, needed, obtain, now + ROW_SECONDS)
         if token.expires_at is not None:
             self._of_application.set(key, token, expires_at=token.expires_at)
         return token
 
+    async def of_caller(
+        self,
+        party: RelyingParty[Identity],
+        value: str,
+        ends: int,
+        api: DownstreamAPI,
+        needed: Needed,
+    ) -> IssuedToken:
+        """A token for `api` in exchange for a caller's access token, which expires at `ends`.
+
+        The token for `api` may be valid for longer than the caller's. Raises ProtocolViolation
+        (access_token.expired) when a new one is needed after `ends`, and ProviderError.
+        """
+        key = f"caller/{hashlib.sha256(value.encode()).hexdigest()}/{api.key()}"
+        longest = ends + party.settings.default_access_token_lifetime
+        obtain = partial(exchange_of_caller, party, api, value, ends)
+        return await self._repeatable(party, key, needed, obtain, longest)
+
     async def aclose(self, seconds: float) -> None:
         """Wait up to `seconds` for the token requests that were sent."""
         await self._once.aclose(seconds)
+
+    async def _repeatable(
+        self,
+        party: RelyingParty[Identity],
+        key: str,
+        needed: Needed,
+        obtain: Obtain,
+        expires_at: int,
+    ) -> IssuedToken:
+        """A token that can be requested again; each process has its own while the store is down."""
+        cells, once = party.sessions.cells, self._once
+        try:
+            return await once.token(cells, key, needed, obtain, expires_at=expires_at)
+        except SessionError:
+            return await once.alone(key, obtain)
 
     async def _fresh(self, holder: Holder[Identity], needed: Needed) -> Live[Identity]:
         """The session with an access token that meets the need."""
@@ -139,7 +173,7 @@ class Grants(Generic[Identity]):
         if api.grant == "refresh_token":
             return await self._by_refresh_token(holder, api)
         live = await self._fresh(holder, Needed(SUBJECT_SECONDS))
-        return await _exchange(holder.party.of(live.session), api, live.session)
+        return await exchange_of_session(holder.party.of(live.session), api, live.session)
 
     async def _by_refresh_token(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
         """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""
@@ -150,8 +184,8 @@ class Grants(Generic[Identity]):
             party = holder.party.of(live.session)
             outcome, answer = await self._coordinator.refresh_for(party, live, api)
             if answer is not None:
-                response, received_at = answer.response(), answer.received_at
-                tokens.append(_issued(party, api, live.session, response, received_at))
+                key, received_at = live.session.tokens.proof_key(), answer.received_at
+                tokens.append(issued(party, api, answer.response(), received_at, key))
             try:
                 return _after(party, live, outcome)
             except SessionError:
@@ -195,68 +229,3 @@ async def _require_live(
         if not error.is_outage:
             await revoke_access_token(holder.party, session, token)
         raise
-
-
-async def _exchange(
-    party: RelyingParty[Identity], api: DownstreamAPI, session: OIDCSession[Identity]
-) -> IssuedToken:
-    """A token in exchange for the session's (RFC 8693, or on behalf of its user)."""
-    own, is_exchange = session.tokens, api.grant == "token_exchange"
-    form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, own.access_token)
-    response = await party.provider.obtain(form, key=own.proof_key())
-    require_access_token(response)
-    return _issued(party, api, session, response, party.clock.now())
-
-
-async def _of_callback(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], api: DownstreamAPI | None
-) -> IssuedToken:
-    """A token for a callback that decides about this session, which is not stored yet."""
-    if api is None:
-        return own_token(session)
-    if api.grant == "refresh_token":
-        explanation = "a callback that decides about a session cannot use its refresh token"
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-    return await _exchange(party, api, session)
-
-
-def _issued(
-    party: RelyingParty[Identity],
-    api: DownstreamAPI,
-    session: OIDCSession[Identity],
-    response: TokenResponse,
-    received_at: int,
-) -> IssuedToken:
-    return IssuedToken.of(
-        response,
-        received_at=received_at,
-        lifetime=party.settings.default_access_token_lifetime,
-        scope=api.words,
-        dpop_key=session.tokens.dpop_key,
-    )
-
-
-async def _obtain_for_application(party: RelyingParty[Identity], target: Target) -> IssuedToken:
-    response = await party.provider.obtain(client_credentials_grant(target))
-    return IssuedToken.of(
-        response,
-        received_at=party.clock.now(),
-        lifetime=party.settings.default_access_token_lifetime,
-        scope=target.words,
-    )
-
-
-def own_token(session: OIDCSession[Identity]) -> IssuedToken:
-    """The session's own access token; raises ConfigurationError if the session has none."""
-    tokens = session.tokens
-    if not tokens.access_token:
-        explanation = "before_session_persist removes the access token from sessions"
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-    return IssuedToken(
-        value=tokens.access_token,
-        expires_at=tokens.expires_at,
-        scope=tokens.scope,
-        token_type=tokens.token_type,
-        issued_at=session.refreshed_at or session.created_at,
-        dpop_key=tokens.dpop_key,
-    )

@@ -32,14 +32,31 @@ Identity = TypeVar("Identity")
 EndReason: TypeAlias = Literal["expired", "revoked", "signed_out", "ended_by_provider"]
 """Why a session has ended: by its time, the application, its user or the provider."""
 
+_ELSEWHERE: Final = {
+    "identity": ("user", "user_info", "userinfo", "principal"),
+    "identity.*": ("email", "name", "roles", "groups", "username", "preferred_username"),
+    "tokens.*": ("access_token", "id_token", "refresh_token", "scope"),
+    "tokens": ("token",),
+    "sub": ("user_id", "subject"),
+}
+"""Where a session has what other libraries have on theirs; `*` is the name itself."""
+
 SEALING: Final = object()
 """The serialization context in which the tokens of a session are written."""
 
 
 class Frozen(BaseModel):
-    """A model that cannot be changed. Validation errors never quote their input."""
+    """A model that cannot be changed. Errors never quote a value."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    if not TYPE_CHECKING:  # type checkers know that the fields are frozen
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if not name.startswith("_"):
+                explanation = f"{type(self).__name__} cannot be changed: model_copy makes another"
+                raise TypeError(explanation)
+            super().__setattr__(name, value)
 
 
 class Tokens(NeverFromARequest, Frozen):
@@ -122,6 +139,14 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     last_seen_at: int | None = None
     expires_at: int
     absolute_end: int | None = None
+
+    if not TYPE_CHECKING:  # type checkers know the members
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say where the session has what `name` means elsewhere."""
+            place = next((place for place, names in _ELSEWHERE.items() if name in names), None)
+            hint = "" if place is None else f"; it is session.{place}".replace("*", name)
+            raise AttributeError(f"a session has no {name!r}{hint}", name=name, obj=self)
 
     @property
     def last_end(self) -> int:

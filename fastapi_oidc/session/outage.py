@@ -62,7 +62,14 @@ def _explained(error: BaseException, store: Place | None, doing: str) -> str:
         return f"the store raised {name}"
     said = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and its values
     text = cleaned(without(" ".join(str(said).split()), store.secrets), MAX_VALUE)
-    return f"the store {store.address} could not {doing}: {name}" + (f": {text}" if text else "")
+    remedy = "; await SQLStore(...).create_tables() makes the tables" if _lacks_table(text) else ""
+    cause = f"{name}: {text}" if text else name
+    return f"the store {store.address} could not {doing}: {cause}{remedy}"
+
+
+def _lacks_table(text: str) -> bool:
+    """Whether SQLite or PostgreSQL says so."""
+    return "no such table" in text or ("relation" in text and "does not exist" in text)
 
 
 def _is_of_the_store(error: BaseException) -> bool:

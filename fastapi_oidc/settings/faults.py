@@ -15,6 +15,20 @@ from fastapi_oidc.peer_names import hint_for
 Value = TypeVar("Value")
 
 _OPTION = re.compile(r"[a-z]+(?:_[a-z]+)+")
+_SECONDS = (
+    "session_lifetime", "idle_timeout", "refresh_margin", "default_access_token_lifetime",
+    "clock_drift", "provider_timeout", "callback_timeout", "max_age",
+)  # fmt: skip
+_KINDS = {
+    "tuple_type": "must be a text or a list of texts",
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+}
+"""What pydantic's errors about types mean for whoever writes the settings."""
+
 _CODES = frozenset(map(str, Code))
 
 
@@ -90,7 +104,9 @@ def _said(
         yield "is not a setting"
         yield from filter(None, [hint_for(option, options)])
     else:
-        yield detail["msg"].removeprefix("Value error, ")
+        yield _KINDS.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
+        if option in _SECONDS and detail["type"].startswith(("int", "float")):
+            yield "in seconds"
 
 
 def _code(detail: ErrorDetails) -> Code:

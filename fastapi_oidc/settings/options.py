@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import Field, SecretStr, ValidationError
+from pydantic_core import PydanticUndefined
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -39,6 +40,9 @@ from fastapi_oidc.settings.types import (
     CAFile,
     CertificateFile,
     ClientAuthMethod,
+    ClientID,
+    ClientSecret,
+    IdleTimeout,
     InstanceName,
     Issuer,
     Members,
@@ -51,6 +55,9 @@ from fastapi_oidc.settings.types import (
     Words,
     key_ring,
 )
+
+_FROM_ENVIRONMENT: Any = PydanticUndefined
+"""Marks a required setting. A type checker takes it for a default: the environment may have it."""
 
 
 class OIDCSettings(BaseSettings):
@@ -74,12 +81,12 @@ class OIDCSettings(BaseSettings):
     # This must come first: the validation of other settings reads it.
     allow_insecure_http: bool = False
 
-    issuer: Issuer
+    issuer: Issuer = Field(default=_FROM_ENVIRONMENT)
     """The OpenID Provider's issuer identifier, exactly as in its metadata."""
     allowed_tenants: AllowedTenants = ()
     """The tenant ids for a Microsoft Entra issuer with `/common` or `/organizations`; `*`: all."""
-    client_id: str = Field(min_length=1)
-    client_secret: Secret | None = None
+    client_id: ClientID = Field(default=_FROM_ENVIRONMENT, min_length=1)
+    client_secret: ClientSecret | None = None
     client_private_key: Secret | None = None
     """PEM or JWK, for `private_key_jwt`."""
     client_private_key_id: str | None = None
@@ -94,7 +101,7 @@ class OIDCSettings(BaseSettings):
     """PEM file of the certificate authorities to trust in place of the system's."""
     client_assertion_audience: Literal["issuer", "token_endpoint"] = "issuer"
 
-    cookie_secret: Secrets
+    cookie_secret: Secrets = Field(default=_FROM_ENVIRONMENT)
     """At least 32 random bytes. With a list, the first secret seals and all of them open."""
     base_url: BaseURL = Field(default=None, validate_default=True)
     """The application's scheme and host in browsers, such as `https://app.example.com`."""
@@ -125,7 +132,7 @@ class OIDCSettings(BaseSettings):
     """`route` (the library's own, if it is mounted), `none`, or a URL."""
     max_cookie_size: int = Field(default=DEFAULT_MAX_COOKIE_SIZE, ge=500, le=4096)
     session_lifetime: int = Field(default=8 * 3600, ge=60)
-    idle_timeout: int | None = Field(default=None, ge=60)
+    idle_timeout: IdleTimeout = Field(default=None, ge=60)
     """None means that a session without requests does not end early."""
     refresh_margin: int = Field(default=30, ge=0)
     default_access_token_lifetime: int = Field(default=3600, ge=1)
@@ -170,6 +177,15 @@ class OIDCSettings(BaseSettings):
         if isinstance(dotenv_settings, DotEnvSettingsSource):
             dotenv_settings = FileOfVariables(dotenv_settings)
         return init_settings, env_settings, dotenv_settings, file_secret_settings
+
+    if not TYPE_CHECKING:  # type checkers know that the fields are frozen
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Raise TypeError without the value, which may be a secret."""
+            explanation = (
+                f"settings cannot be changed: settings.model_copy(update={{{name!r}: ...}})"
+            )
+            raise TypeError(explanation)
 
     def checked(self) -> Self:
         """These settings, validated again. The environment is not read.

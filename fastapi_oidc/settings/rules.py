@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import SecretStr
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.return_path import is_same_origin_path
@@ -45,10 +48,27 @@ def require_origins(origins: Iterable[str], *, allow_insecure_http: bool) -> Non
             raise _invalid("an origin must not end with a slash")
 
 
+def require_no_margin(value: str | SecretStr | None) -> None:
+    """Refuse the space or line break that comes along when a value is copied or read from a file.
+
+    Neither a `client_id` nor a `client_secret` has line breaks (RFC 6749 A.1, A.2).
+    """
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if text is not None and text != text.strip():
+        raise _invalid("begins or ends with a space or a line break")
+
+
+def require_idle_within(idle_timeout: int | None, settings: Mapping[str, Any]) -> None:
+    """Require an idle timeout that a session can reach."""
+    lifetime = settings.get("session_lifetime")
+    if idle_timeout is not None and lifetime is not None and idle_timeout >= lifetime:
+        raise _invalid(f"must be shorter than session_lifetime, which is {lifetime} seconds")
+
+
 def require_scope(scope: Iterable[str]) -> None:
     """Require the characters of RFC 6749 3.3 in each value: no space, quote or backslash."""
     if not all(_SCOPE_TOKEN.fullmatch(token) for token in scope):
-        raise _invalid("has a value with a character that a scope must not contain")
+        raise _invalid("has a value with a space, a quote or a backslash: each value is one word")
     # A scope may contain a comma, but a value with `openid` between commas is a list by mistake.
     if any("," in token and "openid" in token.split(",") for token in scope):
         raise _invalid("has commas: put spaces between the values")

@@ -90,10 +90,13 @@ BaseURL = Annotated[str | None, _obeying_url_rule(rules.require_base_url)]
 InstanceName = Annotated[str, _obeying(_is_name)]
 PostLogoutRedirectURI = Annotated[str, _obeying_url_rule(rules.require_post_logout_redirect_uri)]
 ReturnPath = Annotated[str, _obeying(rules.require_path)]
+ClientID = Annotated[str, _obeying(rules.require_no_margin)]
+IdleTimeout = Annotated[int | None, _obeying_settings_rule(rules.require_idle_within)]
 
 if TYPE_CHECKING:
     # The types that a caller may pass; the values are converted to the types below.
     Secret: TypeAlias = str | SecretStr
+    ClientSecret: TypeAlias = Secret
     Secrets: TypeAlias = Secret | Sequence[Secret]
     Words: TypeAlias = Sequence[str]
     Algorithms: TypeAlias = Sequence[str]
@@ -103,6 +106,7 @@ if TYPE_CHECKING:
     Members: TypeAlias = dict[str, str]
 else:
     Secret = SecretStr
+    ClientSecret = Annotated[SecretStr, _obeying(rules.require_no_margin)]
     Secrets = Annotated[
         tuple[SecretStr, ...], NoDecode, BeforeValidator(texts.secrets), _obeying(key_ring)
     ]

@@ -1,5 +1,6 @@
 """An OpenID Provider for tests and demos. For development only: it needs no passwords."""
 
+from fastapi_oidc.testing.direct import stored
 from fastapi_oidc.testing.faults import AnswerLost, Delay, Drip, OAuthError, ServerError
 from fastapi_oidc.testing.headless import sign_in, sign_in_sync
 from fastapi_oidc.testing.overrides import session_for
@@ -41,4 +42,5 @@ __all__ = [
     "session_for",
     "sign_in",
     "sign_in_sync",
+    "stored",
 ]

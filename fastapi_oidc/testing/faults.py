@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, get_args
 
 from pydantic import JsonValue
 from starlette.responses import Response, StreamingResponse
@@ -101,6 +101,11 @@ class Drip:
             await asyncio.sleep(self.seconds_per_byte)
 
 
+def _require_one_of(name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise ValueError(f"{name!r} is not one of {', '.join(known)}")
+
+
 class Faults:
     """Faults waiting for the next requests, by endpoint."""
 
@@ -108,7 +113,13 @@ class Faults:
         self._waiting: defaultdict[Endpoint, deque[Fault]] = defaultdict(deque)
 
     def put(self, endpoint: Endpoint, fault: Fault, *, times: int = 1) -> None:
-        """Let the next `times` requests to `endpoint` fail."""
+        """Let the next `times` requests to `endpoint` fail.
+
+        Raises ValueError for an unknown endpoint, TypeError for what is no fault.
+        """
+        _require_one_of(endpoint, get_args(Endpoint))
+        if not hasattr(fault, "happen"):
+            raise TypeError(f"a fault is ServerError(...), Delay(...) or another, not {fault!r}")
         self._waiting[endpoint].extend([fault] * times)
 
     def clear(self) -> None:
@@ -146,7 +157,8 @@ class Edits:
         self._edits: dict[Message, Edit] = {}
 
     def put(self, message: Message, edit: Edit) -> None:
-        """Apply `edit` to every such message from now on."""
+        """Apply `edit` to every such message from now on; ValueError for an unknown message."""
+        _require_one_of(message, get_args(Message))
         self._edits[message] = edit
 
     def clear(self) -> None:

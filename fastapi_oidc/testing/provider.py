@@ -16,13 +16,16 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.session.model import Tokens
 from fastapi_oidc.testing.app import provider_app
+from fastapi_oidc.testing.direct import access_token_of, tokens_of
 from fastapi_oidc.testing.faults import Edits, Faults
 from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.record import Record
 from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
 from fastapi_oidc.testing.sessions import end_session
 from fastapi_oidc.testing.state import Lifetimes, ProviderState
+from fastapi_oidc.web.misuse import require_kind
 
 if TYPE_CHECKING:
     import uvicorn
@@ -101,6 +104,10 @@ class DevProvider:
         resources: Iterable[DevResource] = (),
         acr_values: Sequence[str] = (),
     ) -> None:
+        users, clients = tuple(users), tuple(clients)
+        for given, kind in ((users, DevUser), (clients, DevClient)):
+            for each in given:
+                require_kind(f"each of the {kind.__name__}s of a DevProvider", each, kind)
         by_id = {client.client_id: client for client in clients}
         self._state = ProviderState(
             issuer=issuer,
@@ -172,16 +179,38 @@ class DevProvider:
         """Starlette's `TestClient`, which reaches `app` at `base_url` and this provider.
 
         Use it in a `with` block: the application's lifespan runs, and every request has one event
-        loop.
+        loop. `websocket_connect` takes a path too.
         """
-        from starlette.testclient import TestClient
+        from fastapi_oidc.testing.websockets import PathClient
 
         async def both(scope: Scope, receive: Receive, send: Send) -> None:
             host = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
             is_own = host == urlsplit(self.issuer).netloc
             await (self.app if is_own else app)(scope, receive, send)
 
-        return TestClient(both, base_url=base_url)
+        return PathClient(both, base_url=base_url)
+
+    def access_token(
+        self,
+        user: str,
+        *,
+        audience: str,
+        scope: str | Sequence[str] = (),
+        client_id: str | None = None,
+    ) -> str:
+        """An access token of `user` for the API `audience`, without a login.
+
+        The token is a JWT (RFC 9068) of the client "test-client", or has the format of the client
+        `client_id`. Raises ValueError for an unknown user or client.
+        """
+        return access_token_of(self._state, user, audience, scope, client_id)
+
+    def tokens(self, user: str, *, client_id: str, scope: str | Sequence[str] = "openid") -> Tokens:
+        """The tokens of a login of `user` at `client_id`, for `session_for(..., tokens=...)`.
+
+        Raises ValueError for an unknown user or client.
+        """
+        return tokens_of(self._state, user, client_id, scope)
 
     def rotate_keys(self) -> None:
         """Replace every signing key and its `kid`."""

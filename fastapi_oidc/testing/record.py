@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, get_args
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,9 @@ class Record:
         self.events.append(event)
 
     def of(self, kind: type[EventType]) -> list[EventType]:
-        """The events of one kind, oldest first."""
+        """The events of one kind, oldest first; TypeError for what is no kind of event."""
+        if kind not in get_args(Event):
+            raise TypeError(f"of() takes a class of events, such as TokensIssued, not {kind!r}")
         return [event for event in self.events if isinstance(event, kind)]
 
     def clear(self) -> None:

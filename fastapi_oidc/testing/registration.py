@@ -107,6 +107,9 @@ class DevClient:
 
     def __post_init__(self) -> None:
         """Refuse a registration that cannot work."""
+        for name in ("redirect_uris", "post_logout_redirect_uris"):
+            if isinstance(getattr(self, name), str):
+                raise _unusable(self, f"{name} is a list of URLs, not a text")
         if self.authentication_method.startswith("client_secret") and not self.client_secret:
             raise _unusable(self, f"{self.authentication_method} needs a client_secret")
         if self.authentication_method == "private_key_jwt" and self.verification_key is None:

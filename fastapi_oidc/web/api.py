@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from typing import Annotated, Any, Final, Generic, NoReturn, TypeAlias, Unpack
+from typing import Annotated, Any, Final, NoReturn, TypeAlias, Unpack
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, FastAPI, Security
@@ -53,6 +53,7 @@ from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import context_of, require_own_middleware
 from fastapi_oidc.web.runtime import Registrations, Runtime
+from fastapi_oidc.web.serving import Serving
 from fastapi_oidc.web.token_request import presented_token
 
 _ACCEPTED: Final = "fastapi_oidc.access_tokens"
@@ -78,7 +79,7 @@ class _Token(SecurityBase):
         return await self._api.access_token(connection, *needs.scopes)
 
 
-class API(Generic[Identity]):
+class API(Serving[Identity, Any]):
     """An OAuth resource server, made by `oidc.api(audience=...)`.
 
         app.include_router(api.router)
@@ -102,6 +103,9 @@ class API(Generic[Identity]):
     - `authorization_url`, `token_url`: the provider's endpoints for the Authorize button
     """
 
+    function = "oidc.api"
+    """What makes the API, for errors."""
+
     def __init__(
         self,
         registrations: Registrations[Identity, Any],
@@ -110,9 +114,9 @@ class API(Generic[Identity]):
         audience: str,
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
-        require_known("oidc.api", options, APIOptions.__annotations__)
-        self._registrations, self._engine = registrations, registrations.engine
-        fixed = registrations.fixed
+        require_known(self.function, options, APIOptions.__annotations__)
+        self.registrations: Registrations[Identity, Any] = registrations
+        self._engine, fixed = registrations.engine, registrations.fixed
         self._require_auth, self._require_csrf = require_auth, require_csrf
         self._options, self.audience = options, audience
         self._servers: WeakKeyDictionary[Runtime[Identity, Any], ResourceServer]
@@ -153,9 +157,9 @@ class API(Generic[Identity]):
         one of these classes (RFC 9470). The same arguments return the same object. The dependencies
         with arguments depend on `api.require()`. Raises ConfigurationError.
         """
+        require_scopes_readable(scopes)
         key = (scopes, role, step_up_of(max_age, acr_values))
         if key not in self._required:
-            require_scopes_readable(scopes)
             self._required[key] = self._requirement(*key)
         return self._required[key]
 
@@ -167,8 +171,10 @@ class API(Generic[Identity]):
         in `Security(oidc.require_user, scopes=[...])`. A request with a session must have the
         session's CSRF token, unless its method is safe (GET, HEAD, OPTIONS).
         """
-        if (fixed := self._registrations.fixed) is not None:
+        if (fixed := self.registrations.fixed) is not None:
             self._require_identities(fixed)
+        if not self._engine.signs_in:
+            return self._token_user
         cookie = Documented(self._require_auth.scheme_name, self._require_auth.model)
 
         @awaited
@@ -178,6 +184,20 @@ class API(Generic[Identity]):
             _cookie: None = Security(cookie),
             _token: None = Security(self._scheme),
             _csrf_token: str | None = CSRF_IN_DOCUMENT,
+        ) -> Caller[Identity]:
+            return await self.caller(connection, *needs.scopes)
+
+        return require_user
+
+    @cached_property
+    def _token_user(self) -> RequireUser[Identity]:
+        """`require_user` where nobody has a session."""
+
+        @awaited
+        async def require_user(
+            connection: HTTPConnection,
+            needs: SecurityScopes,
+            _token: None = Security(self._scheme),
         ) -> Caller[Identity]:
             return await self.caller(connection, *needs.scopes)
 
@@ -233,6 +253,9 @@ class API(Generic[Identity]):
         Use it to mount an ASGI application: `app.mount("/tools", api.protected(tools))`. `tools`
         are the scopes that single tools of an MCP server need besides: `{"delete": "write"}`.
         """
+        if not callable(app):
+            explanation = "api.protected takes the ASGI application first, and then its scopes"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
         words = {
             name: (scope,) if isinstance(scope, str) else tuple(scope)
             for name, scope in (tools or {}).items()
@@ -289,7 +312,8 @@ class API(Generic[Identity]):
         self._require_identities(context.runtime)
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
-        if token_scheme_in(connection.scope["headers"]) or (by_token and not by_session):
+        brings_token = token_scheme_in(connection.scope["headers"]) is not None
+        if brings_token or (by_token and not by_session) or not self._engine.signs_in:
             real = self.access_token
             token = await (called(by_token) if by_token else real(connection, *scopes))
             self._require_permission(connection, token, scopes)

@@ -200,7 +200,8 @@ def require_scopes_readable(scopes: Collection[str]) -> None:
     """Require a valid word (RFC 6749 3.3) for each scope; raises ConfigurationError."""
     for scope in scopes:
         if not isinstance(scope, str):
-            raise _invalid(f"a scope is a text, not an instance of {type(scope).__name__}")
+            kind = type(scope).__name__
+            raise _invalid(f"a scope is a text, not {kind}; several are several arguments")
         if not _SCOPE.fullmatch(scope):
             raise _invalid(f"{scope!r} is not a scope: a scope is one word without quotes")
 

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.runtime import Engine
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -54,9 +55,14 @@ def advise_on_cors(context: RequestContext[Any, Any]) -> None:
 
 def serves(middleware: Middleware, instances: Collection[str]) -> bool:
     """Whether it is the OIDCMiddleware of one of `instances`."""
+    return any(engine.name in instances for engine in engines_of(middleware))
+
+
+def engines_of(middleware: Middleware) -> list[Engine[Any, Any]]:
+    """The instances of an OIDCMiddleware; none of any other middleware."""
     given = (*middleware.args, *middleware.kwargs.values())
-    engines = [getattr(getattr(value, "registrations", None), "engine", None) for value in given]
-    return any(getattr(engine, "name", None) in instances for engine in engines)
+    found = [getattr(getattr(value, "registrations", None), "engine", None) for value in given]
+    return [engine for engine in found if isinstance(engine, Engine)]
 
 
 def _cors_inside(app: Any, instances: Collection[str]) -> Sequence[Middleware]:

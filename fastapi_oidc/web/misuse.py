@@ -59,7 +59,10 @@ def awaited(
                     contexts.note(made)
                 return made
         given = ", ".join(type(each).__name__ for each in (*args, *named.values())[1:])
-        raise TypeError(f"{name_of(function)} takes a request or websocket, not {given or 'none'}")
+        raise TypeError(
+            f"{name_of(function)} takes a request or websocket, not {given or 'none'}. A guard is "
+            "a dependency: Depends(guard), without a call"
+        )
 
     return call
 

@@ -9,9 +9,11 @@ from typing import Any, Generic
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Live
 from fastapi_oidc.grants import Detached, Grant, Holder, TokenAuth, auth_of
+from fastapi_oidc.grants.grants import Tokens
 from fastapi_oidc.grants.holders import Change, require_session, response_started
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
+from fastapi_oidc.resource_server import AccessToken, Caller
 from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
@@ -31,34 +33,39 @@ class Outgoing(Serving[Identity, RequestData]):
 
     def auth(
         self,
-        session: OIDCSession[Identity] | Grant,
+        session: OIDCSession[Identity] | AccessToken | Caller[Identity] | Grant,
         *,
         audience: str | None = None,
         resource: str | None = None,
         scope: str | Sequence[str] = (),
         min_validity: int = MIN_VALIDITY,
     ) -> TokenAuth:
-        """Authentication with which an httpx or httpx2 client calls an API as the session's user.
+        """Authentication with which an httpx or httpx2 client calls an API as a user.
+
+        `session` may also be the access token of a caller, or the caller. An access token is
+        exchanged for one of the selected API, and never sent to that API.
 
         Each request gets a token that is valid for `min_validity` seconds, as from
         `Grant.access_token`. The token is sent to the origin of the request only. A session in a
         cookie can be refreshed only within its request, before the response starts; a session in a
         store at any time. Raises ConfigurationError unless exactly one API matches.
         """
-        require_kind("session of oidc.auth", session, OIDCSession, Grant)
+        require_kind("session of oidc.auth", session, OIDCSession, AccessToken, Caller, Grant)
         runtime, target = self.runtime, Target(audience=audience, resource=resource, scope=scope)
         proofs = runtime.engine.grants.proofs
+        session = _of_caller(session) if isinstance(session, Caller) else session
         if isinstance(session, Grant):
             if not target.is_empty:
-                explanation = "a Grant is for one API: select the API in oidc.grant"
-                raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+                raise _invalid("a Grant is for one API: select the API in oidc.grant")
             return auth_of(session.tokens, min_validity, proofs)
+        if isinstance(session, AccessToken):
+            return auth_of(self._of_token(session, target), min_validity, proofs)
         of_session = _OfSession(runtime, session, runtime.party.api(target))
         return auth_of(of_session, min_validity, proofs)
 
     async def grant(
         self,
-        session_id: str,
+        session_id: str | AccessToken | Caller[Identity],
         *,
         audience: str | None = None,
         resource: str | None = None,
@@ -66,17 +73,47 @@ class Outgoing(Serving[Identity, RequestData]):
     ) -> Grant:
         """The grant of the session with this id, for work without a request.
 
+        With the access token of a caller, or the caller, the grant exchanges that token. It works
+        until the last token that the provider issued for it has expired.
+
         Raises SessionError when the session has ended or its store is unavailable. Raises
         ConfigurationError when no session store can find sessions by id, and unless exactly one API
         matches.
         """
-        require_kind("session_id of oidc.grant", session_id, str)
-        party = self.runtime.party
-        api = party.api(Target(audience=audience, resource=resource, scope=scope))
+        require_kind("session_id of oidc.grant", session_id, str, AccessToken, Caller)
+        party, target = (
+            self.runtime.party,
+            Target(audience=audience, resource=resource, scope=scope),
+        )
+        if isinstance(session_id, Caller):
+            caller = _of_caller(session_id)
+            session_id = caller if isinstance(caller, AccessToken) else caller.id
+        if isinstance(session_id, AccessToken):
+            return Grant(self._of_token(session_id, target))
+        api = party.api(target)
         party.sessions.require_rows("find a session by its id")
         holder: Holder[Identity] = Detached(party, Copy(session_id, (), ANY_EPOCH, 0))
         await holder.current()
         return Grant(partial(self.runtime.engine.grants.token, session_id, holder, api))
+
+    def _of_token(self, token: AccessToken, target: Target) -> Tokens:
+        """Tokens for the API `target` in exchange for a caller's; raises ConfigurationError."""
+        runtime = self.runtime
+        if (api := runtime.party.api(target)) is None:
+            raise _invalid(
+                "a caller's token is for this API alone and is not sent to another one: select one "
+                "of downstream_apis, to which the provider exchanges it (RFC 8693)"
+            )
+        if api.grant == "refresh_token":
+            explanation = (
+                'a caller has no refresh token: use a DownstreamAPI(grant="token_exchange"'
+            )
+            raise _invalid(f"{explanation}, ...)")
+        if (party := runtime.party.at(token.iss)) is None:
+            issuers = " or ".join(each.settings.issuer for each in runtime.party.together)
+            raise _invalid(f"only {issuers} exchanges tokens here, not {token.iss}")
+        of_caller = runtime.engine.grants.of_caller
+        return partial(of_caller, party, token.value, token.expires_at, api)
 
     def app_auth(
         self,
@@ -94,6 +131,18 @@ class Outgoing(Serving[Identity, RequestData]):
         grants, party = self.runtime.engine.grants, self._only()
         target = Target(audience=audience, resource=resource, scope=scope)
         return auth_of(partial(grants.of_application, party, target), min_validity, grants.proofs)
+
+
+def _of_caller(caller: Caller[Identity]) -> OIDCSession[Identity] | AccessToken:
+    """What the caller has presented."""
+    presented = caller.session or caller.access_token
+    if presented is None:
+        raise _invalid("this Caller has neither a session nor an access token")
+    return presented
+
+
+def _invalid(explanation: str) -> ConfigurationError:
+    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
 
 
 class _OfSession(Generic[Identity]):

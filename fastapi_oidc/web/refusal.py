@@ -90,8 +90,14 @@ def websocket_close_code(status: int) -> int:
 
 
 def announce_refusal(context: RequestContext[Any, Any], error: OIDCError) -> None:
-    """Announce one event for each refusal, except first visits without a session or token."""
-    if error.code not in _FIRST_VISITS and not error.is_announced:
+    """Announce one event for each refusal, except first visits without a session or token.
+
+    The refusal of a websocket is always announced: its client learns no cause.
+    """
+    is_websocket = context.scope["type"] == "websocket"
+    if is_websocket:
+        error.details["websocket"] = context.connection.url.replace(query="")
+    if (is_websocket or error.code not in _FIRST_VISITS) and not error.is_announced:
         party = context.runtime.party
         party.announcer(refusal(EventName.REQUEST_REFUSED, error, party.clock.now()))
 

@@ -56,8 +56,8 @@ class Engine(Generic[Identity, RequestData]):
     """What all requests of one `OIDC` instance share, whichever registration serves them.
 
     `records_endings`: the provider may end sessions, because there is a store. `apis` are the APIs
-    that accept access tokens. `step_ups` are the requirements of the
-    application's guards. At a shutdown, token requests are awaited for `patience` seconds.
+    that accept access tokens. `step_ups` are the requirements of the application's guards.
+    `signs_in`: there are logins. At a shutdown, token requests are awaited for `patience` seconds.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Engine(Generic[Identity, RequestData]):
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field()
     apis: list[Any] = field(default_factory=list)
     step_ups: dict[StepUp, None] = field(default_factory=dict)
+    signs_in: bool = True
 
     async def aclose(self) -> None:
         """Wait for logins, sign-outs and refreshes under way, and repeat failed writes to stores.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from starlette.requests import HTTPConnection
 
@@ -16,9 +16,14 @@ from fastapi_oidc.web.runtime import Registrations, RequestData, Runtime
 
 
 class Serving(Generic[Identity, RequestData]):
-    """Finds the registrations of a request. `registrations` are those of the instance."""
+    """Finds the registrations of a request."""
 
-    registrations: Registrations[Identity, RequestData]
+    if TYPE_CHECKING:
+
+        @property
+        def registrations(self) -> Registrations[Identity, RequestData]:
+            """Those of the instance."""
+            ...
 
     @property
     def runtime(self) -> Runtime[Identity, RequestData]:

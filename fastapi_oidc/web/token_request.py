@@ -25,9 +25,15 @@ def presented_token(
     several or a malformed one.
     """
     scheme = token_scheme_in(connection.scope["headers"])
-    if scheme is None:
-        raise ProtocolViolation(Code.ACCESS_TOKEN_REQUIRED, "no access token")
     lines = connection.headers.getlist("authorization")
+    if scheme is None:
+        if any(line and " " not in line for line in lines):
+            explanation = "the Authorization header has no scheme: Authorization: Bearer TOKEN"
+            raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, explanation)
+        if "access_token" in connection.query_params:
+            explanation = "a token in the query is not read (RFC 9700 4.3.2): send it as a header"
+            raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, explanation)
+        raise ProtocolViolation(Code.ACCESS_TOKEN_REQUIRED, "no access token")
     if len(lines) > 1:
         raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, "several Authorization headers")
     value = lines[0].partition(" ")[2].strip(" ")

@@ -9,7 +9,7 @@ import pytest
 from fastapi_oidc import OIDCSettings
 from fastapi_oidc.peer_names import PEER_NAMES, hint_for, require_known
 from fastapi_oidc.web.api_options import APIOptions
-from tests.packaging.test_documents import table
+from tests.packaging.test_documents import REPOSITORY
 
 SETTINGS = OIDCSettings.model_fields
 
@@ -24,9 +24,15 @@ def test_no_name_of_ours_is_explained_away() -> None:
 
 
 def test_the_documentation_has_every_name() -> None:
-    rows = table("docs/coming-from.md", "Names of settings")
-    found = {re.sub("`", "", name): cells[0].replace("`", "") for name, cells in rows.items()}
-    assert found == dict(PEER_NAMES)
+    page = (REPOSITORY / "docs/coming-from.md").read_text()
+    section = page.partition("## Names of settings\n")[2].partition("\n## ")[0]
+    lines = re.findall(r"^- (.+): (`\w+`(?:, `\w+`)*)$", section, re.MULTILINE)
+    found = {
+        name.strip("`"): ours.strip("`").lower()
+        for ours, names in lines
+        for name in names.split(", ")
+    }
+    assert found == {name: ours.lower() for name, ours in PEER_NAMES.items()}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
@@ -32,16 +32,19 @@ from fastapi_oidc.web.endpoints import LoginQuery
 
 DOCS = Path(__file__).parents[2] / "docs"
 BASE_URL = "https://app.test"
+USERS = (DevUser("alice", "Alice"), DevUser("bob", "Bob", "bob@example.com"))
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin", "accept": "text/html"}
 
 
 class Served:
     """The application of one page, and a browser."""
 
-    def __init__(self, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, page: str, monkeypatch: pytest.MonkeyPatch, users: Sequence[DevUser] = USERS
+    ) -> None:
         secret = secrets.token_urlsafe(32)
         self.provider = DevProvider(
-            users=[DevUser("alice", "Alice"), DevUser("bob", "Bob", "bob@example.com")],
+            users=users,
             clients=[
                 DevClient(
                     client_id="app",

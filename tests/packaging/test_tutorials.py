@@ -63,13 +63,6 @@ def test_an_admin_may_delete(reader: Reader, browser: httpx.Client) -> None:
         assert browser.get("/api/notes").json() == []
 
 
-def test_the_tests_pass_in_the_terminal_of_the_server_too(reader: Reader) -> None:
-    reader.write_files("tests")
-    assert "8 passed" in reader.run("-m", "pytest", "--quiet")
-    with reader.two_terminals():
-        assert "8 passed" in reader.run("-m", "pytest", "--quiet")
-
-
 def test_a_microvm_runs(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader.write_files("microvm")
     monkeypatch.chdir(tmp_path)

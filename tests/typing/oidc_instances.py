@@ -73,6 +73,8 @@ def settings() -> OIDCSettings:
     OIDCSettings(issuer="i", client_id="c", cookie_secret=secret, response_mode="fragment")  # type: ignore[arg-type]
     OIDCSettings(issuer="i", client_id="c", cookie_secret=secret, max_age="1")  # type: ignore[arg-type]
     OIDCSettings(issuer="i", client_id="c", cookie_secret=secret, clientid="c")  # type: ignore[call-arg]
+    OIDCSettings()
+    OIDCSettings(name="partners", client_id="c")
     return OIDCSettings(issuer="i", client_id="c", client_secret=secret, cookie_secret=secret)
 
 

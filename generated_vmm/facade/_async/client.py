@@ -6,7 +6,7 @@ import copy
 import os
 import time
 from dataclasses import replace
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from generated_vmm._generated import models, operations
 from generated_vmm._generated._async.resources import AsyncMonitorApi
@@ -15,6 +15,7 @@ from generated_vmm.binding._async.resource import AsyncSender
 from generated_vmm.concurrency._async import sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
+from generated_vmm.facade.elsewhere import no_member, require_socket_path
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
@@ -53,6 +54,11 @@ class AsyncVmmClient(AsyncMonitorApi):
         path = os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(AsyncSender(settings, async_channel_to(path, max_answer_bytes, transport)))
+
+    if not TYPE_CHECKING:  # type checkers know the members
+
+        def __getattr__(self, name: str) -> NoReturn:
+            no_member(self, name)
 
     def __repr__(self) -> str:
         settings = self._sender.settings
@@ -170,6 +176,7 @@ def async_channel_to(
     TypeError for a transport of the other kind.
     """
     if transport is None:
+        require_socket_path(socket_path)
         return AsyncUnixChannel(socket_path, max_answer_bytes)
     if isinstance(transport, AsyncChannel):
         return transport

@@ -7,7 +7,7 @@ import copy
 import os
 import time
 from dataclasses import replace
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from generated_vmm._generated import models, operations
 from generated_vmm._generated._sync.resources import MonitorApi
@@ -16,6 +16,7 @@ from generated_vmm.binding._sync.resource import Sender
 from generated_vmm.concurrency._sync import sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
+from generated_vmm.facade.elsewhere import no_member, require_socket_path
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
@@ -54,6 +55,11 @@ class VmmClient(MonitorApi):
         path = os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(Sender(settings, channel_to(path, max_answer_bytes, transport)))
+
+    if not TYPE_CHECKING:  # type checkers know the members
+
+        def __getattr__(self, name: str) -> NoReturn:
+            no_member(self, name)
 
     def __repr__(self) -> str:
         settings = self._sender.settings
@@ -169,6 +175,7 @@ def channel_to(
     TypeError for a transport of the other kind.
     """
     if transport is None:
+        require_socket_path(socket_path)
         return UnixChannel(socket_path, max_answer_bytes)
     if isinstance(transport, Channel):
         return transport

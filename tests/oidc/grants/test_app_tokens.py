@@ -11,6 +11,7 @@ from fastapi_oidc import Clock, MemoryStore, ProviderError
 from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokensIssued
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.grants.api import Api, issued
+from tests.oidc.grants.test_dpop import BoundApi
 from tests.oidc.interleaving import another_process
 from tests.oidc.world import Time, World, make_world
 
@@ -100,3 +101,12 @@ async def test_a_refusal_is_raised() -> None:
     world.op.faults.put("token", OAuthError("invalid_target"))
     with pytest.raises(ProviderError, match="invalid_target"):
         await Api(world).status(world.oidc.app_auth(resource=CALENDAR))
+
+
+async def test_with_dpop_the_token_is_bound_to_a_key_of_the_application() -> None:
+    world = app_world(settings={"dpop": True})
+    api = BoundApi(world, nonce="n-1")
+    for _ in range(2):
+        assert await api.status(world.oidc.app_auth(resource=CALENDAR)) == 200
+    assert len({proof.thumbprint for proof in api.proofs}) == 1
+    assert issued(world, KIND) == 1

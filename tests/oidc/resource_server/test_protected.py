@@ -177,7 +177,8 @@ async def test_a_token_in_the_query_is_not_read() -> None:
     world = make()
     async with world.world.browser() as program:
         answer = await program.get("/machines", params={"access_token": await world.token()})
-    assert answer.json()["code"] == Code.ACCESS_TOKEN_REQUIRED
+    assert answer.json()["code"] == Code.ACCESS_TOKEN_REQUEST
+    assert "a token in the query is not read" in str(world.world.events[0].explanation)
 
 
 async def test_a_first_request_without_a_token_is_no_event() -> None:

@@ -15,8 +15,30 @@ TOKENS = Tokens(
 
 
 def test_a_session_cannot_be_changed() -> None:
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(TypeError, match="OIDCSession cannot be changed: model_copy"):
         a_session().sub = "mallory"  # type: ignore[misc]  # the point of the test
+
+
+def test_the_error_of_a_changed_token_does_not_quote_it() -> None:
+    with pytest.raises(TypeError) as caught:
+        TOKENS.access_token = "secret-1"  # type: ignore[misc]
+    assert "secret-1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("user", "session.identity"),
+        ("email", "session.identity.email"),
+        ("access_token", "session.tokens.access_token"),
+        ("user_id", "session.sub"),
+    ],
+)
+def test_a_member_of_another_library_leads_to_ours(name: str, place: str) -> None:
+    with pytest.raises(AttributeError, match=rf"a session has no '{name}'; it is {place}$"):
+        getattr(a_session(), name)
+    with pytest.raises(AttributeError, match=r"a session has no 'colour'$"):
+        getattr(a_session(), "colour")  # noqa: B009
 
 
 def test_no_secret_is_in_repr() -> None:

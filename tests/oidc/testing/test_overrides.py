@@ -108,8 +108,24 @@ async def test_a_guard_that_an_endpoint_calls_asks_for_the_session_itself(
     assert (await browser.get("/called")).status_code == status
 
 
-def test_a_session_for_a_test_is_like_any_other() -> None:
-    session = session_for(ALICE, sid="s1")
-    assert (session.sub, session.identity, session.sid) == ("alice", ALICE, "s1")
+@pytest.mark.parametrize(
+    ("identity", "sub"),
+    [(StandardIdentity(sub="zoe"), "zoe"), ({"sub": "zoe"}, "zoe"), ("zoe", "alice")],
+)
+def test_a_session_has_the_sub_of_its_identity(identity: object, sub: str) -> None:
+    session = session_for(identity, sid="s1")
+    assert (session.sub, session.identity, session.sid) == (sub, identity, "s1")
     assert session.expires_at == session.created_at + 8 * 3600
-    assert session.id != session_for(ALICE).id
+
+
+def test_an_unknown_member_of_a_session_is_refused() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'expire_at': is expires_at"):
+        session_for(ALICE, expire_at=1)
+
+
+async def test_a_csrf_token_is_valid_for_each_session_of_a_user() -> None:
+    """An override that calls `session_for` makes a session for each request."""
+    world = make_world(mount=mount)
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: session_for(ALICE)
+    token = {"x-csrf-token": world.oidc.csrf_token(session_for(ALICE))}
+    assert await post(world.app, "/oidc/csrf", **token) == (200, "alice")

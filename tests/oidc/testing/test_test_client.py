@@ -7,7 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import Depends, FastAPI, WebSocket
+from starlette.websockets import WebSocketDisconnect
 
+from fastapi_oidc import OIDC
 from fastapi_oidc.testing import sign_in, sign_in_sync
 from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
 
@@ -37,6 +40,36 @@ def test_the_lifespan_is_that_of_the_application(caplog: pytest.LogCaptureFixtur
     with world.op.test_client(world.app, base_url=BASE_URL):
         pass
     assert "has no route for: login, callback" in caplog.text
+
+
+def with_websocket(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.websocket("/ws")
+    async def ws(socket: WebSocket, session: Any = Depends(oidc.require_auth)) -> None:
+        await socket.accept()
+        await socket.send_text(session.sub)
+        await socket.close()
+
+
+@pytest.mark.parametrize("url", ["/ws", "wss://app.test/ws"])
+def test_a_websocket_by_its_path_has_the_session(url: str) -> None:
+    world = make_world(mount=with_websocket)
+    with world.op.test_client(world.app, base_url=BASE_URL) as browser:
+        sign_in_sync(browser, LOGIN_URL, user="alice")
+        with browser.websocket_connect(url) as socket:
+            assert socket.receive_text() == "alice"
+
+
+def test_a_refused_websocket_is_logged_with_its_url(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world(mount=with_websocket)
+    with (
+        world.op.test_client(world.app, base_url=BASE_URL) as browser,
+        pytest.raises(WebSocketDisconnect),
+        browser.websocket_connect("ws://testserver/ws?token=secret"),
+    ):
+        pass
+    assert "code='session.required'" in caplog.text
+    assert "websocket=ws://testserver/ws)" in caplog.text
+    assert "secret" not in caplog.text
 
 
 async def test_a_client_with_await_that_does_not_reach_the_provider_is_named() -> None:

@@ -1,4 +1,4 @@
-"""Requests for each answer in the table of response headers of docs/security.md."""
+"""Requests for each answer of `response_headers.md`."""
 
 from __future__ import annotations
 

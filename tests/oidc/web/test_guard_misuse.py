@@ -128,5 +128,5 @@ async def test_a_guard_that_is_not_made_yet_refuses_the_request_it_is_given(fact
 
 def test_an_api_guard_takes_scopes_and_no_request() -> None:
     api = make_world().oidc.api("https://app.test/api")
-    with pytest.raises(ConfigurationError, match="a scope is a text, not an instance of Request"):
+    with pytest.raises(ConfigurationError, match="a scope is a text, not Request; several"):
         api.require(Request({"type": "http"}))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""docs/security.md names every header of every answer, and the routes answer so."""
+"""`response_headers.md` names every header of every answer, and the routes answer so."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from tests.oidc.web.asking import FORM_POST
 from tests.oidc.web.every_answer import ANSWERS
 from tests.oidc.world import make_world
 
-SECTION: Final = (
-    (Path(__file__).parents[3] / "docs" / "security.md")
-    .read_text()
-    .split("## Response headers")[1]
-    .split("\n## ")[0]
-)
+TABLE: Final = Path(__file__).with_name("response_headers.md").read_text()
 COLUMNS: Final = (
     "cache-control",
     "vary",
@@ -38,13 +33,13 @@ def cells(line: str) -> list[str]:
 
 def documented() -> dict[str, list[str]]:
     """The cells of each row of the table by the answer that the row is about."""
-    rows = [cells(line) for line in SECTION.splitlines() if line.startswith("| `")]
+    rows = [cells(line) for line in TABLE.splitlines() if line.startswith("| `")]
     return {f"{row[0]} {row[1]}": row[2:] for row in rows}
 
 
 def policies() -> dict[str, str]:
-    """The two policies below the table, with the hashes left out as in the document."""
-    return dict(re.findall(r"^- ([a-z ]+): `([^`]+)`", SECTION, re.MULTILINE))
+    """The policies below the table, with the hashes left out as there."""
+    return dict(re.findall(r"^- ([a-z ]+): `([^`]+)`", TABLE, re.MULTILINE))
 
 
 def as_documented(response: httpx.Response) -> list[str]:

@@ -1,0 +1,106 @@
+"""The requests for tokens that may be repeated: exchanges, and the application's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.protocol.downstream import (
+    DownstreamAPI,
+    Target,
+    client_credentials_grant,
+    on_behalf_of_grant,
+    require_access_token,
+    token_exchange_grant,
+)
+from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.protocol.issued_token import IssuedToken
+from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.session.model import Identity, OIDCSession
+
+
+async def token_of_callback(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], api: DownstreamAPI | None
+) -> IssuedToken:
+    """A token for a callback that decides about this session, which is not stored yet."""
+    if api is None:
+        return own_token(session)
+    if api.grant == "refresh_token":
+        explanation = "a callback that decides about a session cannot use its refresh token"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    return await exchange_of_session(party, api, session)
+
+
+async def exchange_of_session(
+    party: RelyingParty[Identity], api: DownstreamAPI, session: OIDCSession[Identity]
+) -> IssuedToken:
+    """A token in exchange for the session's."""
+    own = session.tokens
+    return await _exchanged(party, api, own.access_token, own.proof_key())
+
+
+async def exchange_of_caller(
+    party: RelyingParty[Any], api: DownstreamAPI, value: str, ends: int
+) -> IssuedToken:
+    """A token in exchange for a caller's; raises ProtocolViolation after its end."""
+    if party.clock.now() >= ends:
+        explanation = "the caller's token has expired, and only its client can get another"
+        raise ProtocolViolation(Code.ACCESS_TOKEN_EXPIRED, explanation)
+    return await _exchanged(party, api, value, _new_key(party))
+
+
+async def _exchanged(
+    party: RelyingParty[Any], api: DownstreamAPI, access_token: str, key: DPoPKey | None
+) -> IssuedToken:
+    """A token in exchange for `access_token` (RFC 8693, or on behalf of its user)."""
+    is_exchange = api.grant == "token_exchange"
+    form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, access_token)
+    response = await party.provider.obtain(form, key=key)
+    require_access_token(response)
+    return issued(party, api, response, party.clock.now(), key)
+
+
+async def obtain_for_application(party: RelyingParty[Any], target: Target) -> IssuedToken:
+    """A token of the application itself (RFC 6749 4.4)."""
+    key = _new_key(party)
+    response = await party.provider.obtain(client_credentials_grant(target), key=key)
+    return issued(party, target, response, party.clock.now(), key)
+
+
+def _new_key(party: RelyingParty[Any]) -> DPoPKey | None:
+    """A key for a token that belongs to no session, with the setting `dpop`."""
+    return DPoPKey.new() if party.settings.dpop else None
+
+
+def issued(
+    party: RelyingParty[Any],
+    target: Target,
+    response: TokenResponse,
+    received_at: int,
+    key: DPoPKey | None,
+) -> IssuedToken:
+    """The token in the response."""
+    return IssuedToken.of(
+        response,
+        received_at=received_at,
+        lifetime=party.settings.default_access_token_lifetime,
+        scope=target.words,
+        dpop_key=None if key is None else key.to_text(),
+    )
+
+
+def own_token(session: OIDCSession[Identity]) -> IssuedToken:
+    """The session's own access token; raises ConfigurationError if the session has none."""
+    tokens = session.tokens
+    if not tokens.access_token:
+        explanation = "before_session_persist removes the access token from sessions"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    return IssuedToken(
+        value=tokens.access_token,
+        expires_at=tokens.expires_at,
+        scope=tokens.scope,
+        token_type=tokens.token_type,
+        issued_at=session.refreshed_at or session.created_at,
+        dpop_key=tokens.dpop_key,
+    )

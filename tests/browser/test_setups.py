@@ -1,0 +1,202 @@
+"""The setups of the pages, whole: files, servers and a browser."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fastapi_oidc.testing import DevClient, DevProvider, DevUser
+from tests.oidc.real_op.serving import free_socket, serving
+from tests.packaging.built import REPOSITORY
+
+PYTHON, JAVASCRIPT = (
+    re.compile(rf"^```{kind}\n(.*?)^```", re.M | re.S) for kind in ("python", "js")
+)
+FRONT_END = """<!doctype html><title>Front end</title><link rel="icon" href="data:,">
+<h1></h1><p></p><button type="button">Create</button>
+<form method="post" action="/auth/logout"><button>Sign out</button></form>
+<script type="module">
+import { call } from './call.js'
+document.querySelector('h1').textContent = (await (await call('/api/me')).json()).name
+document.querySelector('button').onclick = async () => {
+  const response = await call('/api/machines', { method: 'POST' })
+  document.querySelector('p').textContent = (await response.json()).state
+}
+</script>"""
+
+
+@dataclass
+class Setup:
+    """A provider, servers and the folder of the application."""
+
+    stack: ExitStack
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+    provider: DevProvider = field(init=False)
+    issuer: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        client = DevClient(client_id="app", any_local_uri=True)
+        self.provider = DevProvider(users=[DevUser("alice", "Alice")], clients=[client])
+        self.issuer = self.stack.enter_context(self.provider.serve())
+
+    def origin(self) -> tuple[Any, str]:
+        """A socket, and the origin that it serves."""
+        return self.stack.enter_context(free_socket())
+
+    def serve(self, app: ASGIApp, listener: Any) -> None:
+        self.stack.enter_context(serving(app, listener))
+
+    def settings(self, origin: str, prefix: str = "OIDC_") -> None:
+        """The environment of an application at `origin`."""
+        for name, value in {
+            "ISSUER": self.issuer,
+            "CLIENT_ID": "app",
+            "COOKIE_SECRET": secrets.token_urlsafe(32),
+            "BASE_URL": origin,
+            "ALLOW_INSECURE_HTTP": "true",
+        }.items():
+            self.monkeypatch.setenv(prefix + name, value)
+
+    def page(self, name: str, **replaced: str) -> ModuleType:
+        """The module that the Python blocks of a page make, with other URLs."""
+        module = ModuleType("setup")
+        self.monkeypatch.setitem(sys.modules, "setup", module)
+        for code in PYTHON.findall(text_of(name)):
+            for old, new in replaced.items():
+                code = code.replace(f"https://{old}.example.com", new)
+            exec(compile(code, name, "exec", dont_inherit=True), module.__dict__)
+        return module
+
+
+def text_of(name: str) -> str:
+    return (REPOSITORY / "docs" / name).read_text()
+
+
+@pytest.fixture
+def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
+    monkeypatch.chdir(tmp_path)
+    with ExitStack() as stack:
+        yield Setup(stack, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def browser(setup: Setup, chromium: Browser) -> Iterator[Page]:
+    """A page that is closed before the servers end."""
+    page = chromium.new_page()
+    yield page
+    page.goto("about:blank")
+    page.close()
+
+
+def front_end(folder: Path, origin: str = "") -> Path:
+    """The files of the front end; its calls are those of the page."""
+    folder.mkdir(exist_ok=True)
+    script = JAVASCRIPT.findall(text_of("single-page-applications.md"))[0]
+    (folder / "call.js").write_text(script.replace("origin = ''", f"origin = '{origin}'"))
+    (folder / "index.html").write_text(FRONT_END)
+    return folder
+
+
+def create_a_machine(page: Page) -> None:
+    page.get_by_role("button", name="Alice").click()
+    expect(page.locator("h1")).to_have_text("Alice")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("p")).to_have_text("created")
+
+
+def test_a_single_page_application(setup: Setup, browser: Page) -> None:
+    listener, origin = setup.origin()
+    setup.settings(origin)
+    front_end(setup.folder / "dist")
+    setup.serve(setup.page("single-page-applications.md").app, listener)
+    browser.goto(f"{origin}/?tab=2")
+    create_a_machine(browser)
+    assert browser.url == f"{origin}/?tab=2"
+    browser.get_by_role("button", name="Sign out").click()
+    expect(browser.get_by_role("heading")).to_have_text("Sign in")
+    assert browser.url.startswith(setup.issuer)
+
+
+def test_a_front_end_at_another_origin(setup: Setup, browser: Page) -> None:
+    listener, origin = setup.origin()
+    listener_of_pages, pages = setup.origin()
+    setup.settings(origin)
+    setup.serve(setup.page("single-page-applications.md", pages=pages).api_app, listener)
+    files = StaticFiles(directory=front_end(setup.folder / "pages", origin), html=True)
+    setup.serve(Starlette(routes=[Mount("/", files)]), listener_of_pages)
+    browser.goto(pages)
+    create_a_machine(browser)
+    assert browser.url == f"{pages}/"
+
+
+def test_a_login_shared_by_subdomains(setup: Setup, browser: Page) -> None:
+    """Chromium resolves the names below `localhost` itself."""
+    places = {}
+    for name in ("notes", "files"):
+        listener, origin = setup.origin()
+        places[name] = (listener, origin.replace("127.0.0.1", f"{name}.localhost"))
+        routes = f"{places[name][1]}/auth"
+        client = DevClient(
+            client_id=name,
+            redirect_uris=[f"{routes}/callback"],
+            post_logout_redirect_uris=[f"{routes}/logged-out"],
+            backchannel_logout_uri=f"{origin}/auth/backchannel-logout",
+        )
+        setup.provider._state.clients[name] = client  # type: ignore[index]
+        setup.settings(places[name][1])
+        setup.monkeypatch.setenv("OIDC_CLIENT_ID", name)
+        app = setup.page("subdomains.md").app
+        setup.serve(app, listener)
+    (_, notes), (_, files) = places.values()
+    browser.goto(f"{notes}/me")
+    browser.get_by_role("button", name="Alice").click()
+    expect(browser.locator("body")).to_contain_text("alice")
+    browser.goto(f"{files}/me")
+    assert browser.url == f"{files}/me", "the provider shows no page again"
+    browser.goto(f"{notes}/")
+    with browser.expect_response(re.compile("/auth/logged-out")):
+        browser.get_by_role("button", name="Sign out").click()
+    browser.goto(f"{files}/me")
+    expect(browser.get_by_role("heading")).to_have_text("Sign in")
+
+
+def without_prefix(app: ASGIApp, prefix: str) -> ASGIApp:
+    """A proxy that removes a path prefix, and knows no other path."""
+
+    async def proxy(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            assert scope["path"].startswith(prefix), scope["path"]
+            path = scope["path"].removeprefix(prefix)
+            scope = {**scope, "path": path, "raw_path": path.encode()}
+        await app(scope, receive, send)
+
+    return proxy
+
+
+def test_a_proxy_that_removes_a_prefix(setup: Setup, browser: Page) -> None:
+    listener, origin = setup.origin()
+    setup.settings(origin)
+    app = setup.page("pages-and-forms.md").app
+    app.root_path = "/prefix"
+    template = re.findall(r"^```html\n(.*?)^```", text_of("pages-and-forms.md"), re.M | re.S)
+    (setup.folder / "templates/notes.html").write_text(template[0] + template[1])
+    setup.serve(without_prefix(app, "/prefix"), listener)
+    browser.goto(f"{origin}/prefix/notes")
+    browser.get_by_role("button", name="Alice").click()
+    expect(browser.locator("body")).to_contain_text("Notes of Alice")
+    assert browser.url == f"{origin}/prefix/notes"
