@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
+from types import NoneType
 from typing import Any, Final, Generic, TypeAlias, TypedDict, cast, get_type_hints
 
 import httpx
@@ -43,6 +44,7 @@ from fastapi_oidc.session.store_options import store_of
 from fastapi_oidc.session.transaction_cookies import REFERENCE_BYTES, TransactionCookies
 from fastapi_oidc.settings import OIDCSettings, revealed
 from fastapi_oidc.web.csrf import CSRFTokens
+from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.pages import RenderPage
 from fastapi_oidc.web.runtime import (
     CreatePublicSession,
@@ -92,6 +94,7 @@ class Assembly(Generic[Identity, RequestData]):
         load_request_data: LoadRequestData[Identity, RequestData] | None,
         options: Options[Identity, RequestData],
     ) -> None:
+        require_kind("clock of OIDC", options.get("clock"), Clock, NoneType)
         self._options, self._clock = options, options.get("clock")
         clock, announcer = self._clock or Clock(), _announcer(options.get("on_event"))
         self._application = _application(resolve_identity, options)
@@ -222,7 +225,7 @@ def _store(options: Options[Any, Any], clock: Clock) -> Store | None:
 
 
 def _apis(given: Sequence[DownstreamAPI]) -> tuple[DownstreamAPI, ...]:
-    if not all(isinstance(api, DownstreamAPI) for api in given):
+    if isinstance(given, DownstreamAPI) or not all(isinstance(api, DownstreamAPI) for api in given):
         explanation = "downstream_apis is a list of DownstreamAPI(...)"
         raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
     return tuple(given)

@@ -23,10 +23,12 @@ from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.dependencies import (
     Guard,
     Locals,
+    OptionalUser,
     Predicate,
     Require,
     RequireAuth,
     RequireCSRF,
+    RequireRole,
 )
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.misuse import Argument, require_kind
@@ -197,6 +199,22 @@ class OIDC(
     def locals(self) -> Locals[Identity, RequestData]:
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
         return Locals(self.registrations.engine.name)
+
+    @cached_property
+    def optional_user(self) -> OptionalUser[Identity]:
+        """`Depends(oidc.optional_user)`: the session of the request, None without one."""
+        return OptionalUser(self.registrations.engine.name)
+
+    def require_role(
+        self, role: Annotated[str, Argument("oidc.require_role('admin')")]
+    ) -> Guard[Identity]:
+        """A dependency that returns the session if `role` is in `identity.roles`; 403 otherwise.
+
+        `resolve_identity` decides what `roles` are. Without them the request fails with
+        ConfigurationError.
+        """
+        require_kind("role of oidc.require_role", role, str)
+        return RequireRole(role, self.require_auth)
 
     def require(
         self, predicate: Annotated[Predicate[Identity], Argument("oidc.require(lambda user: ...)")]

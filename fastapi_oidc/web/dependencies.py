@@ -144,6 +144,49 @@ class Require(Guard[Identity]):
             raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's predicate was not true")
 
 
+class RequireRole(Guard[Identity]):
+    """The session of the request, if its identity has the role in `roles`; else 403."""
+
+    def __init__(self, role: str, require_auth: RequireAuth[Identity]) -> None:
+        super().__init__(require_auth)
+        self._role = role
+
+    async def _check(
+        self,
+        context: RequestContext[Identity, Any],
+        connection: HTTPConnection,
+        session: OIDCSession[Identity],
+    ) -> None:
+        """Raises SessionError (session.forbidden), ConfigurationError without `roles`."""
+        roles = getattr(session.identity, "roles", None)
+        if roles is None or isinstance(roles, str):
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                "oidc.require_role reads `roles`, a list, of the identity, and "
+                f"{type(session.identity).__name__} has none: let resolve_identity return it",
+            )
+        if self._role not in roles:
+            raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {self._role!r}")
+
+
+class OptionalUser(Generic[Identity]):
+    """The session of the request, None without one."""
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+
+    @awaited
+    async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity] | None:
+        """The session; raises SessionError while it is unavailable."""
+        context: RequestContext[Identity, Any] | None = find_context(connection, self._instance)
+        if context is None:
+            return None
+        locals = await context.locals()
+        if locals.unavailable is not None:
+            raise locals.unavailable
+        return locals.session
+
+
 class RequireCSRF(Guard[Identity]):
     """The session of the request, if the request has the session's CSRF token.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import NoneType
 from typing import Annotated, Any, TypeAlias
@@ -41,7 +42,7 @@ from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import responses
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.headers import NO_STORE
-from fastapi_oidc.web.misuse import require_kind
+from fastapi_oidc.web.misuse import awaited, require_kind
 from fastapi_oidc.web.public_session import session_document, session_management
 from fastapi_oidc.web.refusal import announce_refusal, is_navigation
 from fastapi_oidc.web.refusal_page import chooser_page, shown, signed_out_page
@@ -96,14 +97,26 @@ class Endpoints(Serving[Identity, RequestData]):
     `POST /backchannel-logout` is included if there is a store.
     """
 
-    async def login(self, request: Request, options: LoginOptions | None = None) -> Response:
+    @awaited
+    async def login(
+        self,
+        request: Request,
+        options: LoginOptions | None = None,
+        *,
+        return_to: str | None = None,
+    ) -> Response:
         """Begin a login: the response redirects the browser to the provider.
+
+        `return_to` is that of the options.
 
         With several registrations and no `options.provider`, it is the page to choose one. A silent
         login and a step-up are at the session's own. HTTPException (404) for an unknown provider.
         """
         require_kind("options of oidc.login", options, LoginOptions, NoneType)
+        require_kind("return_to of oidc.login", return_to, str, NoneType)
         context, options = self._context(request), options or LoginOptions()
+        if return_to is not None:
+            options = replace(options, return_to=return_to)
         with context.owning():
             party = await _chosen(context, options)
             if party is None:
@@ -124,6 +137,7 @@ class Endpoints(Serving[Identity, RequestData]):
             raise outcome.error
         return outcome
 
+    @awaited
     async def logout(self, request: Request, options: LogoutOptions | None = None) -> Response:
         """End the session: the response redirects the browser to the provider or a local page."""
         require_kind("options of oidc.logout", options, LogoutOptions, NoneType)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, NoReturn
 
-from fastapi_oidc.errors import SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 from fastapi_oidc.web.runtime import RequestData
@@ -41,6 +41,21 @@ class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
     def is_authenticated(self) -> bool:
         """Whether the request has a signed-in user."""
         return self.session is not None
+
+
+class TooEarly:
+    """In place of the locals in middlewares around OIDCMiddleware, which run before it."""
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises ConfigurationError: nobody has read the session yet."""
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"request.state.{self._instance}.{name} is read in a middleware that was added after "
+            "OIDCMiddleware and runs before it: add OIDCMiddleware last",
+        )
 
 
 OIDCLocals.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]  # of the class alone

@@ -19,6 +19,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.cors import advise_on_cors, report_cors_inside, with_cors
 from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.locals import TooEarly
 from fastapi_oidc.web.misuse import SCOPE_KEY
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.request_context import RequestContext
@@ -164,6 +165,8 @@ class OIDCMiddleware:
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the app's lifespan; at shutdown, close the connections to providers and stores."""
         self._has_lifespan = True
+        if "state" in scope:  # servers copy it into each request (ASGI 3.0, "Lifespan State")
+            scope["state"][self._served.engine.name] = TooEarly(self._served.engine.name)
         look = partial(self._look, scope)
         await self._app(scope, receive, watched(send, look, self._served.engine.aclose))
 

@@ -48,6 +48,7 @@ for prefix in ("OIDC_STAFF_", "OIDC_PARTNERS_"):  # docs/configuration.md, sever
         for variable, value in ENVIRONMENT.items()
         if variable.removeprefix("OIDC_") in ("ISSUER", "CLIENT_ID", "COOKIE_SECRET", "BASE_URL")
     }
+    ENVIRONMENT[f"{prefix}CLIENT_ID"] = prefix.lower()
 
 
 def name(page: Path) -> str:
