@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final, Generic, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
@@ -18,6 +18,7 @@ from fastapi_oidc.grants.holders import Holder
 from fastapi_oidc.grants.once import Once
 from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.protocol.downstream import (
+    ActorToken,
     DownstreamAPI,
     Target,
     client_credentials_grant,
@@ -42,6 +43,13 @@ ROW_SECONDS: Final = 24 * 3600
 
 MOST_TARGETS: Final = 1000
 """Maximum number of the application's own tokens that one process caches."""
+
+
+class Actor(NamedTuple):
+    """Who acts for a user: tokens are cached for each `name`; `token` is called for each one."""
+
+    name: str
+    token: Callable[[], Coroutine[Any, Any, ActorToken]]
 
 
 class Grant:
@@ -84,17 +92,22 @@ class Grants(Generic[Identity]):
         return None if target.is_empty else selected(self._party.downstream_apis, target)
 
     async def token(
-        self, session_id: str, holder: Holder[Identity], api: DownstreamAPI | None, needed: Needed
+        self,
+        session_id: str,
+        holder: Holder[Identity],
+        api: DownstreamAPI | None,
+        needed: Needed,
+        actor: Actor | None = None,
     ) -> IssuedToken:
-        """A token of the session for `api`, or the session's own."""
+        """A token of the session for `api`, or the session's own; `actor` uses it for the user."""
         if (session := being_applied(session_id)) is not None:
             return await self._of_callback(session, api)
         if api is None:
             return own_token((await self._fresh(holder, needed)).session)
         live = await holder.current()
-        obtain = partial(self._obtain, holder, api)
+        obtain = partial(self._obtain, holder, api, actor)
         confirm = partial(self._require_live, holder, live.session)
-        key, ends = token_key(live.id, api), live.session.last_end
+        key, ends = token_key(live.id, api, actor.name if actor else ""), live.session.last_end
         return await self._once.token(key, needed, obtain, expires_at=ends, confirm=confirm)
 
     async def of_application(self, target: Target, needed: Needed) -> IssuedToken:
@@ -157,12 +170,17 @@ class Grants(Generic[Identity]):
             case Postponed():
                 raise unavailable_until(self._party, outcome)
 
-    async def _obtain(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
+    async def _obtain(
+        self, holder: Holder[Identity], api: DownstreamAPI, actor: Actor | None
+    ) -> IssuedToken:
         """A token of a session for `api`."""
+        if actor is not None and api.grant != "token_exchange":
+            explanation = "only a DownstreamAPI with grant='token_exchange' takes an actor"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
         if api.grant == "refresh_token":
             return await self._by_refresh_token(holder, api)
         live = await self._fresh(holder, Needed(SUBJECT_SECONDS))
-        return await self._exchange(api, live.session)
+        return await self._exchange(api, live.session, actor)
 
     async def _require_live(
         self, holder: Holder[Identity], session: OIDCSession[Identity], token: IssuedToken
@@ -198,10 +216,16 @@ class Grants(Generic[Identity]):
         await holder.change(change)
         return tokens[0]
 
-    async def _exchange(self, api: DownstreamAPI, session: OIDCSession[Identity]) -> IssuedToken:
+    async def _exchange(
+        self, api: DownstreamAPI, session: OIDCSession[Identity], actor: Actor | None = None
+    ) -> IssuedToken:
         """A token in exchange for the session's (RFC 8693, or on behalf of its user)."""
-        own, is_exchange = session.tokens, api.grant == "token_exchange"
-        form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, own.access_token)
+        own = session.tokens
+        if api.grant == "token_exchange":
+            acting = await actor.token() if actor else None
+            form = token_exchange_grant(api, own.access_token, acting)
+        else:
+            form = on_behalf_of_grant(api, own.access_token)
         response = await self._party.provider.obtain(form, key=own.proof_key())
         require_access_token(response)
         return self._issued(api, session, response, self._party.clock.now())
