@@ -116,6 +116,8 @@ class _Connection:
         except Exception:
             self._writer.transport.abort()  # no end of the answer that could pass for its end
             return False
+        if self._http.their_state is h11.SEND_BODY:
+            self._http.next_event()  # the end of a body that nobody has read
         return self._http.states == {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}
 
     async def _event(self) -> Any:

@@ -17,6 +17,8 @@ class Received:
     target: str
     headers: list[tuple[str, str]]
     body: bytes
+    after: asyncio.StreamReader
+    """What comes on the connection after the request."""
 
     def header(self, name: str) -> str | None:
         values = [value for each, value in self.headers if each == name]
@@ -49,6 +51,7 @@ class Api:
     received: list[Received] = field(default_factory=list)
     port: int = 0
     connections: int = 0
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def url(self) -> str:
@@ -56,12 +59,15 @@ class Api:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
         try:
             while request := await _request(reader):
                 self.received.append(request)
                 await self.answer(request, writer)
                 await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
@@ -73,7 +79,7 @@ async def _request(reader: asyncio.StreamReader) -> Received | None:
     method, target, _ = first.split(" ")
     pairs = [line.split(": ", 1) for line in lines]
     headers = [(name.lower(), value) for name, value in pairs]
-    return Received(method, target, headers, await _body(reader, dict(headers)))
+    return Received(method, target, headers, await _body(reader, dict(headers)), reader)
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
@@ -95,3 +101,7 @@ async def serving(api: Api) -> AsyncIterator[Api]:
         yield api
     finally:
         server.close()
+        for task in api.tasks:
+            task.cancel()
+        if api.tasks:
+            await asyncio.wait(api.tasks)
