@@ -27,6 +27,7 @@ CONNECT_SECONDS: Final = 10.0
 RESOLVED_SECONDS: Final = 30
 """Seconds for which checked addresses are connected to without another look-up."""
 
+_TIMES: Final = {"connect": CONNECT_SECONDS, "pool": None, "read": None, "write": None}
 _KEEP_ALIVE: Final = 3.0
 _NEVER: Final = tuple(
     map(
@@ -99,8 +100,31 @@ class CheckedTransport(httpx.AsyncBaseTransport):
                 if address == addresses[-1]:
                     raise
             else:
-                return _without_cookies(response)
+                response.request = request
+                return response
         raise httpx.ConnectError("the host name has no address")
+
+    async def send(self, request: httpx.Request, auth: httpx.Auth) -> httpx.Response:
+        """The answer, whose body is not read yet.
+
+        There is no client around this: that would follow redirects, keep the API's cookies, and
+        write the query into its log.
+        """
+        flow = auth.async_auth_flow(request)
+        try:
+            request = await anext(flow)
+            while True:
+                answer = await self.handle_async_request(request)
+                try:
+                    request = await flow.asend(answer)
+                except StopAsyncIteration:
+                    return answer
+                except BaseException:
+                    await answer.aclose()
+                    raise
+                await answer.aclose()
+        finally:
+            await flow.aclose()
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -130,11 +154,5 @@ def _to(address: str, request: httpx.Request) -> httpx.Request:
         request.url.copy_with(host=address),
         headers=request.headers.raw,  # with the proof of a bound token, which is not copied
         stream=request.stream,
-        extensions=request.extensions | {"sni_hostname": request.url.host},
+        extensions={"sni_hostname": request.url.host, "timeout": _TIMES},
     )
-
-
-def _without_cookies(response: httpx.Response) -> httpx.Response:
-    """The response for a client that has no jar for the API's cookies."""
-    response.headers.pop("Set-Cookie", None)
-    return response

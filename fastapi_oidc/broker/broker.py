@@ -8,10 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from weakref import WeakValueDictionary
 
-import httpx
-
 from fastapi_oidc.broker.accesses import Accesses
-from fastapi_oidc.broker.addresses import CONNECT_SECONDS, CheckedTransport, Resolve, resolved
+from fastapi_oidc.broker.addresses import CheckedTransport, Resolve, resolved
 from fastapi_oidc.broker.approvals import Approvals
 from fastapi_oidc.broker.calls import OpenCalls
 from fastapi_oidc.broker.guest import GuestApp, Parts
@@ -65,7 +63,12 @@ class Broker:
             approvals=self._approvals,
             limits=self.limits,
             routes=self.routes,
-            clients={name: self._client(route, resolve) for name, route in routes.items()},
+            transports={
+                name: CheckedTransport(
+                    route.named_networks, runtime.party.clock, route.verify, resolve
+                )
+                for name, route in routes.items()
+            },
         )
 
     async def give(
@@ -159,10 +162,5 @@ class Broker:
 
     async def aclose(self) -> None:
         """Close the connections to the APIs."""
-        for client in self._parts.clients.values():
-            await client.aclose()
-
-    def _client(self, route: Route, resolve: Resolve) -> httpx.AsyncClient:
-        transport = CheckedTransport(route.named_networks, self._party.clock, route.verify, resolve)
-        waits = httpx.Timeout(None, connect=CONNECT_SECONDS)
-        return httpx.AsyncClient(transport=transport, timeout=waits, trust_env=False)
+        for transport in self._parts.transports.values():
+            await transport.aclose()

@@ -13,6 +13,7 @@ import httpx
 from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc.broker.accesses import Accesses, Judged
+from fastapi_oidc.broker.addresses import CheckedTransport
 from fastapi_oidc.broker.approvals import Approvals
 from fastapi_oidc.broker.calls import OpenCalls
 from fastapi_oidc.broker.forward import (
@@ -48,7 +49,7 @@ class Parts:
     approvals: Approvals
     limits: Limits
     routes: Mapping[str, Route]
-    clients: Mapping[str, httpx.AsyncClient]
+    transports: Mapping[str, CheckedTransport]
 
 
 class GuestApp:
@@ -88,9 +89,8 @@ class GuestApp:
             judged = await self._parts.accesses.judge(self._access)
         else:
             body = await body_to_send(asked, receive, self._parts.limits, call.traffic)
-        client, auth = self._parts.clients[asked.name], self._auth(asked.route, judged)
-        request = request_to(asked, body)
-        answer = await client.send(request, auth=auth, stream=True, follow_redirects=False)
+        transport, auth = self._parts.transports[asked.name], self._auth(asked.route, judged)
+        answer = await transport.send(request_to(asked, body), auth)
         try:
             await send_answer(answer, send, self._parts.limits, call.traffic)
         finally:
