@@ -43,6 +43,7 @@ from fastapi_oidc.web.public_session import SessionManagementConfig
 from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
 
 if _TYPE_CHECKING:
+    from fastapi_oidc.broker import Broker
     from fastapi_oidc.oidc_providers import OIDCProviders
     from fastapi_oidc.oidc_tenants import OIDCTenants
     from fastapi_oidc.resource_server import AccessToken, Caller
@@ -55,6 +56,7 @@ if _is_mixed():
 _LATER = {
     "API": "web.api",
     "AccessToken": "resource_server",
+    "Broker": "broker",
     "Caller": "resource_server",
     "OIDCProviders": "oidc_providers",
     "OIDCTenants": "oidc_tenants",
@@ -75,6 +77,7 @@ __all__ = [
     "AccessToken",
     "AccessTokenError",
     "AuthorizationRefused",
+    "Broker",
     "Caller",
     "Clock",
     "Code",
