@@ -43,6 +43,7 @@ from fastapi_oidc.web.public_session import SessionManagementConfig
 from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
 
 if _TYPE_CHECKING:
+    from fastapi_oidc.broker import Broker
     from fastapi_oidc.resource_server import AccessToken, Caller
     from fastapi_oidc.standalone_api import StandaloneAPI
     from fastapi_oidc.web.api import API
@@ -54,6 +55,7 @@ if _is_mixed():
 _LATER = {
     "API": "web.api",
     "AccessToken": "resource_server",
+    "Broker": "broker",
     "Caller": "resource_server",
     "StandaloneAPI": "standalone_api",
 }
@@ -73,6 +75,7 @@ __all__ = [
     "AccessToken",
     "AccessTokenError",
     "AuthorizationRefused",
+    "Broker",
     "Caller",
     "Clock",
     "Code",

@@ -145,6 +145,21 @@ class Code(StrEnum):
     SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
     SESSION_RESPONSE_STARTED = "session.response_started"
 
+    BROKER_REQUEST = "broker.request"
+    BROKER_NAME = "broker.name"
+    BROKER_NOT_ALLOWED = "broker.not_allowed"
+    BROKER_NOT_APPROVED = "broker.not_approved"
+    BROKER_EXPIRED = "broker.expired"
+    BROKER_WITHDRAWN = "broker.withdrawn"
+    BROKER_SIGNED_OUT = "broker.signed_out"
+    BROKER_USED_UP = "broker.used_up"
+    BROKER_BUSY = "broker.busy"
+    BROKER_TOO_LARGE = "broker.too_large"
+    BROKER_TIMEOUT = "broker.timeout"
+    BROKER_ADDRESS = "broker.address"
+    BROKER_UNREACHABLE = "broker.unreachable"
+    BROKER_TAKEN = "broker.taken"
+
     @property
     def link(self) -> str:
         """The URL of the code's entry in the documentation."""
@@ -178,6 +193,7 @@ _UNPROVEN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "The access token was not acce
 _STORE_DOWN = PublicAnswer(
     HTTPStatus.SERVICE_UNAVAILABLE, "Your session cannot be read right now. Try again shortly."
 )
+_ACCESS_ENDED = PublicAnswer(HTTPStatus.UNAUTHORIZED, "The access has ended.")
 
 
 def _by_area() -> dict[Code, PublicAnswer]:
@@ -195,6 +211,7 @@ def _by_area() -> dict[Code, PublicAnswer]:
         "access_token": _UNPROVEN,
         "dpop": _UNPROVEN,
         "session": _NOT_SIGNED_IN,
+        "broker": _ACCESS_ENDED,
     }
     return {code: areas[code.partition(".")[0]] for code in Code}
 
@@ -267,5 +284,36 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         "Your session cannot be renewed right now. Try again shortly.",
     ),
     Code.SESSION_RESPONSE_STARTED: _MISCONFIGURED,
+    Code.BROKER_REQUEST: PublicAnswer(
+        HTTPStatus.BAD_REQUEST, "The request cannot be passed on as it is."
+    ),
+    Code.BROKER_NAME: PublicAnswer(
+        HTTPStatus.NOT_FOUND, "No API of this name was given to this machine."
+    ),
+    Code.BROKER_NOT_ALLOWED: PublicAnswer(
+        HTTPStatus.FORBIDDEN, "This machine may not call this method and path."
+    ),
+    Code.BROKER_NOT_APPROVED: PublicAnswer(
+        HTTPStatus.FORBIDDEN, "The person did not approve this call."
+    ),
+    Code.BROKER_USED_UP: PublicAnswer(
+        HTTPStatus.TOO_MANY_REQUESTS, "All calls of this access are used up."
+    ),
+    Code.BROKER_BUSY: PublicAnswer(
+        HTTPStatus.TOO_MANY_REQUESTS, "Too many calls are under way. Try again shortly."
+    ),
+    Code.BROKER_TOO_LARGE: PublicAnswer(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large."
+    ),
+    Code.BROKER_TIMEOUT: PublicAnswer(HTTPStatus.GATEWAY_TIMEOUT, "The call took too long."),
+    Code.BROKER_ADDRESS: PublicAnswer(
+        HTTPStatus.BAD_GATEWAY, "The API is at an address that may not be called."
+    ),
+    Code.BROKER_UNREACHABLE: PublicAnswer(
+        HTTPStatus.BAD_GATEWAY, "The API sent no usable response."
+    ),
+    Code.BROKER_TAKEN: PublicAnswer(
+        HTTPStatus.CONFLICT, "Another person has given this machine access."
+    ),
 }
 """For every code, the HTTP status and the sentence that a browser may see."""

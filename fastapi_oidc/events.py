@@ -34,6 +34,11 @@ class EventName(StrEnum):
     BACK_CHANNEL_LOGOUT_ACCEPTED = "back_channel_logout.accepted"
     BACK_CHANNEL_LOGOUT_REFUSED = "back_channel_logout.refused"
     REQUEST_REFUSED = "request.refused"
+    ACCESS_GIVEN = "access.given"
+    ACCESS_WITHDRAWN = "access.withdrawn"
+    ACCESS_CALLED = "access.called"
+    ACCESS_APPROVAL_ASKED = "access.approval_asked"
+    ACCESS_APPROVAL_DECIDED = "access.approval_decided"
 
 
 @dataclass(frozen=True, slots=True)

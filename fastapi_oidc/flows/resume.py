@@ -12,7 +12,7 @@ from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
-from fastapi_oidc.flows.revocation import end, end_of
+from fastapi_oidc.flows.revocation import absolute_end_of, end, end_of
 from fastapi_oidc.flows.sessions import Found, Live, Over
 from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
@@ -237,7 +237,12 @@ async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: En
     if isinstance(found, Live):
         if party.clock.now() < end_of(found.session, party.of(found.session).settings):
             return party.sessions.cookies(found)
-        await end(party, found.session, reason)
+        is_idle = party.clock.now() < absolute_end_of(
+            found.session, party.of(found.session).settings
+        )
+        # Idle is the browser: what its user gave to a machine lasts until the absolute end.
+        if not (is_idle and party.sessions.in_store):
+            await end(party, found.session, reason)
     return party.sessions.clearing()
 
 

@@ -126,10 +126,15 @@ def end_of(session: OIDCSession[Identity], settings: OIDCSettings) -> int:
 
     A shortened `session_lifetime` applies to existing sessions too.
     """
-    end = min(session.expires_at, session.created_at + settings.session_lifetime)
+    end = absolute_end_of(session, settings)
     if settings.idle_timeout is None:
         return end
     return min(end, idle_end_of(session, settings.idle_timeout))
+
+
+def absolute_end_of(session: OIDCSession[Identity], settings: OIDCSettings) -> int:
+    """The second at which the session ends, however much it is used."""
+    return min(session.expires_at, session.created_at + settings.session_lifetime)
 
 
 def idle_end_of(session: OIDCSession[Identity], idle_timeout: int) -> int:
@@ -239,6 +244,6 @@ def announce_failure(
     party.announcer(replace(event, session_id=None if session is None else session.id))
 
 
-def token_key(session_id: str, api: DownstreamAPI) -> str:
-    """The key of the row with a session's token for another API."""
-    return f"token:{session_id}/{api.key(api.grant)}"
+def token_key(session_id: str, api: DownstreamAPI, actor: str = "") -> str:
+    """The key of the row with a session's token for another API, used by `actor`."""
+    return f"token:{session_id}/{api.key(api.grant, *filter(None, [actor]))}"

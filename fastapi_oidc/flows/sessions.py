@@ -180,7 +180,19 @@ class Sessions(Generic[Identity]):
 
     async def judge(self, copy: Copy[Identity]) -> Found[Identity]:
         """The newest state of the session that `copy` leads to, by its row and revocations."""
-        seen, values = await self.cells.see(row_key(copy.id), copy.keys)
+        return (await self.judge_beside(copy))[0]
+
+    async def judge_beside(
+        self, copy: Copy[Identity], *others: str
+    ) -> tuple[Found[Identity], Sequence[Seen]]:
+        """Like `judge`; also the rows of `others`, read in the same round trip."""
+        seen, values = await self.cells.see(row_key(copy.id), [*others, *copy.keys])
+        beside = list(map(self.cells.seen, others, values))
+        return await self._judged(copy, seen, values[len(others) :]), beside
+
+    async def _judged(
+        self, copy: Copy[Identity], seen: Seen, values: Sequence[bytes]
+    ) -> Found[Identity]:
         found = self.live(copy, seen)
         if not isinstance(found, Live):
             return found

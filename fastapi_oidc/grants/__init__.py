@@ -1,7 +1,7 @@
 """Access tokens for APIs: of sessions, of sessions for another API, and of the application."""
 
 from fastapi_oidc.grants.auth import TokenAuth, auth_of
-from fastapi_oidc.grants.grants import Grant, Grants
+from fastapi_oidc.grants.grants import Actor, Grant, Grants
 from fastapi_oidc.grants.holders import Detached, Holder
 
-__all__ = ["Detached", "Grant", "Grants", "Holder", "TokenAuth", "auth_of"]
+__all__ = ["Actor", "Detached", "Grant", "Grants", "Holder", "TokenAuth", "auth_of"]

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.downstream import (
+    ActorToken,
     DownstreamAPI,
     Target,
     client_credentials_grant,
@@ -33,11 +34,14 @@ async def token_of_callback(
 
 
 async def exchange_of_session(
-    party: RelyingParty[Identity], api: DownstreamAPI, session: OIDCSession[Identity]
+    party: RelyingParty[Identity],
+    api: DownstreamAPI,
+    session: OIDCSession[Identity],
+    actor: ActorToken | None = None,
 ) -> IssuedToken:
-    """A token in exchange for the session's."""
+    """A token in exchange for the session's; `actor` uses it for the user."""
     own = session.tokens
-    return await _exchanged(party, api, own.access_token, own.proof_key())
+    return await _exchanged(party, api, own.access_token, own.proof_key(), actor)
 
 
 async def exchange_of_caller(
@@ -51,11 +55,17 @@ async def exchange_of_caller(
 
 
 async def _exchanged(
-    party: RelyingParty[Any], api: DownstreamAPI, access_token: str, key: DPoPKey | None
+    party: RelyingParty[Any],
+    api: DownstreamAPI,
+    access_token: str,
+    key: DPoPKey | None,
+    actor: ActorToken | None = None,
 ) -> IssuedToken:
     """A token in exchange for `access_token` (RFC 8693, or on behalf of its user)."""
-    is_exchange = api.grant == "token_exchange"
-    form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, access_token)
+    if api.grant == "token_exchange":
+        form = token_exchange_grant(api, access_token, actor)
+    else:
+        form = on_behalf_of_grant(api, access_token)
     response = await party.provider.obtain(form, key=key)
     require_access_token(response)
     return issued(party, api, response, party.clock.now(), key)

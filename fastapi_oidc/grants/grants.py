@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final, Generic, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -28,6 +28,7 @@ from fastapi_oidc.grants.holders import Holder
 from fastapi_oidc.grants.once import Obtain, Once
 from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.protocol.downstream import (
+    ActorToken,
     DownstreamAPI,
     Target,
 )
@@ -46,6 +47,13 @@ ROW_SECONDS: Final = 24 * 3600
 
 MOST_TARGETS: Final = 1000
 """Maximum number of the application's own tokens that one process caches."""
+
+
+class Actor(NamedTuple):
+    """Who acts for a user: tokens are cached for each `name`; `token` is called for each one."""
+
+    name: str
+    token: Callable[[], Coroutine[Any, Any, ActorToken]]
 
 
 class Grant:
@@ -76,19 +84,23 @@ class Grants(Generic[Identity]):
         self.proofs = Proofs(clock)
 
     async def token(
-        self, session_id: str, holder: Holder[Identity], api: DownstreamAPI | None, needed: Needed
+        self,
+        session_id: str,
+        holder: Holder[Identity],
+        api: DownstreamAPI | None,
+        needed: Needed,
+        actor: Actor | None = None,
     ) -> IssuedToken:
-        """A token of the session for `api`, or the session's own."""
+        """A token of the session for `api`, or the session's own; `actor` uses it for the user."""
         if (session := being_applied(session_id)) is not None:
             return await token_of_callback(holder.party.of(session), session, api)
         if api is None:
             return own_token((await self._fresh(holder, needed)).session)
         live = await holder.current()
-        obtain = partial(self._obtain, holder, api)
+        obtain = partial(self._obtain, holder, api, actor)
         confirm = partial(_require_live, holder, live.session)
-        key, ends = token_key(live.id, api), live.session.last_end
-        once = self._once.token
-        cells = holder.party.sessions.cells
+        key, ends = token_key(live.id, api, actor.name if actor else ""), live.session.last_end
+        once, cells = self._once.token, holder.party.sessions.cells
         return await once(cells, key, needed, obtain, expires_at=ends, confirm=confirm)
 
     async def of_application(
@@ -168,12 +180,18 @@ class Grants(Generic[Identity]):
         )
         return live if isinstance(outcome, Postponed) and serves else _after(party, live, outcome)
 
-    async def _obtain(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
+    async def _obtain(
+        self, holder: Holder[Identity], api: DownstreamAPI, actor: Actor | None
+    ) -> IssuedToken:
         """A token of a session for `api`."""
+        if actor is not None and api.grant != "token_exchange":
+            explanation = "only a DownstreamAPI with grant='token_exchange' takes an actor"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
         if api.grant == "refresh_token":
             return await self._by_refresh_token(holder, api)
         live = await self._fresh(holder, Needed(SUBJECT_SECONDS))
-        return await exchange_of_session(holder.party.of(live.session), api, live.session)
+        acting = await actor.token() if actor else None
+        return await exchange_of_session(holder.party.of(live.session), api, live.session, acting)
 
     async def _by_refresh_token(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
         """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
@@ -19,6 +19,9 @@ GrantKind: TypeAlias = Literal["refresh_token", "token_exchange", "on_behalf_of"
 """
 
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
+"""RFC 8693 3."""
+
+JWT_TYPE: Final = "urn:ietf:params:oauth:token-type:jwt"
 """RFC 8693 3."""
 
 _KEY_LENGTH: Final = 16
@@ -94,6 +97,14 @@ class DownstreamAPI(Target):
             raise _invalid("a DownstreamAPI needs an audience, a resource or a scope")
 
 
+@dataclass(frozen=True, slots=True)
+class ActorToken:
+    """A token that says who acts for the user (RFC 8693 2.1), and its type."""
+
+    value: str = field(repr=False)
+    type: str = JWT_TYPE
+
+
 def selected(apis: Iterable[DownstreamAPI], target: Target) -> DownstreamAPI:
     """The only one of `apis` with all values of `target`; raises ConfigurationError otherwise."""
     found = [api for api in apis if target.matches(api)]
@@ -104,9 +115,12 @@ def selected(apis: Iterable[DownstreamAPI], target: Target) -> DownstreamAPI:
     return found[0]
 
 
-def token_exchange_grant(api: DownstreamAPI, access_token: str) -> dict[str, str]:
+def token_exchange_grant(
+    api: DownstreamAPI, access_token: str, actor: ActorToken | None = None
+) -> dict[str, str]:
     """The form that exchanges the session's access token (RFC 8693 2.1)."""
-    return {
+    acting = {} if actor is None else {"actor_token": actor.value, "actor_token_type": actor.type}
+    return acting | {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
         "subject_token": access_token,
         "subject_token_type": ACCESS_TOKEN_TYPE,

@@ -88,7 +88,7 @@ class Cells:
     async def see(self, key: str, others: Sequence[str] = ()) -> tuple[Seen, Sequence[bytes]]:
         """The row of `key`, and the values of `others`, in one round trip."""
         value, *values = await self.read([key, *others])
-        return self._seen(key, value), values
+        return self.seen(key, value), values
 
     async def move(
         self, key: str, rule: Rule, known: Seen | None = None, *, margin: int = MARGIN
@@ -101,7 +101,7 @@ class Cells:
 
         def change(value: bytes, age: float) -> Cell | None:
             nonlocal made
-            before = self._seen(key, value)
+            before = self.seen(key, value)
             row = rule(before.row, age)
             made = before if row is before.row else Seen(row, self._seal(key, row.encode()))
             return None if made is before else Cell(made.value, row.expires_at + margin)
@@ -173,7 +173,8 @@ class Cells:
     def _key(self, key: str) -> str:
         return f"{self._name}:{key}"
 
-    def _seen(self, key: str, value: bytes) -> Seen:
+    def seen(self, key: str, value: bytes) -> Seen:
+        """The row of `key` in a value that `read` or `see` has returned."""
         return Seen(Row.decode(self._open(key, value)), value) if value else Seen()
 
     def _seal(self, key: str, content: bytes) -> bytes:

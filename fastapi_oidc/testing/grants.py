@@ -79,12 +79,16 @@ class AuthorizationCode(Credential):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The permissions of an access token: `client` at `audience`, within `scope`, with the key."""
+    """The permissions of an access token: `client` at `audience`, within `scope`, with the key.
+
+    `actor` is who acts for the user (RFC 8693 4.1).
+    """
 
     client: DevClient
     scope: tuple[str, ...]
     audience: str
     thumbprint: str | None = None
+    actor: str | None = None
 
     @property
     def token_type(self) -> str:

@@ -39,7 +39,7 @@ EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 ON_BEHALF_OF: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _TYPES: Final = "urn:ietf:params:oauth:token-type:"
 
-_SECRETS = ("client_secret", "client_assertion")
+_SECRETS = ("client_secret", "client_assertion", "actor_token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +146,27 @@ def _by_client_credentials(op: ProviderState, asked: TokenRequest) -> Issued:
 def _by_exchange(op: ProviderState, asked: TokenRequest) -> Issued:
     """Exchange a user's token for one for another API, or with less scope (RFC 8693 2)."""
     _require_confidential(asked.client)
-    if "actor_token" in asked.form:
-        raise Refusal("invalid_request", "actor tokens are not supported")
     if required(asked.form, "subject_token_type") != f"{_TYPES}access_token":
         raise Refusal("invalid_request", "subject_token_type must be that of access tokens")
     issued_type = _issued_type(asked)
     subject = _token_of(op, asked.client, required(asked.form, "subject_token"))
     if subject is None:
         raise Refusal("invalid_request", "the subject_token is not valid for this client")
-    members = access_token_response(op, subject.grant, _exchanged(op, asked, subject.access))
+    access = replace(_exchanged(op, asked, subject.access), actor=_actor(op, asked.form))
+    members = access_token_response(op, subject.grant, access)
     return subject.grant, members | {"issued_token_type": issued_type}
+
+
+def _actor(op: ProviderState, form: Parameters) -> str | None:
+    """Whose access token the actor token is; None without one (RFC 8693 2.1)."""
+    if "actor_token" not in form:
+        return None
+    if required(form, "actor_token_type") != f"{_TYPES}access_token":
+        raise Refusal("invalid_request", "actor_token_type must be that of access tokens")
+    found = op.credentials.access_token(form["actor_token"])
+    if found is None or not found.is_valid(op.clock.now()):
+        raise Refusal("invalid_request", "the actor_token is not valid")
+    return found.grant.user.sub
 
 
 def _issued_type(asked: TokenRequest) -> str:

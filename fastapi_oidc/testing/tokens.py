@@ -81,6 +81,8 @@ def _access_claims(
         claims["roles"] = grant.user.claims["roles"]
     if access.thumbprint is not None:
         claims["cnf"] = {"jkt": access.thumbprint}
+    if access.actor is not None:
+        claims["act"] = {"sub": access.actor}
     return claims
 
 

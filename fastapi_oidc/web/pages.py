@@ -54,7 +54,7 @@ def _headers(form_action: Literal["'none'", "'self'"]) -> dict[str, str]:
 
 _HEADERS: Final = _headers("'none'")
 # With no-referrer the form's Origin would be "null", which applications refuse.
-_HEADERS_OF_FORM: Final = _headers("'self'") | {"Referrer-Policy": "same-origin"}
+HEADERS_OF_FORM: Final = _headers("'self'") | {"Referrer-Policy": "same-origin"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Page:
             f"<body><main><h1>{escape(self.heading)}</h1>{text}"
             f"{self._links()}{self._other()}{code}</main></body></html>"
         )
-        headers = _HEADERS if self.fields is None else _HEADERS_OF_FORM
+        headers = _HEADERS if self.fields is None else HEADERS_OF_FORM
         return HTMLResponse(html, self.status, headers=headers)
 
     def _links(self) -> str:

@@ -155,7 +155,7 @@ class _Store(Store):
     def _row(self, key: str, value: bytes | None) -> Row | None:
         if not key.startswith(("session:", "token:", "login:")):
             return None
-        return self.process.oidc.runtime.party.sessions.cells._seen(key, value or b"").row
+        return self.process.oidc.runtime.party.sessions.cells.seen(key, value or b"").row
 
 
 def _change(before: Row | None, after: Row) -> str:

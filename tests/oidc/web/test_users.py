@@ -84,7 +84,8 @@ def test_locals_that_are_read_too_early_say_so() -> None:
 
     async def too_early(request: Request, call_next: Any) -> Response:
         assert request.state.oidc.is_authenticated
-        return await call_next(request)
+        response: Response = await call_next(request)
+        return response
 
     world.app.add_middleware(BaseHTTPMiddleware, dispatch=too_early)
     with (

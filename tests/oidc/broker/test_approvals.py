@@ -1,0 +1,237 @@
+"""A call that a route lists under `approve` waits for its person, and for nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from fastapi_oidc import Code, SessionError
+from fastapi_oidc.broker import Approval, Limits, Refused
+from fastapi_oidc.testing import sign_in
+from tests.oidc.broker.guests import PATIENCE
+from tests.oidc.broker.rig import Rig, another_broker, rigged, session_of
+from tests.oidc.interleaving import same_browser
+
+BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae"}'
+JSON = {"Content-Type": "application/json"}
+
+
+@asynccontextmanager
+async def waiting(**options: Any) -> AsyncIterator[tuple[Rig, Approval, asyncio.Task[Any]]]:
+    """A call of the guest that waits for Alice."""
+    async with rigged(approve=["POST /events"], **options) as rig:
+        rig.world.app.include_router(rig.broker.router)
+        call = asyncio.create_task(
+            rig.guest.call("POST", "/events?a=1", content=BODY, headers=JSON)
+        )
+        yield rig, await asked(rig), call
+        call.cancel()
+        await asyncio.wait([call])
+
+
+async def asked(rig: Rig) -> Approval:
+    """The only call that waits for Alice."""
+    async with asyncio.timeout(PATIENCE):
+        while not (found := await rig.broker.waiting(rig.session)):  # noqa: ASYNC110 - nobody sets an event
+            await asyncio.sleep(0)
+    [approval] = found
+    return approval
+
+
+def form(page: httpx.Response, decision: str = "approve") -> dict[str, str]:
+    """The fields of the page's form."""
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]+)"', page.text))
+    return fields | {"decision": decision}
+
+
+async def test_an_approved_call_is_sent_once_and_byte_for_byte() -> None:
+    async with waiting() as (rig, approval, call):
+        assert not rig.api.received
+        page = await rig.browser.get(f"/approvals/{approval.id}")
+        answer = await rig.browser.post(f"/approvals/{approval.id}", data=form(page))
+        assert answer.status_code == 200
+        assert (await call).status_code == 200
+        [request] = rig.api.received
+        assert (request.method, request.target, request.body) == ("POST", "/events?a=1", BODY)
+        assert request.header("content-type") == "application/json"
+
+
+async def test_the_page_shows_what_is_asked_and_the_body_does_nothing_there() -> None:
+    async with waiting() as (rig, approval, _):
+        page = await rig.browser.get(f"/approvals/{approval.id}")
+        digest = hashlib.sha256(BODY).hexdigest()
+        for shown in ("m1", "POST", f"{rig.api.url}/events?a=1", f"{len(BODY)} bytes", digest):
+            assert shown in page.text
+        assert "content-type: application/json" in page.text
+        assert "Lunch &lt;/pre&gt;&lt;script&gt;alert(1)" in page.text
+        assert "<script>" not in page.text
+        assert "\u202e" not in page.text
+        assert "\\u202e" in page.text
+        assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+        assert page.headers["X-Frame-Options"] == "DENY"
+
+
+async def test_a_refused_call_is_not_sent() -> None:
+    async with waiting() as (rig, approval, call):
+        page = await rig.browser.get(f"/approvals/{approval.id}")
+        await rig.browser.post(f"/approvals/{approval.id}", data=form(page, "refuse"))
+        answer = await call
+        assert (answer.status_code, answer.text[:20]) == (403, "broker.not_approved:")
+        assert not rig.api.received
+
+
+async def test_a_call_that_nobody_approves_is_refused_in_time() -> None:
+    async with rigged(approve=["POST /events"], limits=Limits(approval_seconds=0.2)) as rig:
+        assert (await rig.guest.call("POST")).status_code == 403
+        assert await rig.broker.waiting(rig.session) == []
+        assert not rig.api.received
+
+
+async def test_a_call_that_is_not_listed_waits_for_nobody() -> None:
+    async with rigged(approve=["POST /events"]) as rig:
+        assert (await rig.guest.get()).status_code == 200
+
+
+async def test_an_old_authentication_is_stepped_up_first() -> None:
+    async with waiting(limits=Limits(approval_seconds=600)) as (rig, approval, call):
+        rig.world.time.advance(400)
+        page = await rig.browser.get(f"/approvals/{approval.id}")
+        assert (page.status_code, "step_up" in page.text) == (401, True)
+        with pytest.raises(SessionError) as caught:
+            await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
+        assert caught.value.code is Code.SESSION_STEP_UP_REQUIRED
+        page = await sign_in(rig.browser, f"/approvals/{approval.id}", user="alice")
+        await rig.browser.post(f"/approvals/{approval.id}", data=form(page))
+        assert (await call).status_code == 200
+        assert [request.body for request in rig.api.received] == [BODY]
+
+
+async def test_nobody_else_can_see_or_decide() -> None:
+    async with waiting() as (rig, approval, _):
+        other = await rig.world.signed_in("bob")
+        assert (await other.get(f"/approvals/{approval.id}")).status_code == 403
+        bob = await session_of(rig.world, "bob")
+        assert await rig.broker.waiting(bob) == []
+        for approve in (True, False):
+            with pytest.raises(Refused, match=r"broker\.not_approved"):
+                await rig.broker.decide(bob, approval.id, approval.fingerprint, approve=approve)
+        assert (await asked(rig)).state == "asked"
+
+
+async def test_another_session_of_the_same_person_can_decide() -> None:
+    async with waiting() as (rig, approval, call):
+        await rig.world.signed_in()
+        session = await session_of(rig.world)
+        await rig.broker.decide(session, approval.id, approval.fingerprint, approve=True)
+        assert (await call).status_code == 200
+
+
+async def test_a_decision_needs_the_csrf_token_and_a_session() -> None:
+    async with waiting() as (rig, approval, _):
+        page = await rig.browser.get(f"/approvals/{approval.id}")
+        fields = form(page) | {"csrf_token": "forged"}
+        url = f"/approvals/{approval.id}"
+        assert (await rig.browser.post(url, data=fields)).status_code == 403
+        nobody = await rig.world.browser().post(url, data=form(page))
+        assert nobody.status_code == 401
+        assert (await asked(rig)).state == "asked"
+
+
+async def test_a_decision_is_about_exactly_what_was_shown() -> None:
+    async with waiting() as (rig, approval, _):
+        for wrong in ("", "0" * 64, hashlib.sha256(BODY).hexdigest()):
+            with pytest.raises(Refused, match=r"broker\.not_approved"):
+                await rig.broker.decide(rig.session, approval.id, wrong, approve=True)
+
+
+async def test_an_approval_is_for_one_call() -> None:
+    async with waiting() as (rig, approval, call):
+        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
+        await call
+        again = asyncio.create_task(
+            rig.guest.call("POST", "/events?a=1", content=BODY, headers=JSON)
+        )
+        other = await asked(rig)
+        assert other.id != approval.id
+        assert other.fingerprint == approval.fingerprint
+        with pytest.raises(Refused, match=r"broker\.not_approved"):
+            await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
+        assert len(rig.api.received) == 1
+        again.cancel()
+
+
+async def test_the_first_decision_counts() -> None:
+    async with waiting() as (rig, approval, call):
+        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=False)
+        with pytest.raises(Refused, match=r"broker\.not_approved"):
+            await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
+        assert (await call).status_code == 403
+
+
+async def test_the_guest_can_reach_no_page_of_approvals() -> None:
+    async with waiting() as (rig, approval, _):
+        assert await rig.guest.asks(f"/approvals/{approval.id}", method="POST") == "403"
+        assert (await asked(rig)).state == "asked"
+
+
+@pytest.mark.parametrize("path", ["/Events", "/events/", "/events;v=1"])
+async def test_another_spelling_of_the_path_waits_too(path: str) -> None:
+    limits = Limits(approval_seconds=0.1)
+    allow = ["POST /*", "POST /*/"]
+    async with rigged(approve=["POST /events"], allow=allow, limits=limits) as rig:
+        assert await rig.guest.asks(path, "Content-Length: 0", method="POST") == "403"
+        assert rig.trail[0].code == "broker.not_approved"
+        assert not rig.api.received
+
+
+async def test_a_body_that_no_page_can_show_is_refused() -> None:
+    async with rigged(approve=["POST /events"], limits=Limits(approved_bytes=1000)) as rig:
+        answer = await rig.guest.call("POST", content=b"x" * 1001)
+        assert (answer.status_code, answer.text[:17]) == (413, "broker.too_large:")
+        assert await rig.broker.waiting(rig.session) == []
+
+
+async def test_an_access_that_ends_while_a_call_waits_ends_the_call() -> None:
+    async with waiting() as (rig, approval, call):
+        await rig.broker.withdraw(rig.access)
+        assert (await call).text.startswith("broker.withdrawn")
+        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
+        assert not rig.api.received
+
+
+async def test_an_access_that_has_just_ended_elsewhere_sends_nothing_that_is_approved() -> None:
+    async with waiting() as (rig, approval, call):
+        _, elsewhere = another_broker(rig)
+        await elsewhere.withdraw(rig.access)
+        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
+        assert (await call).status_code == 401
+        assert not rig.api.received
+
+
+async def test_another_process_shows_and_decides() -> None:
+    async with waiting() as (rig, approval, call):
+        world, elsewhere = another_broker(rig)
+        world.app.include_router(elsewhere.router)
+        browser = same_browser(rig.browser, world)
+        page = await browser.get(f"/approvals/{approval.id}")
+        await browser.post(f"/approvals/{approval.id}", data=form(page))
+        assert (await call).status_code == 200
+
+
+async def test_what_is_asked_and_decided_is_told() -> None:
+    async with waiting() as (rig, approval, call):
+        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
+        await call
+        told = [event for event in rig.world.events if "approval" in event.name]
+        assert [event.name for event in told] == [
+            "access.approval_asked",
+            "access.approval_decided",
+        ]
+        assert "Lunch" not in str(told)

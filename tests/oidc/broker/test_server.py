@@ -1,0 +1,156 @@
+"""The socket of a guest: who may open it, what it withstands, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from fastapi_oidc.broker import server
+from tests.oidc.broker.guests import NAME, Guest
+from tests.oidc.broker.rig import another_broker, rigged
+from tests.oidc.broker.streams import Stream, is_cut, streaming
+
+GET = f"GET /events HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
+
+
+async def test_only_its_owner_may_open_the_socket() -> None:
+    async with rigged() as rig:
+        found = os.stat(rig.guest.path)
+        assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o600, os.getuid())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives a file to another user")
+async def test_the_socket_may_belong_to_the_user_of_a_monitor(tmp_path: Path) -> None:
+    async with rigged() as rig:
+        path = str(tmp_path / "vsock_8080")
+        async with rig.broker.serve(rig.access, path, owner=(1234, 4321)):
+            found = os.stat(path)
+            assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 4321, 0o600)
+
+
+async def test_the_socket_is_gone_after_the_block_and_calls_are_cut(tmp_path: Path) -> None:
+    async with rigged() as rig:
+        rig.api.answer, path = Stream(), str(tmp_path / "vsock_8080")
+        async with rig.broker.serve(rig.access, path):
+            opened = streaming(Guest(path))
+            parts = await opened.__aenter__()
+        assert await is_cut(parts)
+        await opened.__aexit__(None, None, None)
+        assert not os.path.exists(path)  # noqa: ASYNC240 - of a test
+
+
+async def test_a_socket_that_a_dead_process_has_left_is_replaced(tmp_path: Path) -> None:
+    async with rigged() as rig:
+        path = str(tmp_path / "vsock_8080")
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(path)
+        async with rig.broker.serve(rig.access, path):
+            assert (await Guest(path).get()).status_code == 200
+
+
+async def test_a_socket_that_another_process_serves_is_left_to_it() -> None:
+    async with rigged() as rig:
+        _, elsewhere = another_broker(rig)
+        with pytest.raises(OSError, match="in use"):
+            async with elsewhere.serve(rig.access, rig.guest.path):
+                raise AssertionError
+        assert (await rig.guest.get()).status_code == 200
+
+
+async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    async with rigged() as rig:
+        (tmp_path / "notes").write_text("mine")
+        with pytest.raises(OSError, match="in use"):
+            async with rig.broker.serve(rig.access, str(tmp_path / "notes")):
+                raise AssertionError
+        assert (tmp_path / "notes").read_text() == "mine"
+
+
+async def test_a_socket_that_was_replaced_meanwhile_is_not_removed(tmp_path: Path) -> None:
+    async with rigged() as rig:
+        path = tmp_path / "vsock_8080"
+        async with rig.broker.serve(rig.access, str(path)):
+            path.unlink()
+            path.write_text("another's")
+        assert path.read_text() == "another's"
+
+
+async def test_connections_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    async with rigged() as rig:
+        held = [await asyncio.open_unix_connection(rig.guest.path) for _ in range(3)]
+        reader, writer = await asyncio.open_unix_connection(rig.guest.path)
+        assert await reader.read() == b""
+        for _, other in [*held, (reader, writer)]:
+            other.close()
+
+
+async def test_a_guest_that_sends_no_request_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.05)
+    async with rigged() as rig:
+        for begun in (b"", b"GET /events HTTP/1.1\r\nHost: "):
+            assert await rig.guest.writes(begun) == b""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00",
+        b"GET\r\n\r\n",
+        b"GET /events HTTP/1.1\r\nHost : x\r\n\r\n",
+        b"GET /events HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",
+        b"GET /events HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_is_refused(sent: bytes) -> None:
+    async with rigged() as rig:
+        answer = await rig.guest.writes(sent + b"\r\n\r\n")
+        assert answer == b"" or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5"))
+        assert not rig.api.received
+        assert (await rig.guest.get()).status_code == 200
+
+
+async def test_a_guest_that_goes_away_harms_nothing() -> None:
+    async with rigged() as rig:
+        for sent in (GET, GET * 20, GET[:30], b"POST" + GET[3:-2] + b"Content-Length: 9\r\n\r\nab"):
+            _, writer = await asyncio.open_unix_connection(rig.guest.path)
+            writer.write(sent)
+            writer.transport.abort()
+        assert (await rig.guest.get()).status_code == 200
+
+
+async def test_any_other_server_of_asgi_serves_a_guest_too(tmp_path: Path) -> None:
+    async with rigged() as rig:
+        path = str(tmp_path / "uvicorn")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            config = uvicorn.Config(rig.broker.app(rig.access), log_config=None, lifespan="off")
+            running = uvicorn.Server(config)
+            task = asyncio.create_task(running.serve([listener]))
+            assert (await Guest(path).call("POST", content=b"lunch")).status_code == 200
+            await rig.broker.withdraw(rig.access)
+            assert (await Guest(path).get()).status_code == 401
+            running.should_exit = True
+            await task
+
+
+async def test_a_websocket_is_refused() -> None:
+    async with rigged() as rig:
+        sent: list[str] = []
+
+        async def receive() -> dict[str, str]:
+            return {"type": "websocket.connect"}
+
+        async def send(message: object) -> None:
+            assert isinstance(message, dict)
+            sent.append(message["type"])
+
+        await rig.broker.app(rig.access)({"type": "websocket"}, receive, send)
+        assert sent == ["websocket.close"]

@@ -1,0 +1,210 @@
+"""Tokens come from the one path: exchanged, bound to keys, with the machine as actor."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+import httpx
+import pytest
+
+from fastapi_oidc.broker import Access, Broker
+from fastapi_oidc.protocol.downstream import ACCESS_TOKEN_TYPE, ActorToken
+from fastapi_oidc.testing import DevClient, DevResource, DevUser, ServerError, TokensIssued
+from tests.oidc.broker.apis import Api, Received, says
+from tests.oidc.broker.guests import NAME
+from tests.oidc.broker.rig import RESOURCE, TWO_HOURS, Rig, broker_world, rigged, route_to
+from tests.oidc.interleaving import Held
+from tests.oidc.world import World
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+
+
+def exchanges(world: World) -> list[Any]:
+    return [each for each in world.op.record.of(TokensIssued) if each.grant_type == EXCHANGE]
+
+
+def claims_of(rig: Rig, request: Received) -> Any:
+    token = rig.world.op._state.credentials.access_token(request.token)
+    assert token is not None
+    return token.claims
+
+
+async def test_a_token_is_exchanged_once_for_many_calls() -> None:
+    async with rigged() as rig:
+        await asyncio.gather(*(rig.guest.get() for _ in range(10)))
+        assert len(exchanges(rig.world)) == 1
+        assert exchanges(rig.world)[0].parameters["resource"] == RESOURCE
+
+
+async def test_a_refused_token_is_replaced() -> None:
+    first: list[str] = []
+
+    async def refuses_the_first(request: Received, writer: asyncio.StreamWriter) -> None:
+        first.append(request.token)
+        challenge = 'WWW-Authenticate: Bearer error="invalid_token"'
+        refused = says(b"", "401 Unauthorized", challenge)
+        await (refused if request.token == first[0] else says())(request, writer)
+
+    async with rigged(api=Api(refuses_the_first)) as rig:
+        assert (await rig.guest.call("POST", content=b"twice")).status_code == 200
+        assert [request.body for request in rig.api.received] == [b"twice", b"twice"]
+
+
+async def test_the_sessions_own_token_is_sent_only_if_the_route_says_so() -> None:
+    async with rigged(own_token=True) as rig:
+        await rig.guest.get()
+        assert rig.api.received[0].token == rig.session.tokens.access_token
+        assert not exchanges(rig.world)
+
+
+async def test_a_key_of_a_vault_replaces_the_token_and_the_guest_needs_access_all_the_same() -> (
+    None
+):
+    class Key(httpx.Auth):
+        def auth_flow(self, request: httpx.Request) -> Any:
+            request.headers["X-Api-Key"] = "of the vault"
+            yield request
+
+    async with rigged(auth=Key()) as rig:
+        await rig.guest.get(headers={"X-Api-Key": "of the guest"})
+        [request] = rig.api.received
+        assert request.header("x-api-key") == "of the vault"
+        assert request.token == ""
+        await rig.browser.post("/auth/logout")
+        assert (await rig.guest.get()).status_code == 401
+
+
+async def test_bound_tokens_are_sent_with_a_proof_for_the_api() -> None:
+    world = broker_world(
+        settings={"dpop": True},
+        client={"dpop_bound_access_tokens": True},
+    )
+    async with rigged(world) as rig:
+        assert (await rig.guest.get(headers={"DPoP": "of the guest"})).status_code == 200
+        [request] = rig.api.received
+        assert (request.header("authorization") or "").startswith("DPoP ")
+        assert "cnf" in claims_of(rig, request)
+        proof = request.header("dpop") or ""
+        assert proof.count(".") == 2
+        from fastapi_oidc.protocol.jose import base64url
+
+        assert f"{rig.api.url}/events".encode() in base64url.decode(proof.split(".")[1])
+
+
+async def test_a_nonce_that_the_api_asks_for_is_in_the_next_proof() -> None:
+    async def asks(request: Received, writer: asyncio.StreamWriter) -> None:
+        if len(rig.api.received) == 1:
+            challenge = ["DPoP-Nonce: fresh", 'WWW-Authenticate: DPoP error="use_dpop_nonce"']
+            return await says(b"", "401 Unauthorized", *challenge)(request, writer)
+        return await says()(request, writer)
+
+    world = broker_world(settings={"dpop": True}, client={"dpop_bound_access_tokens": True})
+    async with rigged(world, Api(asks)) as rig:
+        answer = await rig.guest.call("POST", content=b"lunch")
+        assert answer.status_code == 200
+        assert rig.api.received[0].header("dpop") != rig.api.received[1].header("dpop")
+
+
+def machines() -> dict[str, Any]:
+    """A provider at which machines are clients of their own."""
+    machine: dict[str, Any] = {"client_secret": secrets.token_urlsafe(32)}
+    return {
+        "clients": [
+            DevClient(client_id="m1", **machine),
+            DevClient(client_id="m2", **machine),
+        ],
+        "users": [DevUser("alice")],
+        "resources": [DevResource(RESOURCE, scope=["events"])],
+    }
+
+
+class Machines:
+    """The tokens of the machines themselves."""
+
+    def __init__(self) -> None:
+        self.world: World
+        self.asked: list[str] = []
+
+    async def __call__(self, access: Access) -> ActorToken:
+        self.asked.append(access.machine)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(self.world.op.app)) as http:
+            form = {"grant_type": "client_credentials"}
+            auth = (access.machine, "s" * 43)
+            answer = await http.post(f"{self.world.op.issuer}/token", data=form, auth=auth)
+        return ActorToken(answer.json()["access_token"], ACCESS_TOKEN_TYPE)
+
+
+async def test_an_api_learns_that_the_machine_acts_for_the_person() -> None:
+    actor, world = Machines(), broker_world()
+    actor.world = world
+    clients = world.op._state.clients
+    for each in machines()["clients"]:
+        clients[each.client_id] = each  # type: ignore[index]
+    async with rigged(world, actor=actor) as rig:
+        for _ in range(3):
+            assert (await rig.guest.get()).status_code == 200
+        claims = claims_of(rig, rig.api.received[0])
+        assert (claims["sub"], claims["act"]) == ("alice", {"sub": "m1"})
+        assert actor.asked == ["m1"], "once for each token, not for each call"
+        other = await rig.broker.give(rig.session, to="m2", routes=[NAME], until=TWO_HOURS)
+        await called(rig.broker, other)
+        assert claims_of(rig, rig.api.received[-1])["act"] == {"sub": "m2"}
+
+
+async def called(broker: Broker, access: Access) -> int:
+    """The status of a call by the application itself, without a socket."""
+    transport = httpx.ASGITransport(broker.app(access))
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://{NAME}") as client:
+        return (await client.get("/events")).status_code
+
+
+async def test_a_provider_that_is_down_is_a_bad_gateway_and_nothing_is_sent() -> None:
+    async with rigged() as rig:
+        rig.world.op.faults.put("token", ServerError(), times=5)
+        answer = await rig.guest.get()
+        assert answer.status_code in (502, 503)
+        assert not rig.api.received
+
+
+async def test_an_access_that_is_withdrawn_during_the_exchange_sends_nothing() -> None:
+    async with rigged() as rig:
+        held = Held()
+        rig.world.op.faults.put("token", held)
+        call = asyncio.create_task(rig.guest.get())
+        await held.gate.until_reached()
+        elsewhere = Broker(rig.world.oidc, {NAME: route_to(rig.api)})
+        await elsewhere.withdraw(rig.access)
+        held.gate.opened.set()
+        assert (await call).status_code == 401
+        assert not rig.api.received
+
+
+async def test_a_withdrawal_during_the_exchange_does_not_fail_the_persons_own_call() -> None:
+    async with rigged() as rig:
+        held = Held()
+        rig.world.op.faults.put("token", held)
+        call = asyncio.create_task(rig.guest.get())
+        await held.gate.until_reached()
+        grant = await rig.world.oidc.grant(rig.session.id, resource=RESOURCE)
+        mine = asyncio.create_task(grant.access_token())
+        await asyncio.sleep(0)
+        await rig.broker.withdraw(rig.access)
+        held.gate.opened.set()
+        assert (await mine).value
+        assert (await call).status_code == 401
+
+
+@pytest.mark.parametrize("grant", ["refresh_token", "on_behalf_of"])
+async def test_only_an_exchange_takes_an_actor(grant: Any) -> None:
+    from fastapi_oidc import DownstreamAPI
+
+    world = broker_world()
+    party = world.oidc.runtime.party
+    apis = (DownstreamAPI(grant=grant, resource=RESOURCE),)
+    object.__setattr__(party, "downstream_apis", apis)
+    async with rigged(world, actor=Machines()) as rig:
+        assert (await rig.guest.get()).status_code == 500
+        assert rig.trail[0].code == "configuration.invalid"
+        assert not rig.api.received

@@ -1,0 +1,64 @@
+"""One event for each call, with what it was and what it cost, and with nothing secret."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from fastapi_oidc.broker import AccessEvent
+from tests.oidc.broker.apis import Api, says
+from tests.oidc.broker.guests import NAME
+from tests.oidc.broker.rig import rigged
+
+
+async def test_each_call_is_one_event() -> None:
+    async with rigged(api=Api(says(b"12345"))) as rig:
+        await rig.guest.call("POST", "/x/../events?secret=1", content=b"123")
+        [event] = rig.trail
+        assert (event.sub, event.machine, event.session_id) == ("alice", "m1", rig.session.id)
+        assert (event.route, event.method, event.path) == (NAME, "POST", "/events")
+        assert (event.status, event.sent, event.received) == (200, 3, 5)
+        assert event.at == rig.world.time.now
+        assert 0 < event.seconds < 20
+        assert (event.access_id, event.code) == (rig.access.id, None)
+
+
+async def test_what_is_refused_is_an_event_too() -> None:
+    async with rigged() as rig:
+        await rig.guest.get("/secrets")
+        await rig.guest.asks("/%zz")
+        await rig.browser.post("/auth/logout")
+        await rig.guest.get()
+        assert [(event.code, event.status, event.path) for event in rig.trail] == [
+            ("broker.not_allowed", 403, ""),
+            ("broker.request", 400, ""),
+            ("broker.signed_out", 401, ""),
+        ]
+
+
+async def test_giving_and_withdrawing_are_events() -> None:
+    async with rigged() as rig:
+        await rig.broker.withdraw(rig.access)
+        told = [event for event in rig.world.events if isinstance(event, AccessEvent)]
+        assert [event.name for event in told] == ["access.given", "access.withdrawn"]
+        assert {(event.sub, event.machine) for event in told} == {("alice", "m1")}
+
+
+async def test_nothing_of_a_call_is_secret_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with rigged(api=Api(says(b"the answer"))) as rig:
+        body = ["Content-Length: 8"]
+        await rig.guest.asks("/events?q=the+query", *body, method="POST", body=b"the body")
+        token, values = rig.api.received[0].token, f"{rig.access!r} {rig.broker.routes!r}"
+        assert "POST calendar.internal/events 200, 8 B sent, 10 B received" in caplog.text
+        for secret in (token, "the+query", "the body", "the answer"):
+            assert secret not in caplog.text + str(rig.world.events) + values
+
+
+async def test_a_guest_forges_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with rigged(allow=["GET /**"]) as rig:
+        for path in ("/a%0aaccess.called", "/a'b=1", "/a\\'"):
+            await rig.guest.asks(path)
+        assert all("\n" not in record.getMessage() for record in caplog.records)
