@@ -43,7 +43,6 @@ from fastapi_oidc.web.public_session import SessionManagementConfig
 from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
 
 if _TYPE_CHECKING:
-    from fastapi_oidc.broker import Broker
     from fastapi_oidc.resource_server import AccessToken, Caller
     from fastapi_oidc.standalone_api import StandaloneAPI
     from fastapi_oidc.web.api import API
@@ -55,7 +54,6 @@ if _is_mixed():
 _LATER = {
     "API": "web.api",
     "AccessToken": "resource_server",
-    "Broker": "broker",
     "Caller": "resource_server",
     "StandaloneAPI": "standalone_api",
 }
@@ -75,7 +73,6 @@ __all__ = [
     "AccessToken",
     "AccessTokenError",
     "AuthorizationRefused",
-    "Broker",
     "Caller",
     "Clock",
     "Code",

@@ -146,6 +146,9 @@ async def test_access_survives_a_control_plane_that_is_killed(plane: Plane, tmp_
     guest = Guest(str(tmp_path / "vsock_8080"))
     async with plane.elsewhere(Path(guest.path)) as (access, process):
         assert (await guest.get()).status_code == 200
+        async with asyncio.timeout(PATIENCE):
+            while not (await plane.broker.check(access)).use.calls:
+                await asyncio.sleep(0.01)
         process.kill()
         await process.wait()
     assert os.path.exists(guest.path), "it was killed"  # noqa: ASYNC240 - of a test

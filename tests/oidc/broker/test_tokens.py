@@ -20,6 +20,8 @@ from tests.oidc.world import World
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 
+SECRET = secrets.token_urlsafe(32)
+
 
 def exchanges(world: World) -> list[Any]:
     return [each for each in world.op.record.of(TokensIssued) if each.grant_type == EXCHANGE]
@@ -109,7 +111,7 @@ async def test_a_nonce_that_the_api_asks_for_is_in_the_next_proof() -> None:
 
 def machines() -> dict[str, Any]:
     """A provider at which machines are clients of their own."""
-    machine: dict[str, Any] = {"client_secret": secrets.token_urlsafe(32)}
+    machine: dict[str, Any] = {"client_secret": SECRET}
     return {
         "clients": [
             DevClient(client_id="m1", **machine),
@@ -131,7 +133,7 @@ class Machines:
         self.asked.append(access.machine)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(self.world.op.app)) as http:
             form = {"grant_type": "client_credentials"}
-            auth = (access.machine, "s" * 43)
+            auth = (access.machine, SECRET)
             answer = await http.post(f"{self.world.op.issuer}/token", data=form, auth=auth)
         return ActorToken(answer.json()["access_token"], ACCESS_TOKEN_TYPE)
 
