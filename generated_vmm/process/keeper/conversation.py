@@ -75,12 +75,16 @@ class Conversation(ABC):
         ready = {each for each, _ in waiting.poll(max(0, limit))}
         if self._owner is not None and ready & {self._owner.fileno(), self._caller}:
             self._hear(self._owner)
-        for number in ready & self._guests.keys():
-            self._receive(self._guests.pop(number))
+        if not self._has_ended():  # else they read the record, once it says how
+            for number in ready & self._guests.keys():
+                self._receive(self._guests.pop(number))
         if self._listener is not None and self._listener.fileno() in ready:
             guest, _ = self._listener.accept()
             guest.setblocking(False)
             self._guests[guest.fileno()] = guest
+
+    def _has_ended(self) -> bool:
+        return self._pidfd >= 0 and is_ready(self._pidfd, 0)
 
     def _hear(self, owner: socket.socket) -> None:
         """Takes the owner's words; without it, a monitor that is not detached is to end."""

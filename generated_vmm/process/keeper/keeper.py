@@ -38,6 +38,7 @@ WRITING = os.O_WRONLY | os.O_NONBLOCK
 GIVEN_FOLDER = 3  # the descriptor of the socket's folder in a monitor, if its path is too long
 ABOVE = 10  # descriptors that are not those of a program
 LAST_ASKING_SECONDS, TERMINATING_SECONDS = 0.2, 2.0
+LOOK_AGAIN_SECONDS = 30.0  # whether the folder of a detached monitor is there
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two attempts
 CONFIGURES = "--config-file"  # the only way to bind more than the API before there is a client
 MOST_SOCKETS = 16
@@ -64,7 +65,7 @@ class Keeper(Making):
         """
         become_subreaper()
         self._take()
-        self._tell("taken", how=self.record.how, given=[self._root] if self.record.jailed else [])
+        self._tell_taken()
         while self.goal < Goal.START:
             self._look(None)
         self._require_wanted()
@@ -81,9 +82,11 @@ class Keeper(Making):
         self.is_up = True
         self._tell_ready()
         while self.goal < Goal.STOP and self._is_running():
-            self._look(None)
+            self._look(None if self._owner else LOOK_AGAIN_SECONDS)
             if self._has_bound:
                 self._note(ASKING_SECONDS)
+            if self._owner is None:
+                self._stay_reachable()
         self._end()
 
     def undo(self) -> list[str]:
@@ -109,9 +112,12 @@ class Keeper(Making):
         self._tell("removed", failure=failure, left=left)
 
     def _adopt(self) -> None:
-        self._tell("taken", how=self.record.how, given=[self._root] if self.record.jailed else [])
+        self._tell_taken()
         self._tell_started()
         self._tell_ready()
+
+    def _tell_taken(self) -> None:
+        self._tell("taken", [self._root] if self.record.jailed else [])
 
     # Running
 
@@ -165,7 +171,7 @@ class Keeper(Making):
 
     def _is_running(self) -> bool:
         """Whether the monitor runs. A jailer with a new PID namespace ends before its monitor."""
-        if self.status is None and self._pidfd >= 0 and is_ready(self._pidfd, 0):
+        if self.status is None and self._has_ended():
             self.status = os.waitstatus_to_exitcode(os.waitpid(self._leader, 0)[1])
             if self.order.follows and self.status == 0 and not self.is_up and (left := children()):
                 self._leader, self.status = left[0], None
