@@ -38,7 +38,6 @@ WRITING = os.O_WRONLY | os.O_NONBLOCK
 GIVEN_FOLDER = 3  # the descriptor of the socket's folder in a monitor, if its path is too long
 ABOVE = 10  # descriptors that are not those of a program
 LAST_ASKING_SECONDS, TERMINATING_SECONDS = 0.2, 2.0
-LOOK_AGAIN_SECONDS = 30.0  # whether the folder of a detached monitor is there
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two attempts
 CONFIGURES = "--config-file"  # the only way to bind more than the API before there is a client
 MOST_SOCKETS = 16
@@ -82,7 +81,7 @@ class Keeper(Making):
         self.is_up = True
         self._tell_ready()
         while self.goal < Goal.STOP and self._is_running():
-            self._look(None if self._owner else LOOK_AGAIN_SECONDS)
+            self._look(None)
             if self._has_bound:
                 self._note(ASKING_SECONDS)
             if self._owner is None:
