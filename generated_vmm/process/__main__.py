@@ -9,14 +9,12 @@ import contextlib
 import importlib
 import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.folders import known_folders, open_private, sweep
-from generated_vmm.process.keeper.kernel import PAUSE, Refused, holders, in_words, lock
+from generated_vmm.process.keeper.asking import ask
+from generated_vmm.process.keeper.folders import known_folders, open_private
 from generated_vmm.process.keeper.leftovers import remove_leftover
 from generated_vmm.process.keeper.record import read_record
 
@@ -45,28 +43,24 @@ def look(path: str, *, clean: bool = False) -> Found | None:
 
     Raises `Refused` for a folder that other users could change, or whose monitor cannot be asked.
     """
-    was_begun = clean and sweep(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         folder = open_private(path)
         try:
             return _look_at(path, folder, clean=clean)
         finally:
             os.close(folder)
-    return Found(path, "removed") if was_begun else None
+    return None
 
 
 def _look_at(path: str, folder: int, *, clean: bool) -> Found | None:
-    record = read_record(folder, path)
+    if read_record(folder, path) is None:
+        return None
+    if (seen := ask(folder, path, seconds=ANSWER_SECONDS)) is not None:
+        with seen.connection:
+            return Found(path, *(seen.told[each] for each in ("status", "pid", "owner", "id")))
+    record = read_record(folder, path)  # by now it may say how the monitor has ended
     if record is None:
         return None
-    seen = messages.ask(folder, ANSWER_SECONDS)
-    if seen is not None:
-        return Found(path, seen["status"], seen["pid"], seen["owner"], seen["id"])
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while not lock(folder) and time.monotonic() < deadline:  # a keeper may have just been killed
-        time.sleep(PAUSE)
-    if not lock(folder):
-        raise Refused(f"{path} is in use by {in_words(holders(folder))}, which does not answer")
     status = "leftover" if record.ended is None else "ended"
     if clean:
         remove_leftover(folder, path, keeps_folder=False)

@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import Any, Literal, TypeAlias
 
 from generated_vmm.errors import VmmConnectionError
-from generated_vmm.process.attaching import Found
+from generated_vmm.process.attaching import attach
 from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.keeper import messages
@@ -87,12 +87,10 @@ class Owner(Broadcast):
         known, claim = self.place.known(), self.place.claim()
         self.begin(lambda: NURSERY.order(known, claim))
 
-    def take_over(self, found: Found) -> None:
+    def attach(self) -> None:
         """Follows the keeper of a detached monitor."""
-        given, found.given = found.given, []
         self.was_started = True
-        self.note("taken", given)
-        self.begin(lambda: found.connection)
+        self.begin(self._attach)
 
     def begin(self, connect: Callable[[], socket.socket]) -> None:
         """Begins with a keeper, unless that has begun."""
@@ -112,8 +110,8 @@ class Owner(Broadcast):
         if self.is_foreign or self.phase is Phase.FINISHED:
             return
         self._words.append(({"word": word, **what}, given))
-        if word in ("stop", "kill"):
-            self.was_stopped = True
+        if word in ("stop", "kill", "detach"):
+            self.was_stopped |= word != "detach"
             if popped(self._begun):
                 return self._finish()  # there is nothing to end
         self._send_words()
@@ -281,6 +279,11 @@ class Owner(Broadcast):
             self._fail(error)
         self._finish()
 
+    def _attach(self) -> socket.socket:
+        answer = attach(self.place)
+        self._note_told(answer.told, answer.given)
+        return answer.connection
+
     def _send_words(self) -> None:
         connection = self._connection
         while connection is not None and (word := popped_first(self._words)) is not None:
@@ -295,10 +298,12 @@ class Owner(Broadcast):
         received = messages.receive(connection)
         if received is None:
             return False
-        told, given = received
+        self._note_told(*received)
+        return True
+
+    def _note_told(self, told: dict[str, Any], given: list[int]) -> None:
         self._is_told = told["event"] in ("removed", "released")
         self.note(told.pop("event"), given, **told)
-        return True
 
     def note(self, event: str, given: list[int], **told: Any) -> None:
         """Notes what the keeper tells."""
@@ -345,7 +350,9 @@ class Owner(Broadcast):
 
     def _fail(self, error: BaseException) -> None:
         """An error of this side: the keeper hears nothing more, and undoes everything."""
-        if isinstance(error, OSError):  # anew, without the frames, which hold descriptors
+        if isinstance(error, OSError) and not isinstance(
+            error, MonitorError
+        ):  # anew, without the frames, which hold descriptors
             found = MonitorStartError(f"no keeper can be started: {reason(error)}")
             found.__cause__ = OSError(error.errno, reason(error), error.filename)
             self.failure = found

@@ -14,7 +14,7 @@ from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.process._async.client import AsyncMonitorClient
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._async.waiting import finished, until, wait_for
-from generated_vmm.process.attaching import find_detached
+from generated_vmm.process.attaching import place_in
 from generated_vmm.process.broadcast import Work
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.jail import Jail
@@ -78,18 +78,16 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         folder is not that of a detached monitor, belongs to another user, or if another handle owns
         the monitor.
         """
-        found = await finished(Work(lambda _: find_detached(directory), "monitor-attach"))
         monitor = cls.__new__(cls)
+        monitor._set_up(place_in(directory, cls._place_kind))
         try:
-            monitor._set_up(found.place_of(cls._place_kind))
-            monitor._owner.take_over(found)
+            monitor._owner.attach()
             await monitor._reached(Phase.RUNNING)
             monitor._client = AsyncMonitorClient(monitor._owner)
             return monitor
-        except BaseException:  # an interruption, which may have come after it was found
-            found.close()
-            if hasattr(monitor, "_owner"):
-                await until(monitor._owner, monitor._owner.has(Phase.FINISHED))
+        except BaseException:  # an interruption, perhaps after it was attached to
+            monitor._owner.say("detach")
+            await until(monitor._owner, monitor._owner.has(Phase.FINISHED))
             raise
 
     async def start(self) -> Self:

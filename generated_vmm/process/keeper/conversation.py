@@ -16,6 +16,8 @@ from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.kernel import LONGEST_POLL, is_ready
 from generated_vmm.process.keeper.record import Record
 
+LONGEST_UNSEEN = 30.0  # seconds until a monitor without an owner notes that its folder is gone
+
 
 class Goal(IntEnum):
     """What the owner wants, the strongest last."""
@@ -71,16 +73,22 @@ class Conversation(ABC):
         numbers = [self._pidfd, *([self._caller] if self._owner else [])]
         for each in (*(one.fileno() for one in watched), *(one for one in numbers if one >= 0)):
             waiting.register(each, select.POLLIN)
-        limit = LONGEST_POLL if seconds is None else min(seconds * 1000, LONGEST_POLL)
+        if seconds is None:
+            seconds = LONGEST_UNSEEN if self._owner is None else LONGEST_POLL
+        limit = min(seconds * 1000, LONGEST_POLL)
         ready = {each for each, _ in waiting.poll(max(0, limit))}
         if self._owner is not None and ready & {self._owner.fileno(), self._caller}:
             self._hear(self._owner)
-        for number in ready & self._guests.keys():
-            self._receive(self._guests.pop(number))
+        if not self._has_ended():  # else they read the record, once it says how
+            for number in ready & self._guests.keys():
+                self._receive(self._guests.pop(number))
         if self._listener is not None and self._listener.fileno() in ready:
             guest, _ = self._listener.accept()
             guest.setblocking(False)
             self._guests[guest.fileno()] = guest
+
+    def _has_ended(self) -> bool:
+        return self._pidfd >= 0 and is_ready(self._pidfd, 0)
 
     def _hear(self, owner: socket.socket) -> None:
         """Takes the owner's words; without it, a monitor that is not detached is to end."""

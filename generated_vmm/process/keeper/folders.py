@@ -1,29 +1,24 @@
 """The folders of monitors: private to one user, locked by one keeper, and found again.
 
-A folder is made beside its place with its record inside, and moved there; at the end it is moved
-away before its record goes. So a folder in its place always has a record. Each has a symbolic link
-in a folder of the system, for `list` and `clean`.
+A folder that a keeper makes has a mode of its own while it has no record, so it is known for what
+it is if the keeper is killed. Each folder has a symbolic link in a folder of the system, for `list`
+and `clean`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from collections.abc import Iterator
 
-from generated_vmm.process.keeper.kernel import FOLDER, Refused, identity, lock
-from generated_vmm.process.keeper.record import NEW_RECORD, RECORD, Record, write_record
+from generated_vmm.process.keeper.kernel import Refused, identity
+from generated_vmm.process.keeper.record import PARENT, RECORD, UNRECORDED, Record, is_marked
 
 MOST_LINKS = 40  # that the kernel follows (path_resolution(7))
 WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 READABLE = stat.S_IRGRP | stat.S_IROTH
 REGISTRY = "generated-vmm"
-TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
-ASIDE = ".generated-vmm-"
-# The mark of a folder above jails: sticky, which has no effect where others cannot write.
-MADE, MARKED = stat.S_ISVTX | 0o711, stat.S_ISVTX | 0o066
 
 
 def open_private(path: str) -> int:
@@ -38,77 +33,17 @@ def open_private(path: str) -> int:
     return descriptor
 
 
-def make_folder(record: Record, mode: int) -> int | None:
-    """Makes a folder with its record in it; its locked descriptor, or None if the path is taken.
-
-    Raises OSError.
-    """
-    parent, name = os.path.split(record.path)
-    aside = f"{parent}/.{name}{ASIDE}{os.urandom(8).hex()}"
-    os.mkdir(aside, 0o700)
-    folder = None
-    try:
-        folder = os.open(aside, FOLDER)
-        if not lock(folder):  # another keeper takes it for left behind
-            return None
-        record.made, record.entry = True, entry_of(os.fstat(folder))
-        write_record(folder, record)
-        os.fchmod(folder, mode)
-        enter(record.entry, record.path)
-        if not os.path.lexists(record.path):
-            os.rename(aside, record.path)
-            return folder
-    except BaseException as error:
-        _discard(aside, folder)
-        if isinstance(error, OSError) and error.errno in TAKEN:
-            return None
-        raise
-    _discard(aside, folder)
-    return None
-
-
-def _discard(aside: str, folder: int | None) -> None:
-    """Removes a folder that was never moved to its place."""
-    if folder is not None:
-        _leave(entry_of(os.fstat(folder)), None)
-        for name in (NEW_RECORD, RECORD):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=folder)
-        os.close(folder)
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(aside)
-
-
-def sweep(path: str) -> bool:
-    """Removes what keepers that died in between have left beside a folder's place."""
-    parent, name = os.path.split(path)
-    found = False
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        for each in (found.name for found in os.scandir(parent)):
-            if each.startswith(f".{name}{ASIDE}"):
-                with contextlib.suppress(OSError):  # another sweeps too, or it is no such folder
-                    folder = os.open(f"{parent}/{each}", FOLDER)
-                    if os.fstat(folder).st_uid == os.geteuid() and lock(folder):
-                        found = True
-                        _discard(f"{parent}/{each}", folder)
-                    else:
-                        os.close(folder)
-    return found
-
-
 def remove_folder(place: tuple[Record, int]) -> None:
     """Removes the record, and the folder and those above it if keepers have made them."""
     record, folder = place
-    parent, name = os.path.split(record.path)
-    with contextlib.suppress(FileNotFoundError):
-        if record.made and identity(record.path) == identity(folder):
-            others = set(os.listdir(folder)) - {RECORD, NEW_RECORD}
-            if not others:
-                aside = f"{parent}/.{name}{ASIDE}{os.urandom(8).hex()}"
-                os.rename(record.path, aside)
-                _discard(aside, os.dup(folder))
+    is_to_go = record.made and not set(os.listdir(folder)) - {RECORD}
+    if is_to_go:
+        os.fchmod(folder, UNRECORDED)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(RECORD, dir_fd=folder)
+    with contextlib.suppress(FileNotFoundError):
+        if is_to_go and identity(record.path) == identity(folder):
+            os.rmdir(record.path)
     _leave(record.entry, record.path)
     if record.jailed:
         remove_parents(record.path)
@@ -117,25 +52,19 @@ def remove_folder(place: tuple[Record, int]) -> None:
 def remove_parents(path: str) -> None:
     """Removes the folders above a path that keepers have made, if they are empty."""
     with contextlib.suppress(OSError):  # the first that is not
-        while _is_marked(path := os.path.dirname(path)):
+        while is_marked(os.lstat(path := os.path.dirname(path)), PARENT):
             os.rmdir(path)
 
 
-def _is_marked(path: str) -> bool:
-    found = os.lstat(path)
-    is_marked = found.st_mode & MARKED == stat.S_ISVTX and stat.S_ISDIR(found.st_mode)
-    return is_marked and found.st_uid == os.geteuid()
-
-
 def make_parents(path: str, *, private: bool) -> None:
-    """Makes missing folders above a path, with the mark by which the last monitor removes them."""
+    """Makes missing folders above a path, with the mark."""
     names = path.split("/")
     for parent in ("/".join(names[:number]) for number in range(2, len(names))):
         if private:  # others may change what is above it
             require_trusted_path(parent)
         with contextlib.suppress(FileExistsError):
             if not os.path.lexists(parent):
-                os.mkdir(parent, MADE)
+                os.mkdir(parent, PARENT)
 
 
 def require_private(path: str, found: os.stat_result) -> None:
@@ -210,9 +139,9 @@ def enter(entry: str, path: str) -> None:
         os.symlink(path, entry)
 
 
-def _leave(entry: str, path: str | None) -> None:
+def _leave(entry: str, path: str) -> None:
     with contextlib.suppress(OSError):
-        if path is None or os.readlink(entry) == path:
+        if os.readlink(entry) == path:
             os.unlink(entry)
 
 

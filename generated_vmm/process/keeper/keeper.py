@@ -64,7 +64,7 @@ class Keeper(Making):
         """
         become_subreaper()
         self._take()
-        self._tell("taken", how=self.record.how, given=[self._root] if self.record.jailed else [])
+        self._tell_taken()
         while self.goal < Goal.START:
             self._look(None)
         self._require_wanted()
@@ -84,6 +84,8 @@ class Keeper(Making):
             self._look(None)
             if self._has_bound:
                 self._note(ASKING_SECONDS)
+            if self._owner is None:
+                self._stay_reachable()
         self._end()
 
     def undo(self) -> list[str]:
@@ -109,9 +111,12 @@ class Keeper(Making):
         self._tell("removed", failure=failure, left=left)
 
     def _adopt(self) -> None:
-        self._tell("taken", how=self.record.how, given=[self._root] if self.record.jailed else [])
+        self._tell_taken()
         self._tell_started()
         self._tell_ready()
+
+    def _tell_taken(self) -> None:
+        self._tell("taken", [self._root] if self.record.jailed else [])
 
     # Running
 
@@ -165,7 +170,7 @@ class Keeper(Making):
 
     def _is_running(self) -> bool:
         """Whether the monitor runs. A jailer with a new PID namespace ends before its monitor."""
-        if self.status is None and self._pidfd >= 0 and is_ready(self._pidfd, 0):
+        if self.status is None and self._has_ended():
             self.status = os.waitstatus_to_exitcode(os.waitpid(self._leader, 0)[1])
             if self.order.follows and self.status == 0 and not self.is_up and (left := children()):
                 self._leader, self.status = left[0], None

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 
-from generated_vmm.process.keeper.folders import open_private, remove_parents, sweep
+from generated_vmm.process.keeper.folders import open_private, remove_parents
 from generated_vmm.process.keeper.kernel import Refused, end_holders, lock
 from generated_vmm.process.keeper.record import INPUT, Record, read_record
 from generated_vmm.process.keeper.removal import remove
@@ -43,7 +43,6 @@ def remove_leftover(folder: int, path: str, *, keeps_folder: bool) -> Record | N
 
 def recover(path: str) -> None:
     """Removes what a keeper has left that was killed. Raises `Refused`, OSError."""
-    sweep(path)
     remove_parents(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         folder = open_private(path)

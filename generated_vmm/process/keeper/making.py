@@ -6,33 +6,20 @@ import contextlib
 import os
 import socket
 import stat
-import time
 from abc import abstractmethod
 
-from generated_vmm.process.keeper import messages
+from generated_vmm.process.keeper.asking import ask
 from generated_vmm.process.keeper.conversation import Conversation, Goal
 from generated_vmm.process.keeper.folders import (
     enter,
     entry_of,
-    make_folder,
     make_parents,
     open_private,
     require_private,
     require_trusted_path,
     require_unreadable,
-    sweep,
 )
-from generated_vmm.process.keeper.kernel import (
-    FOLDER,
-    LONGEST_END,
-    PAUSE,
-    Refused,
-    about,
-    holders,
-    identity,
-    in_words,
-    lock,
-)
+from generated_vmm.process.keeper.kernel import FOLDER, Refused, about, identity, lock
 from generated_vmm.process.keeper.leftovers import remove_leftover
 from generated_vmm.process.keeper.monitor import Api
 from generated_vmm.process.keeper.record import (
@@ -42,6 +29,7 @@ from generated_vmm.process.keeper.record import (
     METRICS,
     OUTPUT,
     RECORD,
+    UNRECORDED,
     Group,
     Record,
     Socket,
@@ -75,10 +63,9 @@ class Making(Conversation):
 
     def _take(self) -> None:
         """Makes the folder, or takes over one without a keeper, and locks it."""
-        path, deadline = self.record.path, time.monotonic() + LONGEST_END
+        path = self.record.path
         while self._folder < 0:
             self._require_wanted()
-            sweep(path)
             if self.record.jailed:
                 base = self.record.how["settings"]["chroot_base_dir"]
                 with about("chroot_base_dir", base):
@@ -87,42 +74,40 @@ class Making(Conversation):
                     require_private(folder, os.stat(folder))
             require_trusted_path(path)
             with about("directory", path):
-                if os.path.lexists(path):
-                    self._take_over(path, deadline)
-                elif (made := make_folder(self.record, self._mode)) is not None:
-                    self._folder = made
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(path, UNRECORDED)
+                self._take_over(path)
         self._listen()
         if self.record.jailed:
             os.mkdir(ROOT, 0o755, dir_fd=self._folder)
             self._root = os.open(ROOT, FOLDER, dir_fd=self._folder)
 
-    def _take_over(self, path: str, deadline: float) -> None:
-        """Takes a folder that exists, unless it has just been removed."""
+    def _take_over(self, path: str) -> None:
+        """Takes a folder without a keeper, unless it has just been removed."""
         try:
             folder = open_private(path)
         except FileNotFoundError:
+            if os.path.islink(path):
+                raise
             return
         try:
             require_unreadable(path, os.fstat(folder))
-            if not lock(folder):
-                self._require_unowned(folder, path, deadline)
-            elif os.path.lexists(path) and identity(os.path.realpath(path)) == identity(folder):
-                self._reuse(folder, path)
-                self._folder, folder = folder, -1
+            seen = ask(folder, path, pause=self._pause)
+            if seen is not None and seen.told["status"] == "detached":
+                raise Refused(f"a detached monitor runs in {path}: attach to it")
+            if seen is not None:
+                raise Refused(f"{path} is in use by process {seen.told['owner']}")
+            with contextlib.suppress(FileNotFoundError):
+                if identity(os.path.realpath(path)) == identity(folder):
+                    self._reuse(folder, path)
+                    self._folder, folder = folder, -1
         finally:
             if folder >= 0:
                 os.close(folder)
 
-    def _require_unowned(self, folder: int, path: str, deadline: float) -> None:
-        """Waits a moment for a keeper that is about to end. Raises `Refused` for another."""
-        seen = messages.ask(folder, ASKING_SECONDS)
-        if seen is not None and seen["status"] == "detached":
-            raise Refused(f"a detached monitor runs in {path}: attach to it")
-        if seen is not None:
-            raise Refused(f"{path} is in use by process {seen['owner']}")
-        if time.monotonic() > deadline:
-            raise Refused(f"{path} is in use by {in_words(holders(folder))}")
-        self._look(PAUSE)
+    def _pause(self, seconds: float) -> None:
+        self._look(seconds)
+        self._require_wanted()
 
     def _reuse(self, folder: int, path: str) -> None:
         before = remove_leftover(folder, path, keeps_folder=True)
@@ -130,8 +115,10 @@ class Making(Conversation):
             raise Refused(f"{path} exists: it is another jail, or something is mounted in it")
         self.record.made = before is not None and before.made
         self.record.entry = entry_of(os.fstat(folder))
-        write_record(folder, self.record)
         enter(self.record.entry, path)
+        write_record(folder, self.record)
+        if self.record.made:
+            os.fchmod(folder, self._mode)
 
     def _listen(self) -> None:
         """Later owners, and those who ask, come to a socket in the folder."""
@@ -139,9 +126,26 @@ class Making(Conversation):
             os.unlink(KEEPER, dir_fd=self._folder)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         before = os.umask(0o177)
-        self._listener.bind(f"/proc/self/fd/{self._folder}/{KEEPER}")
-        os.umask(before)
+        try:
+            self._listener.bind(f"/proc/self/fd/{self._folder}/{KEEPER}")
+        finally:
+            os.umask(before)
         self._listener.listen()
+
+    def _stay_reachable(self) -> None:
+        """Makes socket and record anew if they were removed; without its folder a monitor ends.
+
+        Nobody could find it any more.
+        """
+        try:
+            for name in (KEEPER, RECORD):
+                os.stat(name, dir_fd=self._folder)
+        except FileNotFoundError:
+            try:
+                write_record(self._folder, self.record)
+                self._listen()
+            except FileNotFoundError:
+                self.goal = Goal.KILL
 
     def _make_fifos(self) -> None:
         for name in (INPUT, OUTPUT):

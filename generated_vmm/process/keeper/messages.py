@@ -11,8 +11,6 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from generated_vmm.process.keeper.record import KEEPER
-
 MOST_BYTES = 65_536
 MOST_DESCRIPTORS = 8
 INT = array.array("i").itemsize
@@ -79,28 +77,3 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
     pid, uid, _ = PEER.unpack(found)
     return pid, uid
-
-
-def connect(folder: int) -> socket.socket | None:
-    """A connection to the keeper of a folder; None if no keeper of this user is there."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        connection.connect(f"/proc/self/fd/{folder}/{KEEPER}")
-        if peer_of(connection)[1] == os.geteuid():
-            return connection
-    except OSError:
-        pass
-    connection.close()
-    return None
-
-
-def ask(folder: int, seconds: float) -> dict[str, Any] | None:
-    """What the keeper of a folder says of itself; None if there is none, or it does not answer."""
-    connection = connect(folder)
-    if connection is None:
-        return None
-    with connection, contextlib.suppress(OSError):
-        connection.settimeout(seconds)
-        if send(connection, {"word": "ask"}) and (answer := receive(connection)):
-            return answer[0]
-    return None

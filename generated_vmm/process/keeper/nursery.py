@@ -16,8 +16,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -42,16 +41,21 @@ from generated_vmm.process.keeper.kernel import (  # noqa: E402
 from generated_vmm.process.keeper.leftovers import recover  # noqa: E402
 
 ORDERS = 3  # the descriptor
+IDLE = {"word": "recover"}  # what a keeper without an order leaves: nothing
 TAPS = "generated_vmm.process.keeper.taps"
 
 
 class Nursery:
-    """The orders of one caller, and the keepers that are not collected yet."""
+    """The orders of one caller, and the keepers that are not collected yet.
+
+    One keeper is forked in advance when there is nothing else to do: it waits for its order.
+    """
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders: socket.socket | None = orders
         self._caller: int | None = None
         self._keepers: dict[int, tuple[dict[str, Any], list[int]]] = {}
+        self._spare: tuple[int, socket.socket] | None = None
         self._woken, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -62,7 +66,11 @@ class Nursery:
             waiting = select.poll()
             for each in self._watched():
                 waiting.register(each, select.POLLIN)
-            ready = {each for each, _ in waiting.poll()}
+            is_wanting = self._orders is not None and self._spare is None
+            ready = {each for each, _ in waiting.poll(0 if is_wanting else None)}
+            if not ready:
+                with contextlib.suppress(OSError):
+                    self._spare = self._fork()
             if self._woken in ready:
                 os.read(self._woken, 65_536)
                 self._collect()
@@ -82,20 +90,21 @@ class Nursery:
             elif received[0]["word"] == "caller":
                 (self._caller,) = received[1]
             else:
-                self._fork(*received)
+                self._carry_out(*received)
         if is_gone:
             orders.close()
             _close([] if self._caller is None else [self._caller])
             self._orders = self._caller = None
+            self._dismiss_spare()
 
-    def _fork(self, said: dict[str, Any], given: list[int]) -> None:
-        """Forks a keeper, with its end of the connection to the owner."""
-        if said["word"] == "tap":  # this once, for all their keepers
+    def _carry_out(self, said: dict[str, Any], given: list[int]) -> None:
+        """Gives a keeper its order, with its end of the connection to the owner."""
+        if said["word"] == "tap" and TAPS not in sys.modules:  # this once, for all their keepers
             with contextlib.suppress(ImportError):
                 importlib.import_module(TAPS)
+            self._dismiss_spare()
         try:
-            pid = self._begin(lambda: carry_out(said, given))
-            self._keepers[pid] = said, given[3:]
+            self._give(said, given, given[3:])
             given = given[:3]
         except OSError as error:
             owner = socket.socket(fileno=os.dup(given[0]))
@@ -105,21 +114,55 @@ class Nursery:
         finally:
             _close(given)
 
-    def _begin(self, work: Callable[[], None]) -> int:
-        """Runs a function in a process of its own. Raises OSError."""
-        pid = os.fork()
-        if pid:
-            return pid
-        status = 1
-        try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _close(self._watched())
-            os.setsid()
-            work()
-            status = 0
-        finally:
-            os._exit(status)
+    def _give(self, said: dict[str, Any], given: list[int], namespaces: list[int]) -> None:
+        """Gives a keeper its work. Raises OSError if none can be forked."""
+        is_there = False
+        while not is_there:  # a spare one may have been killed
+            pid, connection = self._spare or self._fork(given)
+            self._spare = None
+            self._keepers[pid] = said, namespaces
+            with connection:
+                is_there = messages.send(connection, said, given)
+
+    def _fork(self, given: Sequence[int] = ()) -> tuple[int, socket.socket]:
+        """A new keeper, and the connection on which it gets its work, and copies of `given`.
+
+        Raises OSError.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                pid = os.fork()
+            except OSError:
+                ours.close()
+                raise
+            if pid:
+                self._keepers[pid] = IDLE, []
+                return pid, ours
+            status = 1
+            try:
+                ours.close()
+                _close(given)
+                self._become_keeper(theirs)
+                status = 0
+            finally:
+                os._exit(status)
+
+    def _become_keeper(self, connection: socket.socket) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for each in (self._watched(), *(namespaces for _, namespaces in self._keepers.values())):
+            _close(each)
+        os.setsid()
+        received = messages.receive(connection)
+        connection.close()
+        if received is not None:
+            carry_out(*received)
+
+    def _dismiss_spare(self) -> None:
+        if self._spare is not None:
+            self._spare[1].close()
+        self._spare = None
 
     def _collect(self) -> None:
         """Collects keepers that have ended, and does the work of those that were killed."""
@@ -127,7 +170,9 @@ class Nursery:
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = found
-                said, namespaces = self._keepers.pop(pid, ({"word": "recover"}, []))
+                if self._spare is not None and self._spare[0] == pid:
+                    self._dismiss_spare()
+                said, namespaces = self._keepers.pop(pid, (IDLE, []))
                 if status and said["word"] != "recover":
                     killed.append(({**said, "word": "recover"}, namespaces))
                 else:
@@ -138,8 +183,7 @@ class Nursery:
                 os.waitpid(pid, 0)
         for said, namespaces in killed:
             with contextlib.suppress(OSError):
-                pid = self._begin(partial(carry_out, said, namespaces))
-                self._keepers[pid] = said, namespaces
+                self._give(said, namespaces, namespaces)
 
 
 def carry_out(said: dict[str, Any], given: list[int]) -> None:
@@ -155,7 +199,7 @@ def carry_out(said: dict[str, Any], given: list[int]) -> None:
     (keep if taps is None else taps.keep)(connection, given[1], **messages.content_of(given[2]))
 
 
-def _close(descriptors: list[int]) -> None:
+def _close(descriptors: Iterable[int]) -> None:
     for each in descriptors:
         os.close(each)
 

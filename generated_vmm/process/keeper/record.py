@@ -20,6 +20,9 @@ INPUT, OUTPUT = "console.in", "console.out"
 NAMES = (KEEPER, SOCKET, INPUT, OUTPUT, LOG, METRICS)
 """What an unjailed monitor has in its folder. A lock on INPUT: keeper or monitor live."""
 PRIVATE, OF_JAIL = 0o600, 0o400  # the mode tells of a jail too: the host may lose the content
+# Modes of folders that keepers have made. Where others cannot write, the sticky bit does nothing.
+PARENT, UNRECORDED = stat.S_ISVTX | 0o711, stat.S_ISVTX | 0o700
+BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 @dataclass
@@ -45,13 +48,21 @@ class Group:
     id: list[int] | None = None
 
 
+def this_boot() -> str:
+    """The identity of this start of the host; empty if it is hidden (systemd's ProcSubset)."""
+    with contextlib.suppress(OSError), open(BOOT) as file:
+        return file.read().strip()
+    return ""
+
+
 @dataclass
 class Record:
     """What a monitor has on the host.
 
     All that is in the folder belongs to a `jailed` monitor, of an unjailed one only NAMES. The
-    folder itself is removed if it was `made`. `entry` is a symbolic link to it. `how` describes
+    folder is removed if a keeper has `made` it. `entry` is a symbolic link to it. `how` describes
     the monitor to its next owner. A detached monitor without an owner has `ended` with this status.
+    The `groups` are those of one `boot`.
     """
 
     path: str
@@ -61,6 +72,7 @@ class Record:
     user: int
     made: bool = False
     entry: str = ""
+    boot: str = field(default_factory=this_boot)
     groups: list[Group] = field(default_factory=list)
     sockets: list[Socket] = field(default_factory=list)
     ended: int | None = None
@@ -88,7 +100,10 @@ def write_record(folder: int, record: Record) -> None:
 
 
 def read_record(folder: int, path: str) -> Record | None:
-    """The record in a folder. Raises `Refused` if it is invalid or other users can write to it."""
+    """The record in a folder; None if no keeper has had it.
+
+    Raises `Refused` if it is invalid or other users can write to it.
+    """
     try:
         with open(os.open(RECORD, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder), "rb") as file:
             found = os.fstat(file.fileno())
@@ -97,22 +112,30 @@ def read_record(folder: int, path: str) -> Record | None:
             content = file.read()
             mode = stat.S_IMODE(found.st_mode)
             if mode in (PRIVATE, OF_JAIL) and (b"\0" in content or not content):
-                return _lost(path, jailed=mode == OF_JAIL)
+                return _lost(path, jailed=mode == OF_JAIL, made=mode == OF_JAIL)
             return _record_of(json.loads(content))
     except FileNotFoundError:
-        return None
+        is_begun = is_marked(os.fstat(folder), UNRECORDED)
+        return _lost(path, jailed=False, made=True) if is_begun else None
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise Refused(f"the {RECORD} in {path} cannot be read: {error}") from error
 
 
-def _lost(path: str, *, jailed: bool) -> Record:
-    """A record that the host lost when it stopped: all that is left is in the folder."""
-    return Record(path, None, {}, jailed, 0, made=jailed)
+def _lost(path: str, *, jailed: bool, made: bool) -> Record:
+    """A record that was not written, or that the host lost: all that is left is in the folder."""
+    return Record(path, None, {}, jailed, 0, made)
+
+
+def is_marked(found: os.stat_result, mode: int) -> bool:
+    """Whether it is a folder of this user with this mode, or less of it because of an umask."""
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return is_ours and bool(found.st_mode & stat.S_ISVTX) and not found.st_mode & 0o777 & ~mode
 
 
 def _record_of(content: Any) -> Record:
     found = Record(**content)
-    found.groups = [Group(**each) for each in content["groups"]]
+    is_of_now = found.boot == this_boot()  # control groups end with the host
+    found.groups = [Group(**each) for each in content["groups"] if is_of_now]
     found.sockets = [Socket(**each) for each in content["sockets"]]
     texts = (found.path, found.entry)
     if not all(isinstance(each, str) for each in texts) or not isinstance(found.how, dict):

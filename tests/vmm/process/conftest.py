@@ -187,9 +187,14 @@ def _command(pid: int) -> bytes:
         return b""
 
 
+def wait_until(is_true: Callable[[], object]) -> None:
+    """Waits for what another process does."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 def wait_until_empty(folder: Path) -> None:
     """The keepers have removed everything. They do so after the monitors have ended."""
-    deadline = time.monotonic() + PATIENCE
-    while found := list(folder.iterdir()):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.005)
+    wait_until(lambda: not list(folder.iterdir()))

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -24,7 +26,21 @@ from generated_vmm.process import (
     MonitorExited,
     MonitorStartError,
 )
-from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, both_halves, keeper_of
+from generated_vmm.process.__main__ import look
+from generated_vmm.process.keeper import asking, conversation, messages
+from generated_vmm.process.keeper.folders import known_folders
+from generated_vmm.process.keeper.keeper import Keeper
+from generated_vmm.process.keeper.kernel import LONGEST_POLL
+from generated_vmm.process.keeper.record import Record
+from tests.vmm.process.conftest import (
+    PATIENCE,
+    Do,
+    Make,
+    Watch,
+    both_halves,
+    keeper_of,
+    wait_until,
+)
 
 WRONG_TYPES = '{"path": "", "id": null, "how": {}, "entry": 1, "jailed": false, "user": 0}'
 Attach = Callable[[Path], Monitor]
@@ -144,6 +160,94 @@ def test_one_that_has_ended_is_not_taken_up(
     with pytest.raises(MonitorExited, match="has ended by signal SIGKILL") as failure:
         attach(folder)
     assert failure.value.returncode == -signal.SIGKILL
+
+
+def test_a_keeper_that_is_asked_right_after_the_end_says_how_it_ended(
+    start: Make,
+    attach: Attach,
+    do: Do,
+    folder: Path,
+    watch: Watch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has not noticed yet when it is asked: by who came before, and by who attaches now."""
+    monitor = start(directory=folder, detached=True)
+    do(monitor.detach())
+    keeper, child = watch(keeper_of(monitor.pid)), watch(monitor.pid)
+
+    def send_and_continue(*given: Any) -> bool:
+        is_sent = messages.send(*given)
+        keeper.send_signal(signal.SIGCONT)
+        return is_sent
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as early:
+        early.settimeout(PATIENCE)
+        early.connect(str(folder / "keeper.socket"))
+        assert str(look(str(folder))).startswith("detached")  # the keeper has accepted both
+        keeper.send_signal(signal.SIGSTOP)
+        os.kill(monitor.pid, signal.SIGKILL)
+        assert child.wait(PATIENCE)
+        messages.send(early, {"word": "ask"})
+        monkeypatch.setattr(asking, "send", send_and_continue)
+        with pytest.raises(MonitorExited, match="has ended by signal SIGKILL") as failure:
+            attach(folder)
+        assert failure.value.returncode == -signal.SIGKILL
+        assert messages.receive(early) is None
+    assert str(look(str(folder))).startswith("ended")
+
+
+def wake_keeper(keeper_socket: int) -> None:
+    """Whatever wakes a keeper, it looks whether its monitor can be found."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as guest:
+        guest.connect(f"/proc/self/fd/{keeper_socket}")
+    os.close(keeper_socket)
+
+
+def test_one_whose_folder_was_deleted_ends(start: Make, do: Do, folder: Path, watch: Watch) -> None:
+    """Nobody could ever find it."""
+    monitor = start(directory=folder / "vm", detached=True)
+    do(monitor.detach())
+    child, keeper = watch(monitor.pid), watch(keeper_of(monitor.pid))
+    keeper_socket = os.open(folder / "vm" / "keeper.socket", os.O_PATH)
+    shutil.rmtree(folder / "vm")
+    wake_keeper(keeper_socket)
+    assert child.wait(PATIENCE)
+    assert keeper.wait(PATIENCE)
+    assert str(folder / "vm") not in dict(known_folders()).values()
+
+
+@pytest.mark.parametrize("name", ["keeper.socket", "monitor.json"])
+def test_one_whose_socket_or_record_was_deleted_can_be_found_again(
+    start: Make, attach: Attach, do: Do, folder: Path, name: str
+) -> None:
+    monitor = start(directory=folder, detached=True)
+    do(monitor.detach())
+    keeper_socket = os.open(folder / "keeper.socket", os.O_PATH)
+    (folder / name).unlink()
+    wake_keeper(keeper_socket)
+    wait_until(lambda: (folder / name).exists())
+    assert attach(folder).pid == monitor.pid
+
+
+def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    class Poll:
+        def register(self, *_: object) -> None: ...
+
+        def poll(self, limit: float) -> list[tuple[int, int]]:
+            waited.append(limit)
+            return []
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    record = Record("/vm", None, {}, jailed=False, user=0)
+    keeper = Keeper(theirs, os.pidfd_open(os.getpid()), record, 0o700)
+    monkeypatch.setattr(conversation.select, "poll", Poll)
+    keeper._look(None)
+    keeper._lose_owner()
+    keeper._look(None)
+    ours.close()
+    assert waited == [LONGEST_POLL, 30_000]
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"pid": 1}', "\ud800", WRONG_TYPES])

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 from pathlib import Path
@@ -137,20 +138,52 @@ def test_the_socket_of_a_vsock_device_goes_with_a_monitor_that_was_killed(
     assert not (folder / "v.sock").exists()
 
 
+def test_a_configuration_file_with_a_vsock_device_serves_again(
+    start: Make, do: Do, folder: Path, guest: dict[str, Any]
+) -> None:
+    config, path = folder / "config.json", guest["root_drive"]
+    drive = {"drive_id": "root", "path_on_host": path, "is_root_device": True}
+    whole = {name.replace("_", "-"): value for name, value in guest.items() if name != "root_drive"}
+    whole |= {"drives": [drive], "vsock": {"guest_cid": 3, "uds_path": f"{folder}/v.sock"}}
+    config.write_text(json.dumps(whole))
+    for _ in range(2):
+        monitor = start(config_file=config)
+        assert (folder / "v.sock").exists()
+        do(monitor.stop())
+        assert not (folder / "v.sock").exists()
+
+
+def test_a_snapshot_with_a_vsock_device_is_restored_again(
+    start: Make, do: Do, folder: Path, guest: dict[str, Any]
+) -> None:
+    path, memory = save_with_vsock(start, do, folder, guest)
+    for _ in range(2):
+        restored = start()
+        do(restored.client.snapshot.load(snapshot_path=folder / "state", mem_backend=memory))
+        assert path.exists()
+        do(restored.stop())
+        assert not path.exists()
+
+
+def save_with_vsock(start: Make, do: Do, folder: Path, guest: dict[str, Any]) -> tuple[Path, Any]:
+    """A snapshot: the path of its vsock device's socket, and its memory."""
+    saved, path = start(), folder / "v.sock"
+    do(saved.client.vsock.set(guest_cid=3, uds_path=path))
+    do(saved.client.boot(**guest))
+    do(saved.client.vm.update(state="Paused"))
+    do(saved.client.snapshot.create(snapshot_path=folder / "state", mem_file_path=folder / "mem"))
+    do(saved.stop())
+    return path, {"backend_path": str(folder / "mem"), "backend_type": "File"}
+
+
 @pytest.mark.skipif(
     not has_field("SnapshotLoadParams.vsock_override"), reason="not run: the release lacks it"
 )
 def test_the_socket_of_a_restored_vsock_device_goes(
     start: Make, do: Do, folder: Path, guest: dict[str, Any]
 ) -> None:
-    saved, first, other = start(), folder / "v.sock", folder / "other.sock"
-    do(saved.client.vsock.set(guest_cid=3, uds_path=first))
-    do(saved.client.boot(**guest))
-    do(saved.client.vm.update(state="Paused"))
-    do(saved.client.snapshot.create(snapshot_path=folder / "state", mem_file_path=folder / "mem"))
-    do(saved.stop())
-    restored = start()
-    memory: Any = {"backend_path": str(folder / "mem"), "backend_type": "File"}
+    first, memory = save_with_vsock(start, do, folder, guest)
+    restored, other = start(), folder / "other.sock"
     override: Any = {"vsock_override": {"uds_path": str(other)}}
     do(
         restored.client.snapshot.load(

@@ -15,7 +15,7 @@ import pytest
 from generated_vmm.process import JailedMonitor, Monitor, MonitorStartError
 from generated_vmm.process.__main__ import main
 from generated_vmm.process.keeper import folders
-from generated_vmm.process.keeper.record import Record
+from generated_vmm.process.keeper.record import UNRECORDED
 from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.conftest import (
     PATIENCE,
@@ -207,19 +207,16 @@ def test_a_monitor_in_a_container_is_left_by_its_neighbours(
         caller.kill()
 
 
-@pytest.mark.parametrize("moved", [False, True])
-def test_a_folder_that_was_begun_is_removed(
-    folder: Path, capsys: pytest.CaptureFixture[str], moved: bool
+@pytest.mark.parametrize("files", [[], ["monitor.new"]])
+def test_a_folder_whose_keeper_was_killed_before_it_had_a_record_is_removed(
+    folder: Path, capsys: pytest.CaptureFixture[str], files: list[str]
 ) -> None:
-    """Its keeper was killed between two steps: a folder in its place always has a record."""
-    record = Record(str(folder / "vm"), "vm-1", {}, jailed=True, user=0)
-    os.close(folders.make_folder(record, 0o711) or 0)
-    if not moved:
-        (folder / "vm").rename(folder / f".vm{folders.ASIDE}0123")
-        (folder / f".vm{folders.ASIDE}0123" / "monitor.new").write_text("{")
-    assert main(["clean"]) == 0
-    assert lines(capsys) == [["removed", "-", "-", *(["vm-1"] if moved else ["-"]), record.path]]
-    assert [each.name for each in folder.iterdir()] == ["registry"]
+    (folder / "vm").mkdir(UNRECORDED)
+    for name in files:
+        (folder / "vm" / name).write_text("{")
+    assert main(["clean", str(folder / "vm")]) == 0
+    assert lines(capsys) == [["removed", "-", "-", "-", str(folder / "vm")]]
+    assert not (folder / "vm").exists()
 
 
 def test_the_registry_leads_to_a_leftover_and_forgets_what_is_gone(

@@ -12,7 +12,14 @@ import pytest
 from generated_vmm.process import Monitor
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper.kernel import FOLDER, Refused
-from generated_vmm.process.keeper.record import Record, Socket, read_record, write_record
+from generated_vmm.process.keeper.record import (
+    Group,
+    Record,
+    Socket,
+    read_record,
+    this_boot,
+    write_record,
+)
 from tests.vmm.process.conftest import Do, Make
 
 LOST = pytest.mark.parametrize("content", [b"", bytes(800)], ids=["empty", "zeros"])
@@ -48,6 +55,18 @@ def test_the_disk_is_waited_for_if_something_outlasts_the_host(
     write_record(place, record)
     assert len(calls) == synced
     assert read_record(place, "/vm") == record
+
+
+@pytest.mark.parametrize(("boot", "known"), [(this_boot(), 1), ("an earlier one", 0)])
+def test_control_groups_are_those_of_this_start_of_the_host(
+    place: int, boot: str, known: int
+) -> None:
+    """Later the same path and inode may be another jail's."""
+    record = Record("/vm", None, {}, jailed=True, user=0, boot=boot, groups=[Group("/g", [1, 2])])
+    write_record(place, record)
+    found = read_record(place, "/vm")
+    assert found is not None
+    assert len(found.groups) == known
 
 
 @LOST
