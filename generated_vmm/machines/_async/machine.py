@@ -9,10 +9,12 @@ from typing import Self
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
+from generated_vmm.guest import AsyncGuest
 from generated_vmm.machines._async.furnish import furnish, remember
 from generated_vmm.machines._async.making import clone, edit, restore
 from generated_vmm.machines._async.memory import write_down
 from generated_vmm.machines._async.operation import AsyncControl, AsyncRun, end, scrap
+from generated_vmm.machines._async.renewal import go_on
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.records import (
@@ -73,6 +75,11 @@ class AsyncMachine:
         """The client of the monitor. Raises `MachineError` if it does not run."""
         return self._control.monitors.require(self.id, self.name)
 
+    def guest(self) -> AsyncGuest:
+        """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
+        definition names no agent."""
+        return self._control.monitors.guest(self.record)
+
     @property
     def is_up(self) -> bool:
         """Whether its monitor runs, as far as this process knows."""
@@ -121,9 +128,13 @@ class AsyncMachine:
             await self.client.pause()
 
     async def resume(self, *, by: str = "") -> None:
-        """Lets a paused machine run again."""
+        """Lets a paused machine run again; its agent sets the clock.
+
+        Raises `GuestError` if the agent fails; the machine runs then.
+        """
         async with self._run("resume", by):
             await self.client.resume()
+            await go_on(self._control.monitors, self.record)
 
     async def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""

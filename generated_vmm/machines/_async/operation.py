@@ -8,6 +8,7 @@ from typing import Self
 from generated_vmm.concurrency._async import in_thread, sleep
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.monitors import AsyncMonitors
+from generated_vmm.machines._async.renewal import go_on_if_it_can
 from generated_vmm.machines.definition import Definition, Jail
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.files import remove_folder
@@ -230,8 +231,8 @@ async def _switch(control: AsyncControl, record: MachineRecord, *, to_run: bool)
 
 async def _wind_up(control: AsyncControl, record: MachineRecord, operation: Operation) -> bool:
     """Lets a machine run again, and removes unfinished copies."""
-    if operation.resumes:
-        await _switch(control, record, to_run=True)
+    if operation.resumes and await _switch(control, record, to_run=True):
+        await go_on_if_it_can(control.monitors, record)
     if operation.kind == "edit":
         await in_thread(control.store.tidy_disks, record)
         return record.last_operation == operation.id

@@ -10,10 +10,12 @@ from typing import Self
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.guest import Guest
 from generated_vmm.machines._sync.furnish import furnish, remember
 from generated_vmm.machines._sync.making import clone, edit, restore
 from generated_vmm.machines._sync.memory import write_down
 from generated_vmm.machines._sync.operation import Control, Run, end, scrap
+from generated_vmm.machines._sync.renewal import go_on
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.records import (
@@ -74,6 +76,11 @@ class Machine:
         """The client of the monitor. Raises `MachineError` if it does not run."""
         return self._control.monitors.require(self.id, self.name)
 
+    def guest(self) -> Guest:
+        """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
+        definition names no agent."""
+        return self._control.monitors.guest(self.record)
+
     @property
     def is_up(self) -> bool:
         """Whether its monitor runs, as far as this process knows."""
@@ -122,9 +129,13 @@ class Machine:
             self.client.pause()
 
     def resume(self, *, by: str = "") -> None:
-        """Lets a paused machine run again."""
+        """Lets a paused machine run again; its agent sets the clock.
+
+        Raises `GuestError` if the agent fails; the machine runs then.
+        """
         with self._run("resume", by):
             self.client.resume()
+            go_on(self._control.monitors, self.record)
 
     def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""
