@@ -14,7 +14,7 @@ from examples.console import account, creating, guest_console, images, past, rou
 from examples.console.account import own_path
 from examples.console.bodies import BodyLimit
 from examples.console.headers import SecurityHeaders
-from examples.console.identity import User, resolve_identity
+from examples.console.identity import User, identity_resolver
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC, STATIC_PATH
 from examples.console.refusals import message_page, tell_refusals
@@ -29,13 +29,15 @@ def create_app(
     *,
     open_to_all: Sequence[str] = (),
     metrics_token: str | None = None,
+    everybody_views: bool = True,
 ) -> FastAPI:
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
     No session is read for the paths below `open_to_all`. With a `metrics_token`, Prometheus may
-    read the figures.
+    read the figures. With `everybody_views`, each user may view all machines; else a role says so.
     """
-    oidc: OIDC[User] = OIDC(settings, resolve_identity=resolve_identity, session_store=sessions)
+    resolve = identity_resolver(everybody_views=everybody_views)
+    oidc: OIDC[User] = OIDC(settings, resolve_identity=resolve, session_store=sessions)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.account import Signed, for_admins
+from examples.console.account import Signed, for_those_who
 from examples.console.carry_out import (
     NO_FAILURE,
     NOT_RECORDED,
@@ -74,7 +74,7 @@ AHost = Annotated[Host, Depends(host_of)]
 
 def routes(oidc: OIDC[User]) -> APIRouter:
     """The pages and their buttons; all are for admins."""
-    router = for_admins(oidc)
+    router = for_those_who("administer")
 
     @router.get("/new")
     @router.get("/new/snapshot")

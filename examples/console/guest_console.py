@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
-from examples.console.account import Signed, for_admins, for_all
+from examples.console.account import Signed, for_all, for_those_who
 from examples.console.endings import plain_text
 from examples.console.events import on_behalf_of
 from examples.console.hosted import HostedMonitor
@@ -68,8 +68,8 @@ def reading() -> APIRouter:
 
 
 def writing(oidc: OIDC[User]) -> APIRouter:
-    """Routes for admins: input, and the size of the screen."""
-    router = for_admins(oidc)
+    """Routes for operators: input, and the size of the screen."""
+    router = for_those_who("operate")
     noted: dict[tuple[str, str], float] = {}
 
     def note(monitor: HostedMonitor, person: Person) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.account import Posted, Signed, for_admins, for_all
+from examples.console.account import Posted, Signed, for_those_who
 from examples.console.asking import question
 from examples.console.creating import AHost
 from examples.console.events import EventLog, on_behalf_of
@@ -27,8 +27,8 @@ NOT_RECORDED_TEXT: Final = "Nothing was deleted: it could not be recorded. Is th
 
 
 def reading(oidc: OIDC[User]) -> APIRouter:
-    """Routes for every signed-in user."""
-    router = for_all()
+    """Routes for users who may view all machines."""
+    router = for_those_who("view")
 
     @router.get("/images")
     async def images(request: Request, session: Signed, host: AHost, done: str = "") -> Response:
@@ -39,7 +39,7 @@ def reading(oidc: OIDC[User]) -> APIRouter:
 
 def writing(oidc: OIDC[User]) -> APIRouter:
     """Routes for deleting unused files."""
-    router = for_admins(oidc)
+    router = for_those_who("administer")
 
     @router.post("/images/delete")
     async def delete(

@@ -52,7 +52,11 @@ def serve(settings: ConsoleSettings) -> None:
     with listener, parts(settings) as console:
         sessions = sessions_at(settings.redis)
         app = create_app(
-            console.oidc, console.monitors, sessions, metrics_token=settings.metrics_token
+            console.oidc,
+            console.monitors,
+            sessions,
+            metrics_token=settings.metrics_token,
+            everybody_views=settings.everybody_views,
         )
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
         print(_welcome(settings, console), flush=True)
@@ -77,7 +81,7 @@ def _listener(port: int) -> socket.socket:
 def _welcome(settings: ConsoleSettings, console: Parts) -> str:
     lines = [f"\n  microVM console   http://127.0.0.1:{settings.port}"]
     if console.provider is not None:
-        lines += ["  Sign in as        alice (admin) or bob (viewer), no password"]
+        lines += ["  Sign in as        alice (admin), carol (operator), bob (viewer); no password"]
         lines += [f"  OpenID Provider   {console.provider.issuer} (for this demo only)"]
     lines += [f"  Monitor {name:9} {path}" for name, path in settings.sockets.items()]
     if console.folder is not None:

@@ -103,7 +103,8 @@ class Search:
     """A search for events; empty fields are ignored.
 
     `person` is part of a name or the whole `sub`; `text` is part of an event's text. `begin` and
-    `end` are moments, `before` is the id from which a page of results continues.
+    `end` are moments, `before` is the id from which a page of results continues. `seen` are the
+    only machines whose events may be found.
     """
 
     machine: str = ""
@@ -114,6 +115,7 @@ class Search:
     end: datetime | None = None
     only_refused: bool = False
     before: int | None = None
+    seen: tuple[str, ...] | None = None
 
     def conditions(self) -> Iterator[tuple[str, list[object]]]:
         """Parts of a WHERE clause with their values."""
@@ -133,6 +135,8 @@ class Search:
             yield "refused != ''", []
         if self.before is not None:
             yield "id < ?", [self.before]
+        if self.seen is not None:
+            yield f"machine IN ({', '.join('?' * len(self.seen))})", list(self.seen)
 
 
 class Records:

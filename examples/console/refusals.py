@@ -44,7 +44,7 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     ) -> HTMLResponse:
         change = change_of(request.path_params["change"])
         monitor = monitors_of(request).get(request.path_params["machine"])
-        if monitor is None:
+        if monitor is None or not session.identity.may("view", monitor.name):
             return message_page(404, "There is no such machine.", "", "/", "All machines")
         sentence = refusal_sentence(change, error)
         with on_behalf_of(session.identity.person):
@@ -69,7 +69,7 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
 def refusal_sentence(change: Change, error: OIDCError) -> str:
     """Why a signed-in user was refused."""
     if error.code is Code.SESSION_FORBIDDEN:
-        return f"Only an admin may {change.verb}. Nothing was changed."
+        return f"{change.not_yours} Nothing was changed."
     return f"{error.public_text} Nothing was changed."
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from examples.console.account import Signed, for_admins, for_all
+from examples.console.account import Signed, for_all
 from examples.console.archive import SPANS
 from examples.console.asking import CONFIRMED, question
 from examples.console.carry_out import Failure, carry_out, parse, sentence
@@ -24,8 +24,9 @@ from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
 from examples.console.shown import Attempt, Form, power_of
 from examples.console.view import TABS, account, machine_page, visit_of
-from fastapi_oidc import OIDC
+from fastapi_oidc import OIDC, Code, SessionError
 from generated_vmm import VmmError, to_config_file
+from generated_vmm.machines import Operation
 
 
 def monitors_of(request: Request) -> Monitors:
@@ -37,7 +38,7 @@ def monitors_of(request: Request) -> Monitors:
 def monitor_of(request: Request, machine: str, session: Signed) -> Monitor:
     """The monitor that the path names, for a signed-in user; 404 if there is none."""
     monitor = monitors_of(request).get(machine)
-    if monitor is None:
+    if monitor is None or not session.identity.may("view", machine):
         raise HTTPException(404, "There is no such machine.")
     return monitor
 
@@ -55,10 +56,16 @@ async def listed(
     """The machines whose name or state contains the text, with the currently useful buttons."""
     text = find.strip().lower()
     return [
-        (monitor, state, power_of(monitor, state) if user.is_admin else [])
+        (monitor, state, power_of(monitor, state, user))
         for monitor, state in await monitors.states()
-        if text in f"{monitor.name} {state}".lower()
+        if text in f"{monitor.name} {state}".lower() and user.may("view", monitor.name)
     ]
+
+
+def being_made(monitors: Monitors, user: User) -> Sequence[Operation]:
+    """The operations that make machines which the user may view."""
+    found = monitors.being_made if isinstance(monitors, Host) else []
+    return [one for one in found if user.may("view", one.name)]
 
 
 DONE: Final = {
@@ -87,13 +94,13 @@ def pages(oidc: OIDC[User]) -> APIRouter:
         values = {
             "machines": await listed(monitors, session.identity, find),
             "find": find,
-            "can_create": isinstance(monitors, Host) and session.identity.is_admin,
+            "can_create": isinstance(monitors, Host) and session.identity.may("administer"),
             "done": DONE.get(done, ""),
             "span": span,
             "spans": SPANS,
             "host_charts": monitors.host_use.charts(span),
             "has_any": bool(monitors.all),
-            "being_made": monitors.being_made if isinstance(monitors, Host) else [],
+            "being_made": being_made(monitors, session.identity),
             "needs": needs_of(monitors) if isinstance(monitors, Host) else [],
         }
         return page("machines.html", {**values, **account(visit)})
@@ -133,7 +140,7 @@ def parts(oidc: OIDC[User]) -> APIRouter:
         monitors = monitors_of(request)
         values = {
             "machines": found,
-            "being_made": monitors.being_made if isinstance(monitors, Host) else [],
+            "being_made": being_made(monitors, session.identity),
             "csrf_token": oidc.csrf_token(session),
         }
         return page("states.html", values)
@@ -173,8 +180,13 @@ def _question(change: Change, typed: Texts) -> str:
 
 
 def changes(oidc: OIDC[User]) -> APIRouter:
-    """Routes for admins."""
-    router = for_admins(oidc)
+    """The route of all changes of a machine; each change says which right it needs."""
+
+    async def permitted(machine: str, change: AChange, session: Signed) -> None:
+        if not session.identity.may(change.right, machine):
+            raise SessionError(Code.SESSION_FORBIDDEN, f"the change needs {change.right}")
+
+    router = APIRouter(dependencies=[Depends(permitted)])
 
     @router.post("/machines/{machine}/{change}")
     async def change(

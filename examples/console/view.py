@@ -19,7 +19,7 @@ from examples.console.changes import CHANGES, PANELS
 from examples.console.chart import Chart
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import User
+from examples.console.identity import RIGHTS, User
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, with_metadata
 from examples.console.monitors import Monitor
@@ -151,7 +151,7 @@ async def _read_for_tab(
     terminal = monitor.terminal if isinstance(monitor, HostedMonitor) else None
     if terminal and visit.tab == "console":
         await terminal.catch_up()
-    desk = Desk(monitor, machine, visit.session.identity.is_admin, visit.attempt)
+    desk = Desk(monitor, machine, visit.session.identity, visit.attempt)
     forms = {
         change.name: desk.form(change)
         for change in CHANGES.values()
@@ -160,7 +160,9 @@ async def _read_for_tab(
     return {
         "forms": forms,
         "power": [form for form in forms.values() if _is_power_button(monitor, form)],
-        "can_create": isinstance(monitor, HostedMonitor) and desk.is_admin,
+        "can_create": isinstance(monitor, HostedMonitor)
+        and visit.session.identity.may("administer"),
+        "may": {right: desk.may(right) for right in RIGHTS},
         "panels": [
             await desk.shown(panel)
             for panel in PANELS

@@ -36,6 +36,7 @@ class MachineSettings(TypedDict, total=False):
     jailer: str
     kernel: str
     rootfs: str
+    everybody_views: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,9 @@ def hosting_console(
             port=port, provider_port=0, sockets={}, issuer=None, folder=folder, **machines
         )
         with parts(settings) as console:
-            app = create_app(console.oidc, console.monitors)
+            app = create_app(
+                console.oidc, console.monitors, everybody_views=settings.everybody_views
+            )
             with serving(app, listener):
                 yield RunningConsole(f"http://127.0.0.1:{port}", console)
 
