@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, creating, guest_console, images, past, routes
+from examples.console import account, creating, guest, guest_console, images, past, routes
 from examples.console.account import own_path
 from examples.console.bodies import BodyLimit
 from examples.console.headers import SecurityHeaders
@@ -68,6 +68,7 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     app.include_router(account.routes(oidc))
     app.include_router(guest_console.reading())
     app.include_router(guest_console.writing(oidc))
+    app.include_router(guest.routes(oidc))
     app.include_router(images.reading(oidc))
     app.include_router(images.writing(oidc))
     app.include_router(past.routes(oidc))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from examples.console.changes import Change
+from examples.console.events import NOT_RECORDED
 from examples.console.fields import Fields, Texts, member_of
 from examples.console.forms import Invalid, Section
 from examples.console.hosted import HostedMonitor
@@ -44,9 +45,7 @@ class Failure:
 NO_FAILURE = Failure(200)
 BAD_GATEWAY: Final = 502
 CONFLICT: Final = 409
-NOT_RECORDED: Final = Failure(
-    503, at_button=Told("Nothing was done: it could not be recorded. Is the disk full?")
-)
+UNRECORDED: Final = Failure(503, at_button=Told(NOT_RECORDED))
 NOTHING_SENT: Final = Told("Nothing was sent: see the marked fields.")
 ENDED_MEANWHILE: Final = Told("The monitor ended during the request. Start the machine again.")
 
@@ -64,7 +63,7 @@ async def carry_out(
     try:
         event = monitor.events.begin(change.verb)
     except RecordsError:
-        return NOT_RECORDED
+        return UNRECORDED
     turn = nullcontext() if change.at_once else monitor.turn
     hosted = monitor if isinstance(monitor, HostedMonitor) and change.names_disks else None
     # A disk that a machine takes at this moment is recorded as its own only afterwards.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
 
-from examples.console.records import Event, Person, Records, Search
+from examples.console.plain_words import as_sentence
+from examples.console.records import Event, Person, Records, RecordsError, Search
+from generated_vmm import VmmError
 
+NOT_RECORDED: Final = "Nothing was done: it could not be recorded. Is the disk full?"
 NOBODY: Final = Person("", "")
 _person: ContextVar[Person] = ContextVar("person", default=NOBODY)
 
@@ -27,6 +30,25 @@ def on_behalf_of(somebody: Person) -> Iterator[None]:
         yield
     finally:
         _person.reset(token)
+
+
+async def recorded(log: EventLog, verb: str, act: Callable[[], Awaitable[str]]) -> str:
+    """Does something, recorded before and after; returns why it was not done.
+
+    `verb` completes "Wants to …", and `act` returns what was done.
+    """
+    try:
+        event = log.begin(verb)
+    except RecordsError:
+        return NOT_RECORDED
+    did, why = f"Tried to {verb}.", "It was cut off."
+    try:
+        did, why = await act(), ""
+    except (VmmError, OSError, ValueError) as error:
+        why = as_sentence(error)
+    finally:
+        log.finish(event, did, why)
+    return why
 
 
 class EventLog:

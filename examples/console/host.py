@@ -187,6 +187,11 @@ class Host(Monitors):
         machine = await found.restore(name, taps=taps, run=run, by=person().name)
         return self.adopt(machine.id)
 
+    def end_streams(self) -> None:
+        """End the responses that follow guests' output, which would delay the console's end."""
+        for machine in self.hosted:
+            machine.feed.end()
+
     def adopt(self, machine: str) -> HostedMonitor:
         """A machine that was just made, by its id."""
         known = next((one for one in self.hosted if one.key == machine), None)

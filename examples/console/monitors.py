@@ -254,6 +254,9 @@ class Monitors:
         )
         return list(zip(monitors, states, strict=True))
 
+    def end_streams(self) -> None:
+        """End the responses that follow guests' output; there are none."""
+
     async def close(self) -> None:
         """Close all connections."""
         await self._end_work()

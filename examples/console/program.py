@@ -11,11 +11,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import FrameType
 
 import uvicorn
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
+from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings, SettingsError
 from examples.console.stores import sessions_at
 from examples.console.words import VARIABLES
@@ -62,7 +64,20 @@ def serve(settings: ConsoleSettings) -> None:
         print(_welcome(settings, console), flush=True)
         gc.freeze()
         gc.enable()
-        uvicorn.Server(config).run([listener])
+        Server(config, console.monitors).run([listener])
+
+
+class Server(uvicorn.Server):
+    """Ends streams at a signal, for which it would wait."""
+
+    def __init__(self, config: uvicorn.Config, monitors: Monitors) -> None:
+        super().__init__(config)
+        self._monitors = monitors
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begins the end."""
+        self._monitors.end_streams()
+        super().handle_exit(sig, frame)
 
 
 def _listener(port: int) -> socket.socket:

@@ -70,7 +70,7 @@ def being_made(monitors: Monitors, user: User) -> Sequence[Operation]:
 
 DONE: Final = {
     change.name: change.done for change in (*CHANGES.values(), CREATE, CREATE_FROM_SNAPSHOT)
-}
+} | {"guest_file": "The file is in the guest."}
 """The message after a change, by its name."""
 
 Span = Literal["minutes", "hour", "day", "week", "month"]

@@ -30,10 +30,12 @@ from examples.console.snippets import curl_of, python_of
 from examples.console.terminal import SIZES
 from fastapi_oidc import OIDC, OIDCSession
 from generated_vmm import VmmError
+from generated_vmm.guest import CompletedProgram
 
 TABS: Mapping[str, str] = {
     "overview": "Overview",
     "console": "Console",
+    "guest": "Guest",
     "devices": "Devices",
     "memory": "Memory",
     "metadata": "Metadata",
@@ -64,6 +66,8 @@ class Visit:
     status: int = 200
     span: str = "minutes"
     starts_machines: bool = False
+    ran: tuple[str, CompletedProgram] | None = None
+    terminal: str = ""
 
 
 async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
@@ -75,6 +79,7 @@ async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User
         csrf_token=oidc.csrf_token(session),
         script_url=oidc.script_url(request),
         starts_machines=isinstance(request.app.state.monitors, Host),
+        terminal=request.query_params.get("terminal", ""),
     )
 
 
@@ -173,12 +178,16 @@ async def _read_for_tab(
         "snapshots": await asyncio.to_thread(snapshots_of, monitor, visit.tab),
         "terminal": terminal,
         "sizes": SIZES,
+        "ran": visit.ran,
+        "agent_terminal": visit.terminal if visit.terminal.isalnum() else "",
         "page": PageState(machine.state if machine else NO_ANSWER, monitor.run, time.time()),
     }
 
 
 def _has_tab(monitor: Monitor, tab: str) -> bool:
-    """Whether there is a guest's console: only if this console started the monitor."""
+    """Whether there is a guest's console or agent: only if this console started the monitor."""
+    if tab == "guest":
+        return isinstance(monitor, HostedMonitor) and monitor.has_agent
     return tab != "console" or monitor.is_hosted
 
 

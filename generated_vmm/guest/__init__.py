@@ -10,7 +10,7 @@
 from generated_vmm.guest._async.guest import AsyncGuest
 from generated_vmm.guest._async.path import AsyncGuestPath
 from generated_vmm.guest._async.program import AsyncProgram
-from generated_vmm.guest._generated.models import AgentInfo, FileStat, ProgramState
+from generated_vmm.guest._generated.models import AgentInfo, FileStat, ProgramState, TerminalSize
 from generated_vmm.guest._sync.guest import Guest, ProgramOptions
 from generated_vmm.guest._sync.path import GuestPath
 from generated_vmm.guest._sync.program import Program
@@ -56,4 +56,5 @@ __all__ = [
     "ProgramOutputTooLarge",
     "ProgramState",
     "ProgramTimeout",
+    "TerminalSize",
 ]
