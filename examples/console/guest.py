@@ -8,10 +8,10 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from examples.console.account import Posted, Signed, for_those_who
@@ -33,9 +33,20 @@ MOST_OUTPUT: Final = 1 << 20
 """Bytes of output that a page shows."""
 MOST_FILE: Final = 1 << 30
 """Bytes of a file that is moved."""
+ENDED_TERMINAL: Final = "This terminal has ended."
 GLANCE_SECONDS: Final = 0.1
 TERMINAL: Final = TerminalSize(rows=24, columns=80)
 Ran = tuple[str, CompletedProgram]
+
+
+def guest_of(monitor: AHosted) -> HostedMonitor:
+    """The machine that the path names; 409 if it does not say that its guest has the agent."""
+    if not monitor.has_agent:
+        raise HTTPException(409, "This machine has no agent.")
+    return monitor
+
+
+AGuest = Annotated[HostedMonitor, Depends(guest_of)]
 
 
 def routes(oidc: OIDC[User]) -> APIRouter:
@@ -59,7 +70,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
     @router.post("/machines/{machine}/guest/run")
     async def run(
         request: Request,
-        monitor: AHosted,
+        monitor: AGuest,
         session: Signed,
         command: Posted = "",
         csrf_token: Posted = "",
@@ -75,7 +86,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
         return await shown(request, monitor, session, refusal=refusal, ran=next(iter(ended), None))
 
     @router.get("/machines/{machine}/guest/file")
-    async def read(request: Request, monitor: AHosted, session: Signed, path: str = "") -> Response:
+    async def read(request: Request, monitor: AGuest, session: Signed, path: str = "") -> Response:
         file = tempfile.TemporaryFile(dir=monitor.house.launch.folder)  # noqa: SIM115 - see parts_of
 
         async def act() -> str:
@@ -96,7 +107,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
         )
 
     @router.post("/machines/{machine}/guest/file")
-    async def write(request: Request, monitor: AHosted, session: Signed) -> Response:
+    async def write(request: Request, monitor: AGuest, session: Signed) -> Response:
         def check(fields: Mapping[str, str]) -> None:
             oidc.check_csrf_token(session, fields.get("csrf_token"))
 
@@ -121,7 +132,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
 
     @router.post("/machines/{machine}/guest/terminal")
     async def open_terminal(
-        request: Request, monitor: AHosted, session: Signed, csrf_token: Posted = ""
+        request: Request, monitor: AGuest, session: Signed, csrf_token: Posted = ""
     ) -> Response:
         oidc.check_csrf_token(session, csrf_token)
         name = uuid.uuid4().hex
@@ -139,34 +150,28 @@ def routes(oidc: OIDC[User]) -> APIRouter:
 
     @router.get("/machines/{machine}/guest/terminal/{program}/stream")
     async def stream(
-        monitor: AHosted, program: str, position: str = "", seconds: Seconds = STREAM_SECONDS
+        monitor: AGuest, program: str, position: str = "", seconds: Seconds = STREAM_SECONDS
     ) -> Response:
         at = int(position) if position.isdecimal() else 0
-        guest = monitor.machine.guest()
         try:
-            found = await guest.attach(program, offset=at)
+            async with monitor.machine.guest() as guest:
+                found = await guest.attach(program, offset=at)
         except ProgramLost as error:
-            await guest.close()
-            raise HTTPException(410, "This terminal has ended.") from error
-        if await found.poll() is not None and at:
-            await guest.close()
-            raise HTTPException(410, "This terminal has ended.")
-
-        async def output() -> AsyncIterator[bytes]:
-            async with guest:
-                try:
-                    async with asyncio.timeout(max(seconds, GLANCE_SECONDS)):
-                        async for piece in found.output():
-                            yield piece.data
-                except (TimeoutError, VmmError):
-                    return
-
+            raise HTTPException(410, ENDED_TERMINAL) from error
+        except VmmError as error:
+            raise HTTPException(409, as_sentence(error)) from error
+        if found.returncode is not None and at >= found.output_bytes:
+            raise HTTPException(410, ENDED_TERMINAL)
         headers = {**NO_STORE, "Stream-Position": str(at)}
-        return StreamingResponse(output(), media_type="application/octet-stream", headers=headers)
+        return StreamingResponse(
+            _output(monitor, program, at, max(seconds, GLANCE_SECONDS)),
+            media_type="application/octet-stream",
+            headers=headers,
+        )
 
     @router.post("/machines/{machine}/guest/terminal/{program}/input")
     async def type_in(
-        monitor: AHosted,
+        monitor: AGuest,
         session: Signed,
         program: str,
         text: Posted = "",
@@ -186,6 +191,18 @@ def routes(oidc: OIDC[User]) -> APIRouter:
         return JSONResponse({}, headers=NO_STORE)
 
     return router
+
+
+async def _output(
+    monitor: HostedMonitor, program: str, at: int, seconds: float
+) -> AsyncIterator[bytes]:
+    """The output of a program from a position on, for some seconds."""
+    try:
+        async with asyncio.timeout(seconds), monitor.machine.guest() as guest:
+            async for piece in (await guest.attach(program, offset=at)).output():
+                yield piece.data
+    except (TimeoutError, VmmError):  # the browser asks again, and learns why
+        return
 
 
 async def _run(monitor: HostedMonitor, command: str) -> CompletedProgram:

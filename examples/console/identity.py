@@ -72,10 +72,10 @@ def identity_resolver(*, everybody_views: bool) -> Callable[[IdentityContext], U
         claims = {**context.id_token_claims, **(context.user_info or {})}
         given = claims.get("roles")
         roles = [str(role) for role in given] if isinstance(given, list) else []
-        return User(
-            sub=str(claims["sub"]),
-            name=str(claims.get("name") or claims["sub"]),
-            roles=(*roles, "viewer") if everybody_views else tuple(roles),
-        )
+        name = str(claims.get("name") or claims["sub"])
+        user = User(sub=str(claims["sub"]), name=name, roles=tuple(roles))
+        if everybody_views and not user.may("view"):
+            return user.model_copy(update={"roles": (*user.roles, "viewer")})
+        return user
 
     return resolve_identity

@@ -97,6 +97,7 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "ended": unreachable if monitor.stage else "",
         "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},
         "tab": visit.tab,
+        "title": TABS[visit.tab],
         "span": visit.span,
         "spans": SPANS,
         "done": visit.done,

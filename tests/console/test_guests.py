@@ -150,3 +150,16 @@ def test_a_viewer_uses_no_guest(house: RunningConsole) -> None:
 def test_a_machine_without_an_agent_has_no_such_page(house: RunningConsole, carol: Browser) -> None:
     carol.open("/machines/fresh")
     assert "Guest" not in carol.page.links
+    token = carol.field("csrf_token")
+    carol.open("/machines/fresh/guest")
+    assert "does not say that its guest has the agent" in carol.text
+    carol.post("/machines/fresh/guest/run", {"csrf_token": token, "command": "true"})
+    assert carol.status == 409
+
+
+def test_a_command_from_another_site_is_not_run(carol: Browser, tmp_path: Path) -> None:
+    for path in ("run", "terminal", "terminal/x/input"):
+        fields = {"csrf_token": "of somebody", "command": f"touch {tmp_path}/ran"}
+        carol.post(f"/machines/demo/guest/{path}", fields)
+        assert carol.status == 403
+    assert list(tmp_path.iterdir()) == []
