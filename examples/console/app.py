@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
@@ -17,9 +18,18 @@ from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, identity_resolver
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC, STATIC_PATH
+from examples.console.records import Event, Person
 from examples.console.refusals import message_page, tell_refusals
 from examples.console.stores import Sessions
-from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSettings
+from fastapi_oidc import OIDC, EventName, OIDCMiddleware, OIDCSettings
+from fastapi_oidc import Event as OIDCEvent
+
+SIGN_INS: Final = {
+    EventName.LOGIN_SUCCEEDED: "Signed in.",
+    EventName.LOGIN_REFUSED: "Tried to sign in.",
+    EventName.SESSION_ENDED: "The session ended.",
+}
+"""What the trail says of events of the library."""
 
 
 def create_app(
@@ -37,7 +47,16 @@ def create_app(
     read the figures. With `everybody_views`, each user may view all machines; else a role says so.
     """
     resolve = identity_resolver(everybody_views=everybody_views)
-    oidc: OIDC[User] = OIDC(settings, resolve_identity=resolve, session_store=sessions)
+
+    def note(event: OIDCEvent) -> None:
+        if event.name in SIGN_INS:
+            who, at = Person(event.sub or "", ""), datetime.fromtimestamp(event.at, UTC)
+            refused = str(event.code or "") if event.name is EventName.LOGIN_REFUSED else ""
+            monitors.records.add_event(Event(at, who, SIGN_INS[event.name], refused))
+
+    oidc: OIDC[User] = OIDC(
+        settings, resolve_identity=resolve, session_store=sessions, on_event=note
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

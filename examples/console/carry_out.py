@@ -61,14 +61,15 @@ async def carry_out(
     if (operation := monitor.operation) is not None:
         return Failure(CONFLICT, at_button=Told(f"{monitor.name} is busy: {operation.in_words}."))
     try:
-        event = monitor.events.begin(change.verb)
+        event = await monitor.events.begin(change.verb)
     except RecordsError:
         return UNRECORDED
     turn = nullcontext() if change.at_once else monitor.turn
     hosted = monitor if isinstance(monitor, HostedMonitor) and change.names_disks else None
     # A disk that a machine takes at this moment is recorded as its own only afterwards.
     async with turn, hosted.house.taking_disks if hosted else nullcontext():
-        failure = await _obstacle(monitor, change, form, page)
+        machine, fault = await _looked(monitor)
+        failure = await _obstacle(monitor, change, form, page, machine, fault)
         failure = failure or await _carried_out(monitor, change, form)
     silent = failure is not None and failure.status == BAD_GATEWAY and not change.hosted
     if silent and await monitor.has_ended():
@@ -76,22 +77,27 @@ async def carry_out(
     item = change.item_of(form)
     if failure is None:
         done = f"{change.done.removesuffix('.')}: {item}." if item else change.done
-        monitor.events.finish(event, done)
+        detail = differences(change, machine, form)
+        await monitor.events.finish(event, done, detail=detail)
     else:
         why = [*failure.at_fields.values(), *([failure.at_button] if failure.at_button else [])]
-        monitor.events.finish(event, f"Tried to {change.verb}.", why[0].sentence)
+        await monitor.events.finish(event, f"Tried to {change.verb}.", why[0].sentence)
     return failure
 
 
 async def _obstacle(
-    monitor: Monitor, change: Change, form: Texts, page: PageState | None
+    monitor: Monitor,
+    change: Change,
+    form: Texts,
+    page: PageState | None,
+    machine: Machine | None,
+    fault: VmmError | None,
 ) -> Failure | None:
     """Why the change is not tried: another user was faster, or the machine does not support it."""
     if change.hosted and not monitor.is_hosted:
         return Failure(CONFLICT, at_button=Told("This console did not start this monitor."))
     if change.foreign and monitor.is_hosted:
         return Failure(CONFLICT, at_button=Told("This is only for other programs' monitors."))
-    machine, fault = await _looked(monitor)
     if fault and monitor.stage is None and change.not_now(NO_ANSWER):
         return _at_button(monitor, fault)
     if page is not None:
@@ -100,6 +106,21 @@ async def _obstacle(
             return Failure(CONFLICT, at_button=Told(why))
     why = change.why_not(machine) if machine else change.not_now(monitor.stage or NO_ANSWER)
     return Failure(CONFLICT, at_button=Told(why)) if why else None
+
+
+def differences(change: Change, machine: Machine | None, form: Texts) -> str:
+    """The old and new values of a form, a line each, without documents, which may have secrets."""
+    lines = []
+    for section in change.sections:
+        before = section.values(machine, {}, change.item_of(form))
+        for one in section.fields:
+            old, new = (
+                before[f"{section.key}.{one.name}"],
+                form.get(f"{section.key}.{one.name}", ""),
+            )
+            if one.kind not in ("document", "item") and old != new.strip():
+                lines.append(f"{one.full_label}: {old or 'nothing'} → {new.strip() or 'nothing'}")
+    return "\n".join(lines)
 
 
 async def _looked(monitor: Monitor) -> tuple[Machine | None, VmmError | None]:

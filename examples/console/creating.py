@@ -112,15 +112,15 @@ async def created(host: Host, change: Change, typed: Texts) -> HostedMonitor | F
     """Creates the machine, as an action that is recorded; a failure leaves nothing behind."""
     log = EventLog(typed.get("new.name", "").strip(), host.records)
     try:
-        event = log.begin(change.verb)
+        event = await log.begin(change.verb)
     except RecordsError:
         return UNRECORDED
     made = await _made(host, change, typed)
     if isinstance(made, HostedMonitor):
-        log.finish(event, change.done, machine_id=made.key)
+        await log.finish(event, change.done, machine_id=made.key)
     else:
         why = next(iter([*made.at_fields.values(), made.at_button or NOTHING_SENT]))
-        log.finish(event, f"Tried to {change.verb}.", why.sentence)
+        await log.finish(event, f"Tried to {change.verb}.", why.sentence)
     return made
 
 

@@ -90,13 +90,13 @@ def writing(oidc: OIDC[User]) -> APIRouter:
     router = for_those_who("operate")
     noted: dict[tuple[str, str], float] = {}
 
-    def note(monitor: HostedMonitor, person: Person) -> None:
+    async def note(monitor: HostedMonitor, person: Person) -> None:
         """Records typing as one event, not one for each key."""
         now, key = time.monotonic(), (monitor.name, person.sub)
         if now - noted.get(key, -NOTED_SECONDS) >= NOTED_SECONDS:
             noted[key] = now
             with on_behalf_of(person):
-                monitor.events.add("Typed into the guest's console.")
+                await monitor.events.add("Typed into the guest's console.")
 
     async def answer(
         request: Request, monitor: HostedMonitor, session: OIDCSession[User], why: str, status: int
@@ -120,7 +120,7 @@ def writing(oidc: OIDC[User]) -> APIRouter:
             await _write(monitor, _typed(form))
         except VmmError as error:
             return await answer(request, monitor, session, str(error), 502)
-        note(monitor, session.identity.person)
+        await note(monitor, session.identity.person)
         return await answer(request, monitor, session, "", 200)
 
     @router.post("/machines/{machine}/console/size")

@@ -238,7 +238,7 @@ class HostedMonitor(Monitor):
         if end.how == "lost":
             what = "The monitor was lost: nobody saw how it ended."
         with on_behalf_of(NOBODY):
-            self.events.add(what, detail="\n".join(lines))
+            await self.events.add(what, detail="\n".join(lines))
 
     async def admit(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
         """Give the machine access to a file, in a jail at the same path. Raises ValueError."""

@@ -48,7 +48,7 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
             return message_page(404, "There is no such machine.", "", "/", "All machines")
         sentence = refusal_sentence(change, error)
         with on_behalf_of(session.identity.person):
-            monitor.events.add(f"Tried to {change.verb}.", sentence)
+            await monitor.events.add(f"Tried to {change.verb}.", sentence)
         visit = replace(
             await visit_of(oidc, request, session),
             tab=change.tab,

@@ -50,7 +50,7 @@ async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
     copied = [disk.id for disk in disks_of(clone.definition.configuration) if not disk.is_read_only]
     disks = ", ".join(copied) or "none"
     detail = "\n".join(SHARED).format(origin=monitor.name, disks=disks)
-    made.events.add(f"Cloned from {monitor.name}.", detail=detail)
+    await made.events.add(f"Cloned from {monitor.name}.", detail=detail)
 
 
 def _cannot_be_cloned(machine: Machine) -> str:
