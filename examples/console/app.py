@@ -40,11 +40,13 @@ def create_app(
     open_to_all: Sequence[str] = (),
     metrics_token: str | None = None,
     everybody_views: bool = True,
+    api_audience: str | None = None,
 ) -> FastAPI:
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
     No session is read for the paths below `open_to_all`. With a `metrics_token`, Prometheus may
     read the figures. With `everybody_views`, each user may view all machines; else a role says so.
+    With an `api_audience`, programs may use the API with access tokens for it.
     """
     resolve = identity_resolver(everybody_views=everybody_views)
 
@@ -78,6 +80,10 @@ def create_app(
     app.add_middleware(BodyLimit)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)
+    if api_audience is not None:
+        from examples.console import api
+
+        app.include_router(api.routes(oidc, api_audience, monitors))
     return app
 
 

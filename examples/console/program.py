@@ -59,6 +59,7 @@ def serve(settings: ConsoleSettings) -> None:
             sessions,
             metrics_token=settings.metrics_token,
             everybody_views=settings.everybody_views,
+            api_audience=settings.api_audience,
         )
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
         print(_welcome(settings, console), flush=True)

@@ -23,10 +23,10 @@ class ConsoleSettings:
     they outlive the console; if it is None, they end with the console. `kernel` and `rootfs`
     are suggested for new machines. If `issuer` is None, the demo starts its own OpenID Provider
     on `provider_port`. `redis` is the URL of the Redis for sessions; None stores them in
-    memory. `metrics_token` enables `/metrics`; with `everybody_views` users need no role to
-    view; events are stored for `kept_days`. `images` is the folder of kernels and disks.
-    `jailer` is the program with which machines must be jailed; empty means no jails, None means
-    jails where possible.
+    memory. `metrics_token` enables `/metrics`; with `api_audience` programs may use the API;
+    with `everybody_views` users need no role to view; events are stored for `kept_days`.
+    `images` is the folder of kernels and disks. `jailer` is the program with which machines
+    must be jailed; empty means no jails, None means jails where possible.
     """
 
     port: int
@@ -40,6 +40,7 @@ class ConsoleSettings:
     redis: str | None = None
     metrics_token: str | None = None
     everybody_views: bool = True
+    api_audience: str | None = None
     kept_days: int = KEPT_DAYS
     images: Path | None = None
     jailer: str | None = None
@@ -57,6 +58,7 @@ class ConsoleSettings:
             rootfs=environment.get("ROOTFS", ""),
             folder=_folder(environment, "CONSOLE_FOLDER"),
             metrics_token=environment.get("CONSOLE_METRICS_TOKEN") or None,
+            api_audience=environment.get("CONSOLE_API_AUDIENCE") or None,
             everybody_views=_viewers(environment.get("CONSOLE_VIEWERS") or "everybody"),
             kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
             images=_folder(environment, "CONSOLE_IMAGES"),

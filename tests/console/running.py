@@ -37,6 +37,7 @@ class MachineSettings(TypedDict, total=False):
     kernel: str
     rootfs: str
     everybody_views: bool
+    api_audience: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,10 @@ def hosting_console(
         )
         with parts(settings) as console:
             app = create_app(
-                console.oidc, console.monitors, everybody_views=settings.everybody_views
+                console.oidc,
+                console.monitors,
+                everybody_views=settings.everybody_views,
+                api_audience=settings.api_audience,
             )
             with serving(app, listener):
                 yield RunningConsole(f"http://127.0.0.1:{port}", console)
