@@ -127,6 +127,11 @@ class HostedMonitor(Monitor):
         return None
 
     @property
+    def progress(self) -> float | None:
+        """How much of its memory is written, if an operation writes it."""
+        return self.house.progress(self.operation) if self.operation is not None else None
+
+    @property
     def stage(self) -> str | None:
         """`Starting`, `Busy` or `Ended` while the monitor cannot be asked."""
         operation = self.operation

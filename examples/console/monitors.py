@@ -117,6 +117,11 @@ class Monitor:
         """What is being done with the machine, if this console starts its monitor."""
         return None
 
+    @property
+    def progress(self) -> float | None:
+        """How much of that is done, if it is known."""
+        return None
+
     def changing(self) -> AbstractAsyncContextManager[object]:
         """A block in which devices are changed."""
         return nullcontext()

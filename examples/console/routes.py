@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Final, Literal
@@ -22,9 +23,9 @@ from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
-from examples.console.shown import Attempt, Form, power_of
+from examples.console.shown import LISTED, Attempt, Form, power_of
 from examples.console.view import TABS, account, machine_page, visit_of
-from fastapi_oidc import OIDC, Code, SessionError
+from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
 from generated_vmm import VmmError, to_config_file
 from generated_vmm.machines import Operation
 
@@ -86,6 +87,40 @@ def pages(oidc: OIDC[User]) -> APIRouter:
     async def machines(
         request: Request, session: Signed, done: str = "", span: Span = "minutes", find: str = ""
     ) -> Response:
+        return await list_page(request, session, done, span, find)
+
+    @router.get("/bulk")
+    async def reloaded() -> Response:
+        return RedirectResponse("/", 303)
+
+    @router.post("/bulk")
+    async def bulk(request: Request, session: Signed) -> Response:
+        monitors, user = monitors_of(request), session.identity
+        if not any(user.may("operate", one.name) for one in monitors.all):
+            raise SessionError(Code.SESSION_FORBIDDEN, "no machine that the user may operate")
+        form = await request.form()
+        oidc.check_csrf_token(session, str(form.get("csrf_token", "")))
+        change, names = str(form.get("change", "")), [str(one) for one in form.getlist("machine")]
+        if change not in LISTED:
+            raise HTTPException(422, "There is no such change.")
+        if CHANGES[change].confirm and not form.get(CONFIRMED):
+            shown = {"csrf_token": oidc.csrf_token(session), "change": change}
+            asked = f"{CHANGES[change].button} {', '.join(names)}?"
+            return question(asked, CHANGES[change].button, request, shown, {"machine": names})
+        with on_behalf_of(user.person):
+            told = await asyncio.gather(
+                *(_one_of_many(monitors, user, CHANGES[change], name) for name in names)
+            )
+        return await list_page(request, session, "", "minutes", "", told)
+
+    async def list_page(
+        request: Request,
+        session: OIDCSession[User],
+        done: str,
+        span: str,
+        find: str,
+        told: Sequence[tuple[str, str]] = (),
+    ) -> Response:
         monitors = monitors_of(request)
         only = monitors.only
         if only is not None:
@@ -101,6 +136,8 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             "host_charts": monitors.host_use.charts(span),
             "has_any": bool(monitors.all),
             "being_made": being_made(monitors, session.identity),
+            "bulk": [CHANGES[name] for name in LISTED],
+            "told": told,
             "needs": needs_of(monitors) if isinstance(monitors, Host) else [],
         }
         return page("machines.html", {**values, **account(visit)})
@@ -128,6 +165,23 @@ def pages(oidc: OIDC[User]) -> APIRouter:
         return await machine_page(monitor, replace(visit, tab=tab, done=told, span=span))
 
     return router
+
+
+async def _one_of_many(
+    monitors: Monitors, user: User, change: Change, name: str
+) -> tuple[str, str]:
+    """Carries a change out for one of the chosen machines; returns what to tell, and its kind."""
+    monitor = monitors.get(name)
+    if monitor is None or not user.may("view", name):
+        return f"{name}: There is no such machine.", "bad"
+    if not user.may(change.right, name):
+        await monitor.events.add(f"Tried to {change.verb}.", change.not_yours)
+        return f"{name}: {change.not_yours}", "bad"
+    failure = await carry_out(monitor, change, {})
+    if failure is None:
+        return f"{name}: {change.done}", "good"
+    why = failure.at_button or next(iter(failure.at_fields.values()))
+    return f"{name}: {why.sentence}", "bad"
 
 
 def parts(oidc: OIDC[User]) -> APIRouter:

@@ -201,7 +201,13 @@ function replace(part, html) {
   rows.forEach((row, at) => {
     const old = part.children[at]
     if (!old) part.append(row)
-    else if (comparable(old) !== comparable(row)) old.replaceWith(row)
+    else if (comparable(old) !== comparable(row)) {
+      for (const box of row.querySelectorAll('input[type="checkbox"]')) {
+        const before = old.querySelector(`input[value="${CSS.escape(box.getAttribute('value') ?? '')}"]`)
+        if (before instanceof HTMLInputElement && box instanceof HTMLInputElement) box.checked = before.checked
+      }
+      old.replaceWith(row)
+    }
   })
   while (part.children.length > rows.length) part.lastElementChild?.remove()
   if (focused && !focused.isConnected) {

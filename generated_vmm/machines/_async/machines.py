@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
 from generated_vmm.machines._async.making import create
+from generated_vmm.machines._async.memory import MEMORY
 from generated_vmm.machines._async.monitors import AsyncMonitors
 from generated_vmm.machines._async.operation import AsyncControl, look, recover
 from generated_vmm.machines.definition import Definition, files_of
@@ -90,6 +92,17 @@ class AsyncMachines:
         """What runs now, in this process or another one, and what was left half done."""
         found = (self._store.operation(machine) for machine in self._store.ids())
         return [operation for operation in found if operation is not None]
+
+    def written(self, operation: Operation) -> int | None:
+        """The bytes of memory that a snapshot or a clone has written so far; None before that."""
+        folders = (
+            self._store.new_snapshot_path(operation.target),
+            self._store.path(operation.target),
+        )
+        for folder in folders if operation.target else ():
+            with suppress(OSError):
+                return (folder / MEMORY).stat().st_blocks * 512
+        return None
 
     def snapshots(self) -> list[AsyncSnapshot]:
         """Every whole snapshot, the newest first."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +14,7 @@ from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.machine import Machine, Snapshot
 from generated_vmm.machines._sync.making import create
+from generated_vmm.machines._sync.memory import MEMORY
 from generated_vmm.machines._sync.monitors import Monitors
 from generated_vmm.machines._sync.operation import Control, look, recover
 from generated_vmm.machines.definition import Definition, files_of
@@ -89,6 +91,17 @@ class Machines:
         """What runs now, in this process or another one, and what was left half done."""
         found = (self._store.operation(machine) for machine in self._store.ids())
         return [operation for operation in found if operation is not None]
+
+    def written(self, operation: Operation) -> int | None:
+        """The bytes of memory that a snapshot or a clone has written so far; None before that."""
+        folders = (
+            self._store.new_snapshot_path(operation.target),
+            self._store.path(operation.target),
+        )
+        for folder in folders if operation.target else ():
+            with suppress(OSError):
+                return (folder / MEMORY).stat().st_blocks * 512
+        return None
 
     def snapshots(self) -> list[Snapshot]:
         """Every whole snapshot, the newest first."""
