@@ -34,7 +34,9 @@ class Database:
         writer = self._opened()
         writer.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
         writer.executescript(schema)
-        self._thread = threading.Thread(target=self._work, args=(writer,), name="records")
+        self._thread = threading.Thread(
+            target=self._work, args=(writer,), name="records", daemon=True
+        )
         self._thread.start()
 
     def _opened(self) -> sqlite3.Connection:

@@ -13,7 +13,7 @@ from generated_vmm.machines.definition import Definition, Jail
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.files import remove_folder
 from generated_vmm.machines.options import Options
-from generated_vmm.machines.records import End, MachineRecord, Operation, now
+from generated_vmm.machines.records import End, MachineRecord, Operation, boot_id, now
 from generated_vmm.machines.restart import after_end
 from generated_vmm.machines.store import Lease, Store
 
@@ -48,6 +48,8 @@ class AsyncControl:
 
     async def change(self, record: MachineRecord, **members: object) -> MachineRecord:
         """Stores a machine with other members, and returns it."""
+        if members.get("started_at") is not None:
+            members["boot"] = boot_id()
         changed = record.model_copy(update=members)
         await in_thread(self.store.write_record, changed)
         return changed
