@@ -938,7 +938,7 @@ ROUTES: dict[tuple[str, str], Callable[..., object]] = {
 }
 GROUP = own_group()
 PROGRAMS = Programs()
-ISOLATED = True
+ISOLATED = False  # before `main` knows where it listens, and wherever this is only imported
 
 
 def end_with_input() -> None:

@@ -16,8 +16,8 @@ import pytest
 from tests.console.killing import TEXTS
 from tests.console.running import end_processes_of
 
-STEP = 3
-"""Of each three moments one is tried; `tests/vmm/machines/test_killed.py` has all of the layer."""
+STEP = 6
+"""Of six moments one is tried; `tests/vmm/machines/test_killed.py` has all of the layer."""
 MOST = 120
 
 

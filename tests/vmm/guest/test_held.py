@@ -137,6 +137,7 @@ def test_everything_beside_the_agent_is_held_but_process_1(
     for name in names:
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / "cgroup.procs").touch()
+    monkeypatch.setattr(agent, "ISOLATED", True)
     found = sorted(agent.groups_beside(str(own)))
     assert found == [str(tmp_path / "system.slice/sshd.service"), str(tmp_path / "user.slice")]
     monkeypatch.setattr(agent, "ISOLATED", False)  # the others are those of a host
