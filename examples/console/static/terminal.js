@@ -1,4 +1,3 @@
-// @ts-check
 /** Terminals of xterm.js: one stream of output each, and what is typed goes one after another. */
 import { FitAddon } from './xterm/addon-fit.mjs'
 import { Terminal } from './xterm/xterm.mjs'
