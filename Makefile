@@ -41,17 +41,31 @@ $(READY): pyproject.toml generated_vmm/pyproject.toml constraints.txt
 .PHONY: programs
 programs: $(READY)
 	@tests/programs.sh
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(NODE_READY); fi
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(NODE_READY) terminal; fi
 
 $(NODE_READY): tests/package.json tests/package-lock.json
 	@echo "Installing Node packages into tests/node_modules"
 	@cd tests && npm ci --silent --no-audit --no-fund
 	@touch $@
 
-demo: setup ## serve the console with its own provider and monitor
+# xterm.js of the console's terminals, from its npm package; without npm the pages work as without script.
+XTERM := examples/console/static/xterm
+.PHONY: terminal
+terminal: ## build what the console's terminals need, from npm packages
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(XTERM)/xterm.mjs; \
+		else echo "npm is missing: the console's terminals are those without script"; fi
+
+$(XTERM)/xterm.mjs: examples/console/package.json examples/console/package-lock.json
+	@cd examples/console && npm ci --silent --no-audit --no-fund
+	@mkdir -p $(XTERM)
+	@cp examples/console/node_modules/@xterm/addon-fit/lib/addon-fit.mjs $(XTERM)/
+	@cp examples/console/node_modules/@xterm/xterm/{css/xterm.css,LICENSE} $(XTERM)/
+	@sed '/^\/\/# sourceMappingURL/d' examples/console/node_modules/@xterm/xterm/lib/xterm.mjs >$@
+
+demo: setup terminal ## serve the console with its own provider and monitor
 	@$(BIN)/python -m examples.console
 
-fleet: setup ## serve the console by four workers behind nginx with one Redis, and a page that stops and starts them
+fleet: setup terminal ## serve the console by four workers behind nginx with one Redis, and a page that stops and starts them
 	@tests/programs.sh redis-server nginx
 	@$(BIN)/python -m examples.fleet
 
@@ -157,7 +171,7 @@ real-guest: setup ## test programs and files in Linux guests: builds the rigs in
 	@tests/vmm/real_guest/rig.sh setup
 	@REAL_GUEST=1 $(BIN)/python -m pytest -q -n0 --timeout 900 tests/vmm/real_guest $(ARGS)
 
-screenshots: setup ## take the README's screenshots from the running console
+screenshots: setup terminal ## take the README's screenshots from the running console
 	@tests/programs.sh chromium
 	@$(BIN)/python -m tools.screenshots docs/images
 

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import pytest
 
+from examples.console.pages import HAS_XTERM
 from examples.fleet.program import path_of
 
 NODE_MODULES = Path(__file__).with_name("node_modules")
@@ -30,6 +31,12 @@ def require_npm_package(name: str) -> Path:
     if not folder.is_dir():
         _miss(f"npm package {name}", "npm ci --prefix tests")
     return folder
+
+
+def require_terminals() -> None:
+    """xterm.js, which `make terminal` builds for the console; missing, it is as a program."""
+    if not HAS_XTERM:
+        _miss("built xterm.js", "make terminal")
 
 
 def _miss(thing: str, command: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sys
@@ -15,6 +16,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 from examples.console.app import create_app
 from examples.console.demo import parts
 from examples.console.settings import ConsoleSettings
+from examples.console.simulated import AGENT_VARIABLE
 from tests.console.serving import serving
 
 FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
@@ -27,13 +29,15 @@ SCREEN_MILLISECONDS: Final = 1500
 
 
 def main(folder: Path) -> None:
-    """Write the pictures of list, screen, dark charts and phone into `folder`."""
+    """Write the pictures of list, screen, guest, dark charts and phone into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
+    os.environ[AGENT_VARIABLE] = "1"
     with ExitStack() as stack:
         address = stack.enter_context(_console())
         playwright = stack.enter_context(sync_playwright())
         chromium = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=list(FLAGS)
+            executable_path=shutil.which("chromium") or shutil.which("chromium-headless-shell"),
+            args=list(FLAGS),
         )
         desk = _sign_in(chromium, address, width=1200, height=800, scheme="light")
         dark = _sign_in(chromium, address, width=1200, height=800, scheme="dark")
@@ -44,10 +48,25 @@ def main(folder: Path) -> None:
         desk.goto("/machines/demo/console")
         desk.wait_for_timeout(SCREEN_MILLISECONDS)
         desk.screenshot(path=folder / "console-screen.png")
+        _use_the_guest(desk)
+        desk.screenshot(path=folder / "console-guest.png")
         desk.goto("/")
         desk.wait_for_timeout(SCREEN_MILLISECONDS)
         desk.screenshot(path=folder / "console.png")
         chromium.close()
+
+
+def _use_the_guest(page: Page) -> None:
+    """Runs a command, and opens a terminal that shows nothing of this host."""
+    page.goto("/machines/demo/guest")
+    page.get_by_role("button", name="Open a terminal").click()
+    page.get_by_role("textbox", name="Screen of the guest").focus()
+    page.wait_for_timeout(SCREEN_MILLISECONDS)
+    page.keyboard.type("PS1='guest# '; cd /; clear\n")
+    page.wait_for_timeout(SCREEN_MILLISECONDS)
+    page.keyboard.type("seq 3 | xargs -n1 echo line\n")
+    page.wait_for_timeout(SCREEN_MILLISECONDS)
+    page.evaluate("scrollTo(0, 0)")
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.identity import User
-from fastapi_oidc import OIDC, LogoutOptions, OIDCSession, require_auth
+from examples.console.identity import Right, User
+from fastapi_oidc import OIDC, Code, LogoutOptions, OIDCSession, SessionError, require_auth
 
 SIGNED_OUT_PATH = "/signed-out"
 
@@ -53,9 +53,17 @@ def for_all() -> APIRouter:
     return APIRouter(dependencies=[Depends(require_auth)])
 
 
-def for_admins(oidc: OIDC[User]) -> APIRouter:
-    """Routes for admins: others are refused before anything is looked up or read."""
-    return APIRouter(dependencies=[Depends(oidc.require(lambda user: user.is_admin))])
+def for_those_who(right: Right) -> APIRouter:
+    """Routes for users with a right: others are refused before anything is looked up or read.
+
+    It is the right for the machine that the path names, or else for all machines.
+    """
+
+    async def permitted(request: Request, session: Signed) -> None:
+        if not session.identity.may(right, request.path_params.get("machine", "")):
+            raise SessionError(Code.SESSION_FORBIDDEN, f"the route needs the right to {right}")
+
+    return APIRouter(dependencies=[Depends(permitted)])
 
 
 def routes(oidc: OIDC[User]) -> APIRouter:

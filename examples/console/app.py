@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, creating, guest_console, images, past, routes
+from examples.console import account, creating, guest, guest_console, images, past, routes
 from examples.console.account import own_path
 from examples.console.bodies import BodyLimit
 from examples.console.headers import SecurityHeaders
-from examples.console.identity import User, resolve_identity
+from examples.console.identity import User, identity_resolver
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC, STATIC_PATH
+from examples.console.records import Event, Person
 from examples.console.refusals import message_page, tell_refusals
 from examples.console.stores import Sessions
-from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSettings
+from fastapi_oidc import OIDC, EventName, OIDCMiddleware, OIDCSettings
+from fastapi_oidc import Event as OIDCEvent
+
+SIGN_INS: Final = {
+    EventName.LOGIN_SUCCEEDED: "Signed in.",
+    EventName.LOGIN_REFUSED: "Tried to sign in.",
+    EventName.SESSION_ENDED: "The session ended.",
+}
+"""What the trail says of events of the library."""
 
 
 def create_app(
@@ -29,13 +39,26 @@ def create_app(
     *,
     open_to_all: Sequence[str] = (),
     metrics_token: str | None = None,
+    everybody_views: bool = True,
+    api_audience: str | None = None,
 ) -> FastAPI:
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
     No session is read for the paths below `open_to_all`. With a `metrics_token`, Prometheus may
-    read the figures.
+    read the figures. With `everybody_views`, each user may view all machines; else a role says so.
+    With an `api_audience`, programs may use the API with access tokens for it.
     """
-    oidc: OIDC[User] = OIDC(settings, resolve_identity=resolve_identity, session_store=sessions)
+    resolve = identity_resolver(everybody_views=everybody_views)
+
+    def note(event: OIDCEvent) -> None:
+        if event.name in SIGN_INS:
+            who, at = Person(event.sub or "", ""), datetime.fromtimestamp(event.at, UTC)
+            refused = str(event.code or "") if event.name is EventName.LOGIN_REFUSED else ""
+            monitors.records.add_event(Event(at, who, SIGN_INS[event.name], refused))
+
+    oidc: OIDC[User] = OIDC(
+        settings, resolve_identity=resolve, session_store=sessions, on_event=note
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -57,6 +80,10 @@ def create_app(
     app.add_middleware(BodyLimit)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)
+    if api_audience is not None:
+        from examples.console import api
+
+        app.include_router(api.routes(oidc, api_audience, monitors))
     return app
 
 
@@ -66,6 +93,7 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     app.include_router(account.routes(oidc))
     app.include_router(guest_console.reading())
     app.include_router(guest_console.writing(oidc))
+    app.include_router(guest.routes(oidc))
     app.include_router(images.reading(oidc))
     app.include_router(images.writing(oidc))
     app.include_router(past.routes(oidc))

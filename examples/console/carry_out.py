@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from examples.console.changes import Change
+from examples.console.events import NOT_RECORDED
 from examples.console.fields import Fields, Texts, member_of
 from examples.console.forms import Invalid, Section
 from examples.console.hosted import HostedMonitor
@@ -44,9 +45,7 @@ class Failure:
 NO_FAILURE = Failure(200)
 BAD_GATEWAY: Final = 502
 CONFLICT: Final = 409
-NOT_RECORDED: Final = Failure(
-    503, at_button=Told("Nothing was done: it could not be recorded. Is the disk full?")
-)
+UNRECORDED: Final = Failure(503, at_button=Told(NOT_RECORDED))
 NOTHING_SENT: Final = Told("Nothing was sent: see the marked fields.")
 ENDED_MEANWHILE: Final = Told("The monitor ended during the request. Start the machine again.")
 
@@ -62,14 +61,15 @@ async def carry_out(
     if (operation := monitor.operation) is not None:
         return Failure(CONFLICT, at_button=Told(f"{monitor.name} is busy: {operation.in_words}."))
     try:
-        event = monitor.events.begin(change.verb)
+        event = await monitor.events.begin(change.verb)
     except RecordsError:
-        return NOT_RECORDED
+        return UNRECORDED
     turn = nullcontext() if change.at_once else monitor.turn
     hosted = monitor if isinstance(monitor, HostedMonitor) and change.names_disks else None
     # A disk that a machine takes at this moment is recorded as its own only afterwards.
     async with turn, hosted.house.taking_disks if hosted else nullcontext():
-        failure = await _obstacle(monitor, change, form, page)
+        machine, fault = await _looked(monitor)
+        failure = await _obstacle(monitor, change, form, page, machine, fault)
         failure = failure or await _carried_out(monitor, change, form)
     silent = failure is not None and failure.status == BAD_GATEWAY and not change.hosted
     if silent and await monitor.has_ended():
@@ -77,22 +77,27 @@ async def carry_out(
     item = change.item_of(form)
     if failure is None:
         done = f"{change.done.removesuffix('.')}: {item}." if item else change.done
-        monitor.events.finish(event, done)
+        detail = differences(change, machine, form)
+        await monitor.events.finish(event, done, detail=detail)
     else:
         why = [*failure.at_fields.values(), *([failure.at_button] if failure.at_button else [])]
-        monitor.events.finish(event, f"Tried to {change.verb}.", why[0].sentence)
+        await monitor.events.finish(event, f"Tried to {change.verb}.", why[0].sentence)
     return failure
 
 
 async def _obstacle(
-    monitor: Monitor, change: Change, form: Texts, page: PageState | None
+    monitor: Monitor,
+    change: Change,
+    form: Texts,
+    page: PageState | None,
+    machine: Machine | None,
+    fault: VmmError | None,
 ) -> Failure | None:
     """Why the change is not tried: another user was faster, or the machine does not support it."""
     if change.hosted and not monitor.is_hosted:
         return Failure(CONFLICT, at_button=Told("This console did not start this monitor."))
     if change.foreign and monitor.is_hosted:
         return Failure(CONFLICT, at_button=Told("This is only for other programs' monitors."))
-    machine, fault = await _looked(monitor)
     if fault and monitor.stage is None and change.not_now(NO_ANSWER):
         return _at_button(monitor, fault)
     if page is not None:
@@ -101,6 +106,21 @@ async def _obstacle(
             return Failure(CONFLICT, at_button=Told(why))
     why = change.why_not(machine) if machine else change.not_now(monitor.stage or NO_ANSWER)
     return Failure(CONFLICT, at_button=Told(why)) if why else None
+
+
+def differences(change: Change, machine: Machine | None, form: Texts) -> str:
+    """The old and new values of a form, a line each, without documents, which may have secrets."""
+    lines = []
+    for section in change.sections:
+        before = section.values(machine, {}, change.item_of(form))
+        for one in section.fields:
+            old, new = (
+                before[f"{section.key}.{one.name}"],
+                form.get(f"{section.key}.{one.name}", ""),
+            )
+            if one.kind not in ("document", "item") and old != new.strip():
+                lines.append(f"{one.full_label}: {old or 'nothing'} → {new.strip() or 'nothing'}")
+    return "\n".join(lines)
 
 
 async def _looked(monitor: Monitor) -> tuple[Machine | None, VmmError | None]:

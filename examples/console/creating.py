@@ -9,11 +9,11 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.account import Signed, for_admins
+from examples.console.account import Signed, for_those_who
 from examples.console.carry_out import (
     NO_FAILURE,
-    NOT_RECORDED,
     NOTHING_SENT,
+    UNRECORDED,
     Failure,
     carry_out,
     parse,
@@ -23,6 +23,7 @@ from examples.console.carry_out import (
 )
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, PRESETS, Change
 from examples.console.changes.create import BALLOON, NETWORK, FromSnapshot
+from examples.console.changes.policy import AGENT_PORT
 from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
 from examples.console.events import EventLog, on_behalf_of
 from examples.console.fields import Fields, Texts
@@ -45,6 +46,7 @@ from generated_vmm import (
     MachineConfiguration,
     NetworkInterface,
     VmmError,
+    Vsock,
 )
 from generated_vmm.machines import Definition, MachineError, TapDevice
 from generated_vmm.process import MonitorError
@@ -74,7 +76,7 @@ AHost = Annotated[Host, Depends(host_of)]
 
 def routes(oidc: OIDC[User]) -> APIRouter:
     """The pages and their buttons; all are for admins."""
-    router = for_admins(oidc)
+    router = for_those_who("administer")
 
     @router.get("/new")
     @router.get("/new/snapshot")
@@ -110,15 +112,15 @@ async def created(host: Host, change: Change, typed: Texts) -> HostedMonitor | F
     """Creates the machine, as an action that is recorded; a failure leaves nothing behind."""
     log = EventLog(typed.get("new.name", "").strip(), host.records)
     try:
-        event = log.begin(change.verb)
+        event = await log.begin(change.verb)
     except RecordsError:
-        return NOT_RECORDED
+        return UNRECORDED
     made = await _made(host, change, typed)
     if isinstance(made, HostedMonitor):
-        log.finish(event, change.done, machine_id=made.key)
+        await log.finish(event, change.done, machine_id=made.key)
     else:
         why = next(iter([*made.at_fields.values(), made.at_button or NOTHING_SENT]))
-        log.finish(event, f"Tried to {change.verb}.", why.sentence)
+        await log.finish(event, f"Tried to {change.verb}.", why.sentence)
     return made
 
 
@@ -199,13 +201,14 @@ def definition_of(host: Host, parsed: Mapping[str, Fields]) -> Definition:
         drives=[Drive.model_validate(drive)] if drive else [],
         network_interfaces=[NetworkInterface.model_validate(network)] if network else [],
         balloon=Balloon.model_validate(parsed[BALLOON.key]),
+        vsock=Vsock(guest_cid=3, uds_path="vsock.socket") if new.get("agent") else None,
     )
     return Definition(
         configuration=configuration,
         enable_pci=bool(new.get("has_pci")),
         jail=host.jail,
         taps=taps,
-        autostart=bool(new.get("autostart")),
+        agent=AGENT_PORT if new.get("agent") else None,
     )
 
 

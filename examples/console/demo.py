@@ -25,6 +25,7 @@ from fastapi_oidc.testing import DevClient, DevProvider, DevUser
 
 USERS = (
     DevUser("alice", "Alice Admin", "alice@example.com", {"roles": ["admin"]}),
+    DevUser("carol", "Carol Operator", "carol@example.com", {"roles": ["operator"]}),
     DevUser("bob", "Bob Viewer", "bob@example.com", {"roles": ["viewer"]}),
 )
 CLIENT_ID = "microvm-console"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
 
-from examples.console.records import Event, Person, Records, Search
+from examples.console.plain_words import as_sentence
+from examples.console.records import Event, Person, Records, RecordsError, Search
+from generated_vmm import VmmError
 
+NOT_RECORDED: Final = "Nothing was done: it could not be recorded. Is the disk full?"
 NOBODY: Final = Person("", "")
 _person: ContextVar[Person] = ContextVar("person", default=NOBODY)
 
@@ -29,6 +34,25 @@ def on_behalf_of(somebody: Person) -> Iterator[None]:
         _person.reset(token)
 
 
+async def recorded(log: EventLog, verb: str, act: Callable[[], Awaitable[str]]) -> str:
+    """Does something, recorded before and after; returns why it was not done.
+
+    `verb` completes "Wants to …", and `act` returns what was done.
+    """
+    try:
+        event = await log.begin(verb)
+    except RecordsError:
+        return NOT_RECORDED
+    did, why = f"Tried to {verb}.", "It was cut off."
+    try:
+        did, why = await act(), ""
+    except (VmmError, OSError, ValueError) as error:
+        why = as_sentence(error)
+    finally:
+        await log.finish(event, did, why)
+    return why
+
+
 class EventLog:
     """The events of one machine."""
 
@@ -36,20 +60,26 @@ class EventLog:
         self._machine, self._key = machine, key or machine
         self._records = records
 
-    def add(self, what: str, refused: str = "", *, detail: str = "") -> None:
+    async def add(self, what: str, refused: str = "", *, detail: str = "") -> None:
         """Record an action or an attempt of the current user."""
-        self._records.add_event(self._event(what, refused, detail))
+        with suppress(sqlite3.Error):  # it is logged
+            await asyncio.wrap_future(self._records.add_event(self._event(what, refused, detail)))
 
-    def begin(self, verb: str) -> int:
+    async def begin(self, verb: str) -> int:
         """Record what the current user wants, before it is done; returns the event's id.
 
         Raises RecordsError: then it may not be done.
         """
-        return self._records.begin_event(self._event(f"Wants to {verb}."))
+        return await self._records.begin_event(self._event(f"Wants to {verb}."))
 
-    def finish(self, event: int, what: str, refused: str = "", *, machine_id: str = "") -> None:
+    async def finish(
+        self, event: int, what: str, refused: str = "", *, machine_id: str = "", detail: str = ""
+    ) -> None:
         """Record what came of it; `machine_id` is the id of a machine that was made."""
-        self._records.finish_event(event, what, refused, machine_id or self._key)
+        of = machine_id or self._key
+        with suppress(sqlite3.Error):  # it is logged
+            done = self._records.finish_event(event, what, refused, of, detail)
+            await asyncio.shield(asyncio.wrap_future(done))
 
     def _event(self, what: str, refused: str = "", detail: str = "") -> Event:
         at, by = datetime.now(UTC), person()

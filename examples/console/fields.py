@@ -66,7 +66,7 @@ class Field:
         value: object = model
         for name in self.name.split("."):
             value = getattr(value, name, None)
-        return _shown(value)
+        return shown_text(value)
 
 
 def as_item(fields: Iterable[Field], name: str) -> tuple[Field, ...]:
@@ -136,7 +136,8 @@ def _pair(word: str) -> NetworkOverrideFields | str:
     return {"iface_id": name, "host_dev_name": device} if separator else word
 
 
-def _shown(value: object) -> str:
+def shown_text(value: object) -> str:
+    """The text of a value in a form."""
     match value:
         case bool():
             return "true" if value else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,6 +15,7 @@ from examples.console.fields import Texts
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.records import Person
+from examples.console.simulated import AGENT_VARIABLE
 from generated_vmm.machines import Definition
 
 RUNNING, FRESH = "demo", "fresh"
@@ -64,4 +66,11 @@ def form_of(host: Host, name: str) -> Texts:
         "machine_config.mem_size_mib": "512",
         "machine_config.track_dirty_pages": "true",
     }
-    return {**texts, **size, "new.name": name, "new_network.host_dev_name": "tap0"}
+    agent = "true" if os.environ.get(AGENT_VARIABLE) else ""
+    return {
+        **texts,
+        **size,
+        "new.name": name,
+        "new_network.host_dev_name": "tap0",
+        "new.agent": agent,
+    }

@@ -6,18 +6,25 @@ import time
 from dataclasses import replace
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, HTTPException, Request
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi.responses import (
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 
-from examples.console.account import Signed, for_admins, for_all
+from examples.console.account import Signed, for_all, for_those_who
 from examples.console.endings import plain_text
 from examples.console.events import on_behalf_of
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
-from examples.console.pages import NO_STORE
+from examples.console.pages import NO_STORE, page
 from examples.console.records import Person
 from examples.console.routes import AMonitor
+from examples.console.streams import STREAM_SECONDS
 from examples.console.terminal import SIZES
 from examples.console.view import machine_page, visit_of
 from fastapi_oidc import OIDC, OIDCSession
@@ -38,6 +45,7 @@ def hosted_of(monitor: AMonitor) -> HostedMonitor:
     return monitor
 
 
+Seconds = Annotated[float, Query(ge=0, le=STREAM_SECONDS)]
 AHosted = Annotated[HostedMonitor, Depends(hosted_of)]
 
 
@@ -46,12 +54,22 @@ def reading() -> APIRouter:
     router = for_all()
 
     @router.get("/machines/{machine}/console/screen")
-    async def screen(monitor: AHosted, seen: str = "") -> JSONResponse:
-        terminal = monitor.terminal
-        await terminal.catch_up()
-        version = f"{monitor.run}.{terminal.version}"
-        rows = {} if version == seen else {"rows": terminal.rows()}
-        return JSONResponse({"version": version, **rows}, headers=NO_STORE)
+    async def screen(monitor: AHosted) -> HTMLResponse:
+        await monitor.terminal.catch_up()
+        return page("screen.html", {"terminal": monitor.terminal})
+
+    @router.get("/machines/{machine}/console/stream")
+    async def stream(
+        monitor: AHosted, position: str = "", seconds: Seconds = STREAM_SECONDS
+    ) -> StreamingResponse:
+        feed = monitor.feed
+        begin, is_new = feed.start(position)
+        headers = {"Stream-Position": feed.position(begin), "Stream-Reset": str(int(is_new))}
+        return StreamingResponse(
+            feed.follow(begin, seconds),
+            media_type="application/octet-stream",
+            headers={**NO_STORE, **headers},
+        )
 
     @router.get("/machines/{machine}/console/log")
     async def log(monitor: AHosted) -> Response:
@@ -68,17 +86,17 @@ def reading() -> APIRouter:
 
 
 def writing(oidc: OIDC[User]) -> APIRouter:
-    """Routes for admins: input, and the size of the screen."""
-    router = for_admins(oidc)
+    """Routes for operators: input, and the size of the screen."""
+    router = for_those_who("operate")
     noted: dict[tuple[str, str], float] = {}
 
-    def note(monitor: HostedMonitor, person: Person) -> None:
+    async def note(monitor: HostedMonitor, person: Person) -> None:
         """Records typing as one event, not one for each key."""
         now, key = time.monotonic(), (monitor.name, person.sub)
         if now - noted.get(key, -NOTED_SECONDS) >= NOTED_SECONDS:
             noted[key] = now
             with on_behalf_of(person):
-                monitor.events.add("Typed into the guest's console.")
+                await monitor.events.add("Typed into the guest's console.")
 
     async def answer(
         request: Request, monitor: HostedMonitor, session: OIDCSession[User], why: str, status: int
@@ -102,7 +120,7 @@ def writing(oidc: OIDC[User]) -> APIRouter:
             await _write(monitor, _typed(form))
         except VmmError as error:
             return await answer(request, monitor, session, str(error), 502)
-        note(monitor, session.identity.person)
+        await note(monitor, session.identity.person)
         return await answer(request, monitor, session, "", 200)
 
     @router.post("/machines/{machine}/console/size")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -186,6 +187,20 @@ class Host(Monitors):
         found = self.snapshot(snapshot)
         machine = await found.restore(name, taps=taps, run=run, by=person().name)
         return self.adopt(machine.id)
+
+    def progress(self, operation: Operation) -> float | None:
+        """The part, up to 1, of the memory that an operation has written; None if none."""
+        with suppress(MachineError):
+            made = self.machines.get(operation.machine).definition.configuration.machine_config
+            written = self.machines.written(operation)
+            if made is not None and written is not None:
+                return min(written / (made.mem_size_mib << 20), 1.0)
+        return None
+
+    def end_streams(self) -> None:
+        """End the responses that follow guests' output, which would delay the console's end."""
+        for machine in self.hosted:
+            machine.feed.end()
 
     def adopt(self, machine: str) -> HostedMonitor:
         """A machine that was just made, by its id."""

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from examples.console.endings import exit_in_words, plain_lines
 from examples.console.events import NOBODY, on_behalf_of, person
+from examples.console.fields import shown_text
 from examples.console.figures import of_metrics, of_usage
 from examples.console.library import Place
 from examples.console.machine import BUSY, ENDED, NO_ANSWER, STARTING, Machine
 from examples.console.monitors import Monitor
 from examples.console.scrollback import Scrollback
+from examples.console.streams import KEPT_BYTES, Feed
 from examples.console.terminal import BEHIND_BYTES, Terminal
 from examples.console.uptime import STARTED, Uptime
 from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
@@ -38,6 +40,8 @@ SETTLE_SECONDS: Final = 2.0
 """How long to wait for the last output of an ended monitor, in seconds."""
 AT_ONCE: Final = frozenset({"edit", "pause", "resume"})
 """Operations that take no time worth showing."""
+POLICY: Final = ("autostart", "order", "restart", "agent")
+"""Members of a definition that no monitor shows, in their own form."""
 BEGINNINGS: Final = frozenset({"start", "create", "restore"})
 
 
@@ -77,6 +81,7 @@ class HostedMonitor(Monitor):
         self.scrollback = Scrollback(house.launch.console(record.id))
         self.terminal = Terminal(bare_newlines=house.launch.is_simulated)
         self.terminal.feed(self.scrollback.read(BEHIND_BYTES))
+        self.feed = Feed(self.scrollback.read(KEPT_BYTES))
 
     @property
     def suggestions(self) -> Mapping[str, str]:
@@ -86,7 +91,21 @@ class HostedMonitor(Monitor):
             "named_snapshot.name": f"{self.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}",
             "vsock.uds_path": "vsock.socket",
             "clone.name": f"{self.name[:29]}-2",
+            **{f"policy.{name}": shown_text(value) for name, value in self._policy.items()},
         }
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether the machine says that its guest has the agent."""
+        return bool(self._policy.get("agent"))
+
+    @property
+    def _policy(self) -> Mapping[str, object]:
+        """What the machine does by itself."""
+        with suppress(MachineError):
+            definition = self.machine.definition
+            return {name: getattr(definition, name) for name in POLICY}
+        return {}
 
     @property
     def control(self) -> AsyncVmmClient:
@@ -106,6 +125,11 @@ class HostedMonitor(Monitor):
             found = self.machine.operation
             return found if found is not None and found.kind not in AT_ONCE else None
         return None
+
+    @property
+    def progress(self) -> float | None:
+        """How much of its memory is written, if an operation writes it."""
+        return self.house.progress(self.operation) if self.operation is not None else None
 
     @property
     def stage(self) -> str | None:
@@ -194,6 +218,7 @@ class HostedMonitor(Monitor):
             self.history.add({})
             begin = f"\r\n--- {self.name} starts, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\r\n"
             self.scrollback.append(begin.encode())
+            self.feed.add(begin.encode())
             simulated = self.house.launch.is_simulated
             self.terminal = Terminal(*self.terminal.size, bare_newlines=simulated)
         self._following = asyncio.create_task(self._follow(monitor), name=f"console of {self.name}")
@@ -202,6 +227,7 @@ class HostedMonitor(Monitor):
         async for piece in monitor.serial.follow(0):
             self.scrollback.append(piece.data)
             self.terminal.feed(piece.data)
+            self.feed.add(piece.data)
             await asyncio.sleep(FOLLOW_SECONDS)
 
     async def note_end(self, end: End) -> None:
@@ -217,7 +243,7 @@ class HostedMonitor(Monitor):
         if end.how == "lost":
             what = "The monitor was lost: nobody saw how it ended."
         with on_behalf_of(NOBODY):
-            self.events.add(what, detail="\n".join(lines))
+            await self.events.add(what, detail="\n".join(lines))
 
     async def admit(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
         """Give the machine access to a file, in a jail at the same path. Raises ValueError."""
@@ -276,6 +302,7 @@ class HostedMonitor(Monitor):
 
     async def close(self) -> None:
         """Stop following the guest's output."""
+        self.feed.end()
         if self._following is not None:
             self._following.cancel()
             await asyncio.wait([self._following])

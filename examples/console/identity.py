@@ -1,15 +1,34 @@
-"""The signed-in user, as far as this console needs it."""
+"""The signed-in user, and what they may do with which machines."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from examples.console.records import Person
 from fastapi_oidc import IdentityContext
 
+Right: TypeAlias = Literal["view", "operate", "administer"]
+RIGHTS: Final[tuple[Right, ...]] = ("view", "operate", "administer")
+"""Each contains those before it."""
+ROLES: Final[dict[str, Right]] = {"viewer": "view", "operator": "operate", "admin": "administer"}
+WHO: Final[dict[Right, str]] = {
+    "view": "a viewer",
+    "operate": "an operator",
+    "administer": "an admin",
+}
+"""Who has a right, in words."""
+
 
 class User(BaseModel):
-    """A person with the roles that the OpenID Provider gives them."""
+    """A person with the roles that the OpenID Provider gives them.
+
+    `viewer`, `operator` and `admin` are for all machines; `operator:web-*` is for those whose names
+    match the pattern. Other roles mean nothing here.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -17,10 +36,20 @@ class User(BaseModel):
     name: str
     roles: tuple[str, ...] = ()
 
+    def may(self, right: Right, machine: str = "") -> bool:
+        """Whether the user has the right for a machine; without one, for all."""
+        enough = RIGHTS[RIGHTS.index(right) :]
+        parts = (role.partition(":") for role in self.roles)
+        return any(
+            ROLES.get(role) in enough and fnmatchcase(machine, names or "*")
+            for role, _, names in parts
+        )
+
     @property
-    def is_admin(self) -> bool:
-        """Whether this user may change machines, and not only see them."""
-        return "admin" in self.roles
+    def title(self) -> str:
+        """The strongest role that the user has for any machine."""
+        names = [role.partition(":")[0] for role in self.roles]
+        return next((name for name in ("admin", "operator") if name in names), "viewer")
 
     @property
     def person(self) -> Person:
@@ -33,12 +62,20 @@ class User(BaseModel):
         return "".join(word[0] for word in self.name.split()[:2]).upper()
 
 
-def resolve_identity(context: IdentityContext) -> User:
-    """The user behind validated provider data; UserInfo wins over the ID token."""
-    claims = {**context.id_token_claims, **(context.user_info or {})}
-    roles = claims.get("roles")
-    return User(
-        sub=str(claims["sub"]),
-        name=str(claims.get("name") or claims["sub"]),
-        roles=tuple(str(role) for role in roles) if isinstance(roles, list) else (),
-    )
+def identity_resolver(*, everybody_views: bool) -> Callable[[IdentityContext], User]:
+    """A function that returns the user behind validated provider data.
+
+    UserInfo wins over the ID token. With `everybody_views`, each user may view all machines.
+    """
+
+    def resolve_identity(context: IdentityContext) -> User:
+        claims = {**context.id_token_claims, **(context.user_info or {})}
+        given = claims.get("roles")
+        roles = [str(role) for role in given] if isinstance(given, list) else []
+        name = str(claims.get("name") or claims["sub"])
+        user = User(sub=str(claims["sub"]), name=name, roles=tuple(roles))
+        if everybody_views and not user.may("view"):
+            return user.model_copy(update={"roles": (*user.roles, "viewer")})
+        return user
+
+    return resolve_identity

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.account import Posted, Signed, for_admins, for_all
+from examples.console.account import Posted, Signed, for_those_who
 from examples.console.asking import question
 from examples.console.creating import AHost
-from examples.console.events import EventLog, on_behalf_of
+from examples.console.events import EventLog, on_behalf_of, recorded
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.library import SHELVES
 from examples.console.pages import page
-from examples.console.records import RecordsError
 from examples.console.snapshots import snapshots_in
+from examples.console.uploads import Upload
 from examples.console.view import account, visit_of
 from fastapi_oidc import OIDC, OIDCSession
-from generated_vmm.machines import MachineError
 
 SNAPSHOTS: Final = "snapshots"
-NOT_RECORDED_TEXT: Final = "Nothing was deleted: it could not be recorded. Is the disk full?"
+DONE: Final = ("Deleted.", "Uploaded.")
+MOST_IMAGE: Final = 64 << 30
+"""Bytes of a kernel or a disk that is uploaded."""
 
 
 def reading(oidc: OIDC[User]) -> APIRouter:
-    """Routes for every signed-in user."""
-    router = for_all()
+    """Routes for users who may view all machines."""
+    router = for_those_who("view")
 
     @router.get("/images")
     async def images(request: Request, session: Signed, host: AHost, done: str = "") -> Response:
@@ -39,7 +41,7 @@ def reading(oidc: OIDC[User]) -> APIRouter:
 
 def writing(oidc: OIDC[User]) -> APIRouter:
     """Routes for deleting unused files."""
-    router = for_admins(oidc)
+    router = for_those_who("administer")
 
     @router.post("/images/delete")
     async def delete(
@@ -57,19 +59,37 @@ def writing(oidc: OIDC[User]) -> APIRouter:
         if not confirmed:
             typed = {"place": place, "thing": thing, "csrf_token": csrf_token}
             return question("Delete it? It cannot be brought back.", "Delete", request, typed)
+
+        async def act() -> str:
+            return f"Deleted {await _deleted(host, place, thing)} of the {place}."
+
         log = EventLog("", host.records)
         with on_behalf_of(session.identity.person):
-            try:
-                event = log.begin(f"delete one of the {place}")
-            except RecordsError:
-                return await _page(oidc, request, session, host, refusal=NOT_RECORDED_TEXT)
-            try:
-                name = await _deleted(host, place, thing)
-            except (ValueError, OSError, MachineError) as error:
-                log.finish(event, f"Tried to delete one of the {place}.", str(error))
-                return await _page(oidc, request, session, host, refusal=str(error))
-            log.finish(event, f"Deleted {name} of the {place}.")
-        return RedirectResponse("/images?done=deleted", 303)
+            if why := await recorded(log, f"delete one of the {place}", act):
+                return await _page(oidc, request, session, host, refusal=why)
+        return RedirectResponse("/images?done=Deleted.", 303)
+
+    @router.post("/images/upload")
+    async def upload(request: Request, session: Signed, host: AHost, place: str = "") -> Response:
+        shelf = next((shelf for shelf in SHELVES if shelf == place), None)
+        if shelf is None:
+            raise HTTPException(422, "There are no such things.")
+
+        def check(fields: Mapping[str, str]) -> None:
+            oidc.check_csrf_token(session, fields.get("csrf_token"))
+
+        async def act() -> str:
+            with host.library.receiving(shelf) as arriving:
+                form = Upload(arriving.file, MOST_IMAGE, check)
+                await form.receive(request)
+                await asyncio.to_thread(arriving.accept, form.filename)
+            return f"Uploaded {form.filename} to the {shelf}: {form.size} bytes."
+
+        log = EventLog("", host.records)
+        with on_behalf_of(session.identity.person):
+            if why := await recorded(log, f"upload to the {shelf}", act):
+                return await _page(oidc, request, session, host, refusal=why)
+        return RedirectResponse("/images?done=Uploaded.", 303)
 
     return router
 
@@ -103,7 +123,7 @@ async def _page(
         "snapshots": await asyncio.to_thread(snapshots_in, host),
         "shelves": SHELVES,
         "folders": host.library.folders,
-        "done": "Deleted." if done == "deleted" else "",
+        "done": done if done in DONE else "",
         "refusal": refusal,
         **account(await visit_of(oidc, request, session)),
     }

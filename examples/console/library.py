@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import BinaryIO, Final, Literal, TypeAlias
 
 Place: TypeAlias = Literal["kernels", "disks", "machine"]
 Users: TypeAlias = Callable[[Path], Sequence[str]]
 
+ELF: Final = b"\x7fELF\x02"
+SECTOR: Final = 512
 SHELVES: Final[Mapping[Literal["kernels", "disks"], str]] = {"kernels": "Kernels", "disks": "Disks"}
 
 
@@ -34,6 +39,34 @@ class Thing:
     def may_go(self) -> bool:
         """Whether it can be deleted: no machine uses it, and no setting names it."""
         return not self.users and not self.is_given
+
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """A file that is being received into a folder."""
+
+    place: Literal["kernels", "disks"]
+    path: Path
+    file: BinaryIO
+
+    def accept(self, name: str) -> None:
+        """Gives the whole file its name. Raises ValueError for one that is no kernel or disk."""
+        if NAME.fullmatch(name) is None:
+            raise ValueError("A name has letters, digits, dots, hyphens and underscores.")
+        size = self.file.tell()
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        if self.place == "kernels" and os.pread(self.file.fileno(), len(ELF), 0) != ELF:
+            raise ValueError("This is no kernel: an uncompressed 64-bit ELF file (vmlinux).")
+        if self.place == "disks" and (size == 0 or size % SECTOR):
+            raise ValueError("This is no disk: its size is no multiple of 512 bytes.")
+        try:
+            os.link(self.path, self.path.with_name(name))
+        except FileExistsError:
+            raise ValueError(f"There is a file called {name}.") from None
 
 
 class Library:
@@ -61,7 +94,8 @@ class Library:
         return (path for path in self._all(place) if printable(path.name) == path.name)
 
     def _all(self, place: Place) -> Iterator[Path]:
-        yield from sorted(path for path in self.folders[place].iterdir() if path.is_file())
+        folder = self.folders[place].iterdir()
+        yield from sorted(path for path in folder if path.is_file() and path.suffix != ".part")
         yield from (path for path in self._given.get(place, ()) if path.is_file())
 
     def things(self, place: Place, users: Users) -> list[Thing]:
@@ -92,6 +126,16 @@ class Library:
         is_ours = any(real.is_relative_to(folder.resolve()) for folder in folders)
         if not is_ours and real not in (file.resolve() for file in given):
             raise ValueError("This file is in none of the console's folders.")
+
+    @contextmanager
+    def receiving(self, place: Literal["kernels", "disks"]) -> Iterator[Arriving]:
+        """A file that is being received, and is gone after the block unless it was accepted."""
+        path = self.folders[place] / f".{secrets.token_hex(8)}.part"
+        with path.open("x+b") as file:
+            try:
+                yield Arriving(place, path, file)
+            finally:
+                path.unlink(missing_ok=True)
 
     def delete(self, place: Place, thing_id: str, users: Users) -> str:
         """Delete an unused file, and return its name.

@@ -117,6 +117,11 @@ class Monitor:
         """What is being done with the machine, if this console starts its monitor."""
         return None
 
+    @property
+    def progress(self) -> float | None:
+        """How much of that is done, if it is known."""
+        return None
+
     def changing(self) -> AbstractAsyncContextManager[object]:
         """A block in which devices are changed."""
         return nullcontext()
@@ -253,6 +258,9 @@ class Monitors:
             *(monitor.state(within=GLANCE_SECONDS) for monitor in monitors)
         )
         return list(zip(monitors, states, strict=True))
+
+    def end_streams(self) -> None:
+        """End the responses that follow guests' output; there are none."""
 
     async def close(self) -> None:
         """Close all connections."""

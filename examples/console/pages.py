@@ -15,7 +15,11 @@ from examples.console.ages import ago, lasting
 from examples.console.scale import BYTES
 
 STATIC: Final = Path(__file__).with_name("static")
-_CONTENT: Final = b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))
+_CONTENT: Final = b"".join(
+    path.read_bytes() for path in sorted(STATIC.rglob("*")) if path.is_file()
+)
+HAS_XTERM: Final = (STATIC / "xterm" / "xterm.mjs").is_file()
+"""Whether `make terminal` has built what terminals need."""
 STATIC_PATH: Final = f"/static/{hashlib.sha256(_CONTENT).hexdigest()[:12]}"
 """The path of the console's files; it changes with them, so that browsers may cache them."""
 
@@ -27,7 +31,11 @@ TEMPLATES: Final = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters |= {"ago": ago, "lasting": lasting, "in_bytes": BYTES.told}
-TEMPLATES.globals |= {"static": STATIC_PATH, "present": lambda: datetime.now(UTC)}
+TEMPLATES.globals |= {
+    "has_xterm": HAS_XTERM,
+    "static": STATIC_PATH,
+    "present": lambda: datetime.now(UTC),
+}
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
 

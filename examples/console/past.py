@@ -31,6 +31,8 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def search_of(
+    request: Request,
+    session: Signed,
     machine: str = "",
     person: str = "",
     text: str = "",
@@ -39,7 +41,7 @@ def search_of(
     refused: bool = False,
     before: int | None = None,
 ) -> Search:
-    """The search of the form, with whole days in UTC."""
+    """The search of the form, with whole days in UTC, among what the user may view."""
     until = _day(end)
     return Search(
         machine=machine.strip(),
@@ -49,7 +51,13 @@ def search_of(
         end=until + timedelta(days=1) if until else None,
         only_refused=refused,
         before=before,
+        seen=None if session.identity.may("view") else tuple(viewed(request, session.identity)),
     )
+
+
+def viewed(request: Request, user: User) -> list[str]:
+    """The names of the machines that the user may view."""
+    return [one.name for one in monitors_of(request).all if user.may("view", one.name)]
 
 
 ASearch = Annotated[Search, Depends(search_of)]
@@ -79,7 +87,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
             "events": found[:PAGE_EVENTS],
             "asked": asked,
             "older": found[PAGE_EVENTS - 1].id if len(found) > PAGE_EVENTS else None,
-            "machines": [machine.name for machine in monitors_of(request).all],
+            "machines": viewed(request, session.identity),
         }
         return page("events.html", {**values, **account(visit)})
 

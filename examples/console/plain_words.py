@@ -18,7 +18,11 @@ class Told:
 def as_sentence(error: Exception) -> str:
     """The text of an error of this host, as a sentence."""
     text = str(error).removesuffix(".")
-    begins_lower = text.startswith(("name ", "there is ", "a name ", "the ", "a "))
+    if isinstance(error, OSError) and error.strerror:
+        text = ": ".join(filter(None, (str(error.filename or ""), error.strerror)))
+    begins_lower = text.startswith(
+        ("name ", "there is ", "a name ", "the ", "a ", "choose ", "type ")
+    )
     return f"{text[:1].upper() if begins_lower else text[:1]}{text[1:]}."
 
 

@@ -11,11 +11,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import FrameType
 
 import uvicorn
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
+from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings, SettingsError
 from examples.console.stores import sessions_at
 from examples.console.words import VARIABLES
@@ -52,13 +54,31 @@ def serve(settings: ConsoleSettings) -> None:
     with listener, parts(settings) as console:
         sessions = sessions_at(settings.redis)
         app = create_app(
-            console.oidc, console.monitors, sessions, metrics_token=settings.metrics_token
+            console.oidc,
+            console.monitors,
+            sessions,
+            metrics_token=settings.metrics_token,
+            everybody_views=settings.everybody_views,
+            api_audience=settings.api_audience,
         )
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
         print(_welcome(settings, console), flush=True)
         gc.freeze()
         gc.enable()
-        uvicorn.Server(config).run([listener])
+        Server(config, console.monitors).run([listener])
+
+
+class Server(uvicorn.Server):
+    """Ends streams at a signal, for which it would wait."""
+
+    def __init__(self, config: uvicorn.Config, monitors: Monitors) -> None:
+        super().__init__(config)
+        self._monitors = monitors
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begins the end."""
+        self._monitors.end_streams()
+        super().handle_exit(sig, frame)
 
 
 def _listener(port: int) -> socket.socket:
@@ -77,7 +97,7 @@ def _listener(port: int) -> socket.socket:
 def _welcome(settings: ConsoleSettings, console: Parts) -> str:
     lines = [f"\n  microVM console   http://127.0.0.1:{settings.port}"]
     if console.provider is not None:
-        lines += ["  Sign in as        alice (admin) or bob (viewer), no password"]
+        lines += ["  Sign in as        alice (admin), carol (operator), bob (viewer); no password"]
         lines += [f"  OpenID Provider   {console.provider.issuer} (for this demo only)"]
     lines += [f"  Monitor {name:9} {path}" for name, path in settings.sockets.items()]
     if console.folder is not None:

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import sqlite3
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
+from examples.console.database import Database
 from examples.console.settings import KEPT_DAYS, SettingsError
 
 DAY_SECONDS: Final = 86_400
 CALL_DAYS: Final = 7
 """How many days calls, which are more numerous, are stored."""
+INDEXED: Final = 3
+"""The characters from which on a text is found by the index."""
 CALL_NAMES: Final = ("method", "path", "milliseconds", "status", "caller", "fault", "body")
-_BUSY_SECONDS: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, sub TEXT NOT NULL,
     name TEXT NOT NULL, what TEXT NOT NULL, refused TEXT NOT NULL, detail TEXT NOT NULL,
-    machine_id TEXT NOT NULL, pending INTEGER NOT NULL
+    machine_id TEXT NOT NULL, pending INTEGER NOT NULL, times INTEGER NOT NULL DEFAULT 1
 );
 CREATE INDEX IF NOT EXISTS events_of_machine ON events (machine_id, id);
 CREATE INDEX IF NOT EXISTS events_by_name ON events (machine, id);
 CREATE INDEX IF NOT EXISTS events_by_time ON events (at);
+CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
+    what, refused, detail, content='events', content_rowid='id', tokenize='trigram'
+);
+CREATE TRIGGER IF NOT EXISTS words_added AFTER INSERT ON events BEGIN
+    INSERT INTO words (rowid, what, refused, detail)
+    VALUES (new.id, new.what, new.refused, new.detail);
+END;
+CREATE TRIGGER IF NOT EXISTS words_removed AFTER DELETE ON events BEGIN
+    INSERT INTO words (words, rowid, what, refused, detail)
+    VALUES ('delete', old.id, old.what, old.refused, old.detail);
+END;
+CREATE TRIGGER IF NOT EXISTS words_changed AFTER UPDATE OF what, refused, detail ON events BEGIN
+    INSERT INTO words (words, rowid, what, refused, detail)
+    VALUES ('delete', old.id, old.what, old.refused, old.detail);
+    INSERT INTO words (rowid, what, refused, detail)
+    VALUES (new.id, new.what, new.refused, new.detail);
+END;
 CREATE TABLE IF NOT EXISTS calls (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, caller TEXT NOT NULL,
     method TEXT NOT NULL, path TEXT NOT NULL, body TEXT NOT NULL, milliseconds REAL NOT NULL,
@@ -48,6 +67,17 @@ _ADD_EVENT: Final = (
 )
 
 
+_COUNT_AGAIN: Final = (
+    "UPDATE events SET times = times + 1, at = :at WHERE id = (SELECT max(id) FROM events WHERE"
+    " machine_id = :machine_id AND sub = :sub) AND what = :what AND refused = :refused"
+    " AND at > :at - 60"
+)
+_COARSEN: Final = (
+    "INSERT OR REPLACE INTO figures SELECT machine, key, ?1, at / ?1 * ?1, AVG(value)"
+    " FROM figures WHERE seconds = ?2 AND at < ?3 GROUP BY machine, key, at / ?1"
+)
+
+
 class RecordsError(Exception):
     """An action that cannot be recorded, and so may not be done."""
 
@@ -65,7 +95,7 @@ class Event:
     """A user's action, or another event; `refused` says why it was not carried out.
 
     `machine` is the name that the machine had, and `machine_id` is its alone. A `pending` event is
-    an action that was begun.
+    an action that was begun. `times` counts repeated refusals.
     """
 
     at: datetime
@@ -77,6 +107,7 @@ class Event:
     id: int = 0
     machine_id: str = ""
     pending: bool = False
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +134,8 @@ class Search:
     """A search for events; empty fields are ignored.
 
     `person` is part of a name or the whole `sub`; `text` is part of an event's text. `begin` and
-    `end` are moments, `before` is the id from which a page of results continues.
+    `end` are moments, `before` is the id from which a page of results continues. `seen` are the
+    only machines whose events may be found.
     """
 
     machine: str = ""
@@ -114,6 +146,7 @@ class Search:
     end: datetime | None = None
     only_refused: bool = False
     before: int | None = None
+    seen: tuple[str, ...] | None = None
 
     def conditions(self) -> Iterator[tuple[str, list[object]]]:
         """Parts of a WHERE clause with their values."""
@@ -123,7 +156,10 @@ class Search:
             yield "machine_id = ?", [self.machine_id]
         if self.person:
             yield "(sub = ? OR instr(lower(name), lower(?)))", [self.person, self.person]
-        if self.text:
+        if len(self.text) >= INDEXED:
+            quoted = self.text.replace('"', '""')
+            yield "id IN (SELECT rowid FROM words WHERE words MATCH ?)", [f'"{quoted}"']
+        elif self.text:
             yield "instr(lower(what || ' ' || refused || ' ' || detail), lower(?))", [self.text]
         if self.begin:
             yield "at >= ?", [self.begin.timestamp()]
@@ -133,20 +169,22 @@ class Search:
             yield "refused != ''", []
         if self.before is not None:
             yield "id < ?", [self.before]
+        if self.seen is not None:
+            yield f"machine IN ({', '.join('?' * len(self.seen))})", list(self.seen)
 
 
 class Records:
-    """A database that several threads and processes may share; without a path it is in memory.
+    """Events, calls and figures, in a database that several processes may share.
 
     Records survive a kill of the process. A failed write, for example on a full disk, is only
-    logged. Raises SettingsError if `path` cannot be used.
+    logged, except that of an action that is to be done. Raises SettingsError if `path` cannot be
+    used.
     """
 
     def __init__(self, path: Path | None = None, kept_days: int = KEPT_DAYS) -> None:
         self._kept_days = kept_days
-        self._turn = threading.Lock()
         try:
-            self._database = _opened(path)
+            self._database = Database(path, _SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise SettingsError(f"{path} cannot be used: {error}") from error
 
@@ -159,28 +197,36 @@ class Records:
             raise SettingsError(f"{folder} cannot be used: {error.strerror}") from error
         return cls(folder / "records.sqlite3", kept_days)
 
-    def add_event(self, event: Event) -> None:
-        """Record an event."""
-        self._write(_ADD_EVENT, [_row(event)])
+    def add_event(self, event: Event) -> Future[int]:
+        """Record an event; a refusal that is repeated within a minute is counted instead."""
+        row = _row(event)
 
-    def begin_event(self, event: Event) -> int:
+        def write(database: sqlite3.Connection) -> int:
+            if event.refused and (found := database.execute(_COUNT_AGAIN, row)).rowcount:
+                return found.rowcount
+            return database.execute(_ADD_EVENT, row).lastrowid or 0
+
+        return self._database.write(write)
+
+    async def begin_event(self, event: Event) -> int:
         """Record an action before it is done, and return the id of its event.
 
         Raises RecordsError if it cannot be stored, for example on a full disk.
         """
+        row = {**_row(event), "pending": 1}
+        done = self._database.write(lambda one: one.execute(_ADD_EVENT, row).lastrowid or 0)
         try:
-            with self._turn, self._database:
-                cursor = self._database.execute(_ADD_EVENT, {**_row(event), "pending": 1})
-                return cursor.lastrowid or 0
+            return await asyncio.wrap_future(done)
         except sqlite3.Error as error:
-            logging.getLogger(__name__).exception("a record could not be written")
             raise RecordsError(str(error)) from error
 
-    def finish_event(self, event: int, what: str, refused: str, machine_id: str) -> None:
+    def finish_event(
+        self, event: int, what: str, refused: str, machine_id: str, detail: str = ""
+    ) -> Future[int]:
         """Record what came of an action that was begun."""
-        names = "what = ?, refused = ?, machine_id = ?, pending = 0"
+        names = "what = ?, refused = ?, machine_id = ?, detail = ?, pending = 0"
         statement = f"UPDATE events SET {names} WHERE id = ?"  # noqa: S608 - constants
-        self._write(statement, [(what, refused, machine_id, event)])
+        return self._write(statement, [(what, refused, machine_id, detail, event)])
 
     def give_up_pending(self) -> None:
         """Record of all actions that are begun that the console ended meanwhile."""
@@ -194,17 +240,21 @@ class Records:
         values = [value for _, values in parts for value in values]
         # The conditions are constants of this file; user input is passed as parameters.
         query = f"SELECT * FROM events WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
-        return [_event(row) for row in self._read(query, [*values, most])]
+        return [_event(row) for row in self._database.read(query, [*values, most])]
 
     def add_call(self, machine: str, call: Call) -> None:
         """Record a call to a monitor."""
-        where = {"at": call.at.timestamp(), "machine": machine}
-        self._insert("calls", call, where, CALL_NAMES)
+        row = {"at": call.at.timestamp(), "machine": machine}
+        row |= {name: getattr(call, name) for name in CALL_NAMES}
+        places = ", ".join("?" * len(row))
+        # The names are constants of this file; the values are passed as parameters.
+        statement = f"INSERT INTO calls ({', '.join(row)}) VALUES ({places})"  # noqa: S608
+        self._write(statement, [list(row.values())])
 
     def calls(self, machine: str, most: int) -> list[Call]:
         """At most `most` calls of a machine's monitor, the newest first."""
         query = "SELECT * FROM calls WHERE machine = ? ORDER BY id DESC LIMIT ?"
-        return [_call(row) for row in self._read(query, [machine, most])]
+        return [_call(row) for row in self._database.read(query, [machine, most])]
 
     def add_figures(self, machine: str, at: int, seconds: int, values: Mapping[str, float]) -> None:
         """Record the averages of the `seconds` that began `at`."""
@@ -217,21 +267,19 @@ class Records:
             "SELECT (at / ?1) * ?1 AS slot, AVG(value) AS value FROM figures"
             " WHERE machine = ?2 AND key = ?3 AND at >= ?4 GROUP BY slot ORDER BY slot"
         )
-        rows = self._read(query, [step, machine, key, int(begin)])
+        rows = self._database.read(query, [step, machine, key, int(begin)])
         return [(row["slot"], row["value"]) for row in rows]
 
     def coarsen(self, seconds: int, into: int, before: float) -> None:
         """Replace figures of `seconds` that are older than `before` by averages over `into`."""
         end = int(before) // into * into
-        with self._turn, self._database:
-            self._database.execute(
-                "INSERT OR REPLACE INTO figures SELECT machine, key, ?1, at / ?1 * ?1, AVG(value)"
-                " FROM figures WHERE seconds = ?2 AND at < ?3 GROUP BY machine, key, at / ?1",
-                [into, seconds, end],
-            )
-            self._database.execute(
-                "DELETE FROM figures WHERE seconds = ? AND at < ?", [seconds, end]
-            )
+
+        def write(database: sqlite3.Connection) -> int:
+            database.execute(_COARSEN, [into, seconds, end])
+            forget = "DELETE FROM figures WHERE seconds = ? AND at < ?"
+            return database.execute(forget, [seconds, end]).rowcount
+
+        self._database.write(write)
 
     def expire(self, figure_days: int) -> None:
         """Delete records that are too old."""
@@ -243,46 +291,20 @@ class Records:
         ):
             self._write(f"DELETE FROM {table} WHERE at < ?", [(now - days * DAY_SECONDS,)])  # noqa: S608
 
+    def settle(self) -> None:
+        """Waits until everything is stored that was recorded before."""
+        self._database.write(lambda database: 0).result()
+
     def close(self) -> None:
-        """Close the database."""
-        with self._turn:
-            self._database.close()
+        """Store what was recorded, and close the database."""
+        self._database.close()
 
-    def _insert(
-        self, table: str, record: object, row: Mapping[str, object], names: Iterable[str]
-    ) -> None:
-        row = {**row, **{name: getattr(record, name) for name in names}}
-        places = ", ".join("?" * len(row))
-        # The names are constants of this file; the values are passed as parameters.
-        statement = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"  # noqa: S608
-        self._write(statement, [list(row.values())])
-
-    def _write(
-        self, statement: str, rows: Iterable[Sequence[object] | Mapping[str, object]]
-    ) -> None:
-        try:
-            with self._turn, self._database:
-                self._database.executemany(statement, rows)
-        except sqlite3.Error:
-            logging.getLogger(__name__).exception("a record could not be written")
-
-    def _read(self, query: str, values: Sequence[object]) -> list[Any]:
-        with self._turn:
-            return self._database.execute(query, values).fetchall()
-
-
-def _opened(path: Path | None) -> sqlite3.Connection:
-    name = path or ":memory:"
-    database = sqlite3.connect(name, timeout=_BUSY_SECONDS, check_same_thread=False)
-    database.row_factory = sqlite3.Row
-    # What is recorded before an act survives a power cut too.
-    database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
-    database.executescript(_SCHEMA)
-    return database
+    def _write(self, statement: str, rows: Sequence[Sequence[object]]) -> Future[int]:
+        return self._database.write(lambda one: one.executemany(statement, rows).rowcount)
 
 
 def _event(row: sqlite3.Row) -> Event:
-    names = ("what", "refused", "machine", "detail", "id", "machine_id")
+    names = ("what", "refused", "machine", "detail", "id", "machine_id", "times")
     members = {name: row[name] for name in names}
     by = Person(row["sub"], row["name"])
     return Event(_moment(row["at"]), by, **members, pending=bool(row["pending"]))

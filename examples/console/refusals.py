@@ -8,14 +8,14 @@ from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from examples.console.changes import CHANGES, Change
 from examples.console.creating import WAYS
 from examples.console.events import on_behalf_of
 from examples.console.identity import User
-from examples.console.pages import page
+from examples.console.pages import NO_STORE, page
 from examples.console.routes import change_of, monitors_of
 from examples.console.view import machine_page, visit_of
 from fastapi_oidc import OIDC, Code, OIDCError, OIDCSession
@@ -44,11 +44,11 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     ) -> HTMLResponse:
         change = change_of(request.path_params["change"])
         monitor = monitors_of(request).get(request.path_params["machine"])
-        if monitor is None:
+        if monitor is None or not session.identity.may("view", monitor.name):
             return message_page(404, "There is no such machine.", "", "/", "All machines")
         sentence = refusal_sentence(change, error)
         with on_behalf_of(session.identity.person):
-            monitor.events.add(f"Tried to {change.verb}.", sentence)
+            await monitor.events.add(f"Tried to {change.verb}.", sentence)
         visit = replace(
             await visit_of(oidc, request, session),
             tab=change.tab,
@@ -57,8 +57,10 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
         )
         return await machine_page(monitor, visit)
 
-    async def http_error(request: Request, error: Exception) -> HTMLResponse:
+    async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"refused": str(error.detail)}, error.status_code, headers=NO_STORE)
         heading = "There is no such page." if error.detail == "Not Found" else str(error.detail)
         return message_page(error.status_code, heading, "", "/", "All machines")
 
@@ -69,7 +71,7 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
 def refusal_sentence(change: Change, error: OIDCError) -> str:
     """Why a signed-in user was refused."""
     if error.code is Code.SESSION_FORBIDDEN:
-        return f"Only an admin may {change.verb}. Nothing was changed."
+        return f"{change.not_yours} Nothing was changed."
     return f"{error.public_text} Nothing was changed."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Final, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from examples.console.account import Signed, for_admins, for_all
+from examples.console.account import Signed, for_all
 from examples.console.archive import SPANS
 from examples.console.asking import CONFIRMED, question
 from examples.console.carry_out import Failure, carry_out, parse, sentence
@@ -22,10 +23,11 @@ from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
-from examples.console.shown import Attempt, Form, power_of
+from examples.console.shown import LISTED, Attempt, Form, power_of
 from examples.console.view import TABS, account, machine_page, visit_of
-from fastapi_oidc import OIDC
+from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
 from generated_vmm import VmmError, to_config_file
+from generated_vmm.machines import Operation
 
 
 def monitors_of(request: Request) -> Monitors:
@@ -37,7 +39,7 @@ def monitors_of(request: Request) -> Monitors:
 def monitor_of(request: Request, machine: str, session: Signed) -> Monitor:
     """The monitor that the path names, for a signed-in user; 404 if there is none."""
     monitor = monitors_of(request).get(machine)
-    if monitor is None:
+    if monitor is None or not session.identity.may("view", machine):
         raise HTTPException(404, "There is no such machine.")
     return monitor
 
@@ -55,15 +57,21 @@ async def listed(
     """The machines whose name or state contains the text, with the currently useful buttons."""
     text = find.strip().lower()
     return [
-        (monitor, state, power_of(monitor, state) if user.is_admin else [])
+        (monitor, state, power_of(monitor, state, user))
         for monitor, state in await monitors.states()
-        if text in f"{monitor.name} {state}".lower()
+        if text in f"{monitor.name} {state}".lower() and user.may("view", monitor.name)
     ]
+
+
+def being_made(monitors: Monitors, user: User) -> Sequence[Operation]:
+    """The operations that make machines which the user may view."""
+    found = monitors.being_made if isinstance(monitors, Host) else []
+    return [one for one in found if user.may("view", one.name)]
 
 
 DONE: Final = {
     change.name: change.done for change in (*CHANGES.values(), CREATE, CREATE_FROM_SNAPSHOT)
-}
+} | {"guest_file": "The file is in the guest."}
 """The message after a change, by its name."""
 
 Span = Literal["minutes", "hour", "day", "week", "month"]
@@ -79,6 +87,40 @@ def pages(oidc: OIDC[User]) -> APIRouter:
     async def machines(
         request: Request, session: Signed, done: str = "", span: Span = "minutes", find: str = ""
     ) -> Response:
+        return await list_page(request, session, done, span, find)
+
+    @router.get("/bulk")
+    async def reloaded() -> Response:
+        return RedirectResponse("/", 303)
+
+    @router.post("/bulk")
+    async def bulk(request: Request, session: Signed) -> Response:
+        monitors, user = monitors_of(request), session.identity
+        if not any(user.may("operate", one.name) for one in monitors.all):
+            raise SessionError(Code.SESSION_FORBIDDEN, "no machine that the user may operate")
+        form = await request.form()
+        oidc.check_csrf_token(session, str(form.get("csrf_token", "")))
+        change, names = str(form.get("change", "")), [str(one) for one in form.getlist("machine")]
+        if change not in LISTED:
+            raise HTTPException(422, "There is no such change.")
+        if CHANGES[change].confirm and not form.get(CONFIRMED):
+            shown = {"csrf_token": oidc.csrf_token(session), "change": change}
+            asked = f"{CHANGES[change].button} {', '.join(names)}?"
+            return question(asked, CHANGES[change].button, request, shown, {"machine": names})
+        with on_behalf_of(user.person):
+            told = await asyncio.gather(
+                *(_one_of_many(monitors, user, CHANGES[change], name) for name in names)
+            )
+        return await list_page(request, session, "", "minutes", "", told)
+
+    async def list_page(
+        request: Request,
+        session: OIDCSession[User],
+        done: str,
+        span: str,
+        find: str,
+        told: Sequence[tuple[str, str]] = (),
+    ) -> Response:
         monitors = monitors_of(request)
         only = monitors.only
         if only is not None:
@@ -87,13 +129,15 @@ def pages(oidc: OIDC[User]) -> APIRouter:
         values = {
             "machines": await listed(monitors, session.identity, find),
             "find": find,
-            "can_create": isinstance(monitors, Host) and session.identity.is_admin,
+            "can_create": isinstance(monitors, Host) and session.identity.may("administer"),
             "done": DONE.get(done, ""),
             "span": span,
             "spans": SPANS,
             "host_charts": monitors.host_use.charts(span),
             "has_any": bool(monitors.all),
-            "being_made": monitors.being_made if isinstance(monitors, Host) else [],
+            "being_made": being_made(monitors, session.identity),
+            "bulk": [CHANGES[name] for name in LISTED],
+            "told": told,
             "needs": needs_of(monitors) if isinstance(monitors, Host) else [],
         }
         return page("machines.html", {**values, **account(visit)})
@@ -123,6 +167,23 @@ def pages(oidc: OIDC[User]) -> APIRouter:
     return router
 
 
+async def _one_of_many(
+    monitors: Monitors, user: User, change: Change, name: str
+) -> tuple[str, str]:
+    """Carries a change out for one of the chosen machines; returns what to tell, and its kind."""
+    monitor = monitors.get(name)
+    if monitor is None or not user.may("view", name):
+        return f"{name}: There is no such machine.", "bad"
+    if not user.may(change.right, name):
+        await monitor.events.add(f"Tried to {change.verb}.", change.not_yours)
+        return f"{name}: {change.not_yours}", "bad"
+    failure = await carry_out(monitor, change, {})
+    if failure is None:
+        return f"{name}: {change.done}", "good"
+    why = failure.at_button or next(iter(failure.at_fields.values()))
+    return f"{name}: {why.sentence}", "bad"
+
+
 def parts(oidc: OIDC[User]) -> APIRouter:
     """The parts that pages poll, and files."""
     router = for_all()
@@ -133,7 +194,7 @@ def parts(oidc: OIDC[User]) -> APIRouter:
         monitors = monitors_of(request)
         values = {
             "machines": found,
-            "being_made": monitors.being_made if isinstance(monitors, Host) else [],
+            "being_made": being_made(monitors, session.identity),
             "csrf_token": oidc.csrf_token(session),
         }
         return page("states.html", values)
@@ -173,8 +234,13 @@ def _question(change: Change, typed: Texts) -> str:
 
 
 def changes(oidc: OIDC[User]) -> APIRouter:
-    """Routes for admins."""
-    router = for_admins(oidc)
+    """The route of all changes of a machine; each change says which right it needs."""
+
+    async def permitted(machine: str, change: AChange, session: Signed) -> None:
+        if not session.identity.may(change.right, machine):
+            raise SessionError(Code.SESSION_FORBIDDEN, f"the change needs {change.right}")
+
+    router = APIRouter(dependencies=[Depends(permitted)])
 
     @router.post("/machines/{machine}/{change}")
     async def change(

@@ -18,14 +18,15 @@ class SettingsError(Exception):
 class ConsoleSettings:
     """The console's port and monitors.
 
-    `sockets` are the monitors by name; if there are none, the console starts monitors itself, with
-    `firecracker` or, if that is None, simulated ones. Their files are in `folder`, and they outlive
-    the console; if it is None, they end with the console. `kernel` and `rootfs` are suggested for
-    new machines. If `issuer` is None, the demo starts its own OpenID Provider on `provider_port`.
-    `redis` is the URL of the Redis for sessions; None stores them in memory. `metrics_token`
-    enables `/metrics`; events are stored for `kept_days`. `images` is the folder of kernels
-    and disks. `jailer` is the program with which machines must be jailed; empty means no
-    jails, None means jails where possible.
+    `sockets` are the monitors by name; if there are none, the console starts monitors itself,
+    with `firecracker` or, if that is None, simulated ones. Their files are in `folder`, and
+    they outlive the console; if it is None, they end with the console. `kernel` and `rootfs`
+    are suggested for new machines. If `issuer` is None, the demo starts its own OpenID Provider
+    on `provider_port`. `redis` is the URL of the Redis for sessions; None stores them in
+    memory. `metrics_token` enables `/metrics`; with `api_audience` programs may use the API;
+    with `everybody_views` users need no role to view; events are stored for `kept_days`.
+    `images` is the folder of kernels and disks. `jailer` is the program with which machines
+    must be jailed; empty means no jails, None means jails where possible.
     """
 
     port: int
@@ -38,6 +39,8 @@ class ConsoleSettings:
     folder: Path | None = None
     redis: str | None = None
     metrics_token: str | None = None
+    everybody_views: bool = True
+    api_audience: str | None = None
     kept_days: int = KEPT_DAYS
     images: Path | None = None
     jailer: str | None = None
@@ -55,6 +58,8 @@ class ConsoleSettings:
             rootfs=environment.get("ROOTFS", ""),
             folder=_folder(environment, "CONSOLE_FOLDER"),
             metrics_token=environment.get("CONSOLE_METRICS_TOKEN") or None,
+            api_audience=environment.get("CONSOLE_API_AUDIENCE") or None,
+            everybody_views=_viewers(environment.get("CONSOLE_VIEWERS") or "everybody"),
             kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
             images=_folder(environment, "CONSOLE_IMAGES"),
             redis=environment.get("CONSOLE_REDIS") or None,
@@ -72,6 +77,12 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
 def _folder(environment: Mapping[str, str], name: str) -> Path | None:
     folder = environment.get(name)
     return Path(folder).absolute() if folder else None
+
+
+def _viewers(text: str) -> bool:
+    if text not in ("everybody", "roles"):
+        raise SettingsError(f"CONSOLE_VIEWERS must be everybody or roles, not {text!r}")
+    return text == "everybody"
 
 
 def _days(text: str) -> int:

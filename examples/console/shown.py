@@ -11,6 +11,7 @@ from examples.console.carry_out import NO_FAILURE, Failure, sentence
 from examples.console.changes import CHANGES, Change, Item, Panel
 from examples.console.fields import Texts
 from examples.console.hosted import HostedMonitor
+from examples.console.identity import Right, User
 from examples.console.library import Library
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, fingerprint
@@ -84,14 +85,15 @@ LISTED: Final = ("start", "restart", "pause", "resume", "stop")
 """The buttons of the list."""
 
 
-def power_of(monitor: Monitor, state: str) -> Sequence[Form]:
-    """The buttons that are useful in a state, for the list of machines."""
+def power_of(monitor: Monitor, state: str, user: User) -> Sequence[Form]:
+    """The buttons that are useful in a state to a user, for the list of machines."""
     page = str(PageState(state, monitor.run, time.time()))
     changes = (CHANGES[name] for name in LISTED)
     return [
         Form(change, {}, "", page=page)
         for change in changes
         if not change.not_now(state) and (monitor.is_hosted or not change.hosted)
+        if user.may(change.right, monitor.name)
     ]
 
 
@@ -113,8 +115,12 @@ class Desk:
 
     monitor: Monitor
     machine: Machine | None
-    is_admin: bool
+    user: User
     attempt: Attempt | None
+
+    def may(self, right: Right) -> bool:
+        """Whether the user has the right for this machine."""
+        return self.user.may(right, self.monitor.name)
 
     def form(self, change: Change, item: str = "") -> Form:
         """The refused input, or else the monitor's values."""
@@ -131,7 +137,7 @@ class Desk:
         return Form(change, values, not_now, failure, item, page, self._choices(change))
 
     def _choices(self, change: Change) -> Mapping[str, Sequence[str]]:
-        if not isinstance(self.monitor, HostedMonitor) or not self.is_admin:
+        if not isinstance(self.monitor, HostedMonitor) or not self.may("administer"):
             return {}
         return choices_of(self.monitor.house.library, change)
 
@@ -155,7 +161,7 @@ class Desk:
             return Shown(panel, [form for form in single if form.failure is not NO_FAILURE])
         facts, fault = dict[str, str](), ""
         try:
-            if self.is_admin or not panel.is_secret:
+            if self.may("administer") or not panel.is_secret:
                 facts |= await panel.facts(self.monitor.watch, self.machine)
         except VmmError as error:
             fault = sentence(self.monitor, error)
@@ -165,7 +171,7 @@ class Desk:
             [form for form in single if form.is_offered],
             [(item, list(self._forms_of(panel, item.id))) for item in items[:MOST_ITEMS]],
             facts,
-            self._later(panel) if self.is_admin else {},
+            self._later(panel) if self.may("administer") else {},
             fault,
             max(len(items) - MOST_ITEMS, 0),
         )
@@ -207,8 +213,8 @@ class Desk:
         return later
 
     def _not_now(self, change: Change) -> str:
-        if not self.is_admin:
-            return "Only an admin may change this."
+        if not self.may(change.right):
+            return change.not_yours
         if self.machine is not None:
             return change.why_not(self.machine)
         return change.not_now(self.monitor.stage or NO_ANSWER)

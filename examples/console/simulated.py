@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final
 
@@ -10,6 +11,7 @@ from examples.console.lively_memory import LivelyMemory
 from generated_vmm.testing import SimulatedMonitor
 from generated_vmm.testing.process import main
 
+AGENT_VARIABLE: Final = "CONSOLE_SIMULATED_AGENT"
 BOOT_MESSAGES: Final = (
     "[  \x1b[1;32mOK\x1b[0m  ] Started \x1b[1mJournal Service\x1b[0m",
     "[  \x1b[1;32mOK\x1b[0m  ] Started \x1b[1mLogin Service\x1b[0m",
@@ -23,6 +25,8 @@ def enliven(monitor: SimulatedMonitor) -> None:
     monitor.guest.balloon_statistics = LivelyMemory(monitor)
     monitor.guest.boot_messages = BOOT_MESSAGES
     keep_busy(monitor)
+    if os.environ.get(AGENT_VARIABLE):
+        monitor.guest.run_agent()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from examples.console.changes import CHANGES, PANELS
 from examples.console.chart import Chart
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import User
+from examples.console.identity import RIGHTS, User
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, with_metadata
 from examples.console.monitors import Monitor
@@ -30,10 +30,12 @@ from examples.console.snippets import curl_of, python_of
 from examples.console.terminal import SIZES
 from fastapi_oidc import OIDC, OIDCSession
 from generated_vmm import VmmError
+from generated_vmm.guest import CompletedProgram
 
 TABS: Mapping[str, str] = {
     "overview": "Overview",
     "console": "Console",
+    "guest": "Guest",
     "devices": "Devices",
     "memory": "Memory",
     "metadata": "Metadata",
@@ -64,6 +66,8 @@ class Visit:
     status: int = 200
     span: str = "minutes"
     starts_machines: bool = False
+    ran: tuple[str, CompletedProgram] | None = None
+    terminal: str = ""
 
 
 async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
@@ -75,6 +79,7 @@ async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User
         csrf_token=oidc.csrf_token(session),
         script_url=oidc.script_url(request),
         starts_machines=isinstance(request.app.state.monitors, Host),
+        terminal=request.query_params.get("terminal", ""),
     )
 
 
@@ -92,6 +97,7 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "ended": unreachable if monitor.stage else "",
         "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},
         "tab": visit.tab,
+        "title": TABS[visit.tab],
         "span": visit.span,
         "spans": SPANS,
         "done": visit.done,
@@ -151,7 +157,7 @@ async def _read_for_tab(
     terminal = monitor.terminal if isinstance(monitor, HostedMonitor) else None
     if terminal and visit.tab == "console":
         await terminal.catch_up()
-    desk = Desk(monitor, machine, visit.session.identity.is_admin, visit.attempt)
+    desk = Desk(monitor, machine, visit.session.identity, visit.attempt)
     forms = {
         change.name: desk.form(change)
         for change in CHANGES.values()
@@ -160,7 +166,9 @@ async def _read_for_tab(
     return {
         "forms": forms,
         "power": [form for form in forms.values() if _is_power_button(monitor, form)],
-        "can_create": isinstance(monitor, HostedMonitor) and desk.is_admin,
+        "can_create": isinstance(monitor, HostedMonitor)
+        and visit.session.identity.may("administer"),
+        "may": {right: desk.may(right) for right in RIGHTS},
         "panels": [
             await desk.shown(panel)
             for panel in PANELS
@@ -171,12 +179,16 @@ async def _read_for_tab(
         "snapshots": await asyncio.to_thread(snapshots_of, monitor, visit.tab),
         "terminal": terminal,
         "sizes": SIZES,
+        "ran": visit.ran,
+        "agent_terminal": visit.terminal if visit.terminal.isalnum() else "",
         "page": PageState(machine.state if machine else NO_ANSWER, monitor.run, time.time()),
     }
 
 
 def _has_tab(monitor: Monitor, tab: str) -> bool:
-    """Whether there is a guest's console: only if this console started the monitor."""
+    """Whether there is a guest's console or agent: only if this console started the monitor."""
+    if tab == "guest":
+        return isinstance(monitor, HostedMonitor) and monitor.has_agent
     return tab != "console" or monitor.is_hosted
 
 

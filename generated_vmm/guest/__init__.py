@@ -10,7 +10,7 @@
 from generated_vmm.guest._async.guest import AsyncGuest
 from generated_vmm.guest._async.path import AsyncGuestPath
 from generated_vmm.guest._async.program import AsyncProgram
-from generated_vmm.guest._generated.models import AgentInfo, FileStat, ProgramState
+from generated_vmm.guest._generated.models import AgentInfo, FileStat, ProgramState, TerminalSize
 from generated_vmm.guest._sync.guest import Guest, ProgramOptions
 from generated_vmm.guest._sync.path import GuestPath
 from generated_vmm.guest._sync.program import Program
@@ -22,6 +22,7 @@ from generated_vmm.guest.errors import (
     GuestAgentTimeout,
     GuestAgentTooOld,
     GuestError,
+    GuestHeld,
     GuestMachineError,
     GuestProgramError,
     ProgramFailed,
@@ -43,6 +44,7 @@ __all__ = [
     "GuestAgentTimeout",
     "GuestAgentTooOld",
     "GuestError",
+    "GuestHeld",
     "GuestMachineError",
     "GuestPath",
     "GuestProgramError",
@@ -54,4 +56,5 @@ __all__ = [
     "ProgramOutputTooLarge",
     "ProgramState",
     "ProgramTimeout",
+    "TerminalSize",
 ]

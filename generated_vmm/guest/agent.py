@@ -49,6 +49,7 @@ REPLAY = 1024 * 1024  # bytes of output that can be read again
 MOST_CHUNKS = 4096  # pieces of output, for a program that writes single bytes
 ENDED_BYTES, ENDED_PROGRAMS = 16 * 1024 * 1024, 256  # of ended programs; the oldest go first
 LARGEST_SPECIAL = 16 * 1024 * 1024  # bytes of a file without a size, as in /proc
+HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is paused none pass
 
 
 class Refused(Exception):
@@ -111,6 +112,36 @@ def own_group() -> str | None:
             own = next(line[3:].strip("/\n") for line in groups if line.startswith("0::"))
         return os.path.join(mount, own)
     return None
+
+
+def freeze(group: str, wanted: bool) -> None:
+    """Freezes the processes of a control group and waits until they stand still, or thaws them."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it has ended meanwhile
+        with open(f"{group}/cgroup.freeze", "w") as file:
+            file.write("1" if wanted else "0")
+        deadline = time.monotonic() + 5
+        while wanted and not is_frozen(group):
+            if time.monotonic() > deadline:
+                raise OSError(errno.EBUSY, "a process does not stand still", group)
+            time.sleep(0.001)
+
+
+def is_frozen(group: str) -> bool:
+    """Whether all processes of a control group stand still."""
+    with open(f"{group}/cgroup.events") as events:
+        return "frozen 1" in events.read()
+
+
+def groups_beside(own: str) -> list[str]:
+    """The control groups of everything else in this guest, except that of process 1."""
+    if not ISOLATED:
+        return []  # they are those of a host
+    found, folder = [], own
+    while os.path.exists(os.path.join(parent := os.path.dirname(folder), "cgroup.procs")):
+        beside = (each.path for each in os.scandir(parent) if each.is_dir())
+        found += [path for path in beside if path != folder and not path.endswith("/init.scope")]
+        folder = parent
+    return found
 
 
 def resize(terminal: int, size: dict[str, int]) -> None:
@@ -379,11 +410,22 @@ class Program:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.child.pid, number)
 
+    def hold(self, wanted: bool) -> None:
+        """Makes every process of the program stand still, or run again."""
+        if self.group:
+            return freeze(self.group, wanted)
+        known: set[int] = set()
+        while found := set(self._members()) - known:  # those that were forked meanwhile
+            known |= found
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP if wanted else signal.SIGCONT)
+
     def kill(self) -> None:
         """Ends every process of the program, those in other sessions included."""
-        freeze = f"{self.group}/cgroup.freeze"  # nothing can fork then; SIGKILL ends frozen ones
-        with contextlib.suppress(OSError), open(freeze, "w") as file:
-            file.write("1")
+        if self.group:  # nothing can fork then; SIGKILL ends frozen ones
+            with contextlib.suppress(OSError), open(f"{self.group}/cgroup.freeze", "w") as file:
+                file.write("1")
         with self.condition:
             if self.returncode is None:  # it may be a shell yet, which has not joined the group
                 os.kill(self.child.pid, signal.SIGKILL)
@@ -427,11 +469,61 @@ class Program:
 
 
 class Programs:
-    """The programs of this agent, each under the id that its host chose."""
+    """The programs of this agent, each under the id that its host chose.
+
+    While they are held, everything but the agent stands still, and nothing starts. So a clone of
+    this guest does nothing before its identity is renewed.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[str, Program] = {}
+        self.expiry: threading.Timer | None = None
+
+    def hold(self) -> None:
+        """Makes everything stand still, until `release` or for some time."""
+        with self.lock:
+            self._expire_after()
+            try:
+                self._freeze(True)
+            except BaseException:
+                self._release()
+                raise
+
+    def _freeze(self, wanted: bool) -> None:
+        for program in list(self.known.values()):
+            program.hold(wanted)
+        for group in groups_beside(GROUP) if GROUP else ():
+            freeze(group, wanted)
+
+    def _expire_after(self) -> None:
+        if self.expiry:
+            self.expiry.cancel()
+        self.expiry = timer = threading.Timer(HELD_SECONDS, lambda: self.release(timer))
+        timer.daemon = True
+        timer.start()
+
+    def release(self, expired: threading.Timer | None = None) -> None:
+        """Lets everything run again; a timer does so only for the hold that it belongs to."""
+        with self.lock:
+            if expired is None or expired is self.expiry:
+                self._release()
+
+    def _release(self) -> None:
+        if self.expiry:
+            self.expiry.cancel()
+        self._freeze(False)
+        self.expiry = None
+
+    @contextlib.contextmanager
+    def releasing(self) -> Iterator[None]:
+        """A block before a release. Raises `Refused` if something has run since the hold."""
+        with self.lock:
+            if self.expiry is None:
+                raise Refused(409, "not_held", "the programs are not held any more")
+            self._expire_after()
+            yield
+            self._release()
 
     def start(self, name: str, spec: dict[str, Any]) -> Program:
         """Starts the program once, however often it is asked to."""
@@ -440,6 +532,8 @@ class Programs:
                 if program.spec != spec:
                     raise Refused(409, "id_taken", f"{name} is the id of another program")
                 return program
+            if self.expiry:
+                raise Refused(503, "held", "nothing starts before the programs are released")
             if spec.get("agent", INSTANCE) != INSTANCE:
                 text = f"the agent was restarted; {name} may have run before"
                 raise Refused(409, "other_agent", text)
@@ -787,14 +881,28 @@ class Link(threading.Thread):
             back.join()
 
     def renew(self) -> object:
-        """Replaces what a clone must not share with another one, or the time of day alone."""
-        body = self._body(*RENEWALS)
+        """Replaces what a clone must not share with another one, or the time of day alone.
+
+        Programs that are held run again afterwards, if that is wanted, and not after a failure.
+        """
+        body = self._body(*RENEWALS, "release")
         if not ISOLATED:
             raise Refused(403, "no_machine", "this agent is a process of a host, not of a machine")
         done = [name for name in RENEWALS if name in body]
-        for name in done:
-            RENEWALS[name](body[name])
+        with PROGRAMS.releasing() if body.get("release") else contextlib.nullcontext():
+            for name in done:
+                RENEWALS[name](body[name])
         return {"renewed": done}
+
+    def hold(self) -> object:
+        """Makes everything but this agent stand still."""
+        PROGRAMS.hold()
+        return {}
+
+    def let_go(self) -> object:
+        """Lets everything run again."""
+        PROGRAMS.release()
+        return {}
 
 
 def relay(source: socket.socket, target: socket.socket, end: int = socket.SHUT_WR) -> None:
@@ -825,10 +933,12 @@ ROUTES: dict[tuple[str, str], Callable[..., object]] = {
     ("GET", r"/ports/(\d+)"): Link.connect_port,
     ("PUT", "/clock"): Link.renew,
     ("PUT", "/identity"): Link.renew,
+    ("PUT", "/hold"): Link.hold,
+    ("DELETE", "/hold"): Link.let_go,
 }
 GROUP = own_group()
 PROGRAMS = Programs()
-ISOLATED = True
+ISOLATED = False  # before `main` knows where it listens, and wherever this is only imported
 
 
 def end_with_input() -> None:
@@ -866,6 +976,7 @@ def main(where: str) -> None:
     signal.signal(signal.SIGTERM, end_once)
     listener = listener_for(where)
     ISOLATED = listener.family == socket.AF_VSOCK
+    PROGRAMS.release()  # of an agent before this one
     print("agent: listening", flush=True)
     try:
         while True:

@@ -16,6 +16,7 @@ from generated_vmm.guest.errors import (
     GuestAgentTimeout,
     GuestAgentTooOld,
     GuestError,
+    GuestHeld,
     GuestMachineError,
     ProgramLost,
 )
@@ -92,7 +93,8 @@ def _refusal(what: str, answer: HttpAnswer, name: str) -> Exception:
         return GuestAgentTooOld(f"{what}: the agent is too old: {text}", number)
     if fault.code in ("no_such_program", "other_agent"):
         return ProgramLost(f"{what}: {text}")
-    return GuestAgentError(f"{what}: refused: {text}")
+    kind = GuestHeld if fault.code == "held" else GuestAgentError
+    return kind(f"{what}: refused: {text}")
 
 
 def frames_of(offset: int, output: models.ProgramOutput) -> Iterator[Output]:

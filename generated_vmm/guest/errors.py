@@ -6,6 +6,7 @@ GuestError (a VmmError)
     GuestAgentLost      it ended the connection (also a ConnectionError)
     GuestAgentTimeout   no response in time (also a TimeoutError)
     GuestAgentTooOld    the agent lacks an operation or a field
+    GuestHeld           the guest stands still for a snapshot
   GuestProgramError     the agent did its part
     ProgramFailed       the exit status is not 0, with `check`
     ProgramTimeout      the time limit ended the program (also a TimeoutError)
@@ -43,6 +44,10 @@ class GuestAgentLost(GuestAgentError, ConnectionError):
 
 class GuestAgentTimeout(GuestAgentError, TimeoutError):
     """The agent did not respond in time; it may still carry out the request."""
+
+
+class GuestHeld(GuestAgentError):
+    """The guest stands still for a snapshot: nothing starts before it is released."""
 
 
 class GuestAgentTooOld(GuestAgentError):

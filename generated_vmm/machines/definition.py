@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from generated_vmm import FullVmConfiguration, NetworkInterface, SerialDevice
 
@@ -55,7 +55,8 @@ class Definition(Frozen):
     monitor shows them, and also `cpu_config` and `logger`, which it does not show. `metadata` is
     the document of MMDS. The machine creates its `taps`. With `autostart` it starts with the host;
     machines with a smaller `order` start first. `restart` says what happens after its monitor has
-    ended: nothing, a restart unless the exit status was 0, or a restart always.
+    ended: nothing, a restart unless the exit status was 0, or a restart always. `agent` is the
+    vsock port of the guest's agent (`generated_vmm.guest`); None if it has none.
     """
 
     configuration: FullVmConfiguration = Field(default_factory=FullVmConfiguration)
@@ -67,12 +68,19 @@ class Definition(Frozen):
     autostart: bool = False
     order: int = 0
     restart: RestartPolicy = "never"
+    agent: int | None = Field(default=None, ge=1)
 
     @field_validator("configuration")
     @classmethod
     def _of_its_own(cls, configuration: FullVmConfiguration) -> FullVmConfiguration:
         """A copy, so that later changes of the caller's model do not change this value."""
         return configuration.model_copy(deep=True)
+
+    @model_validator(mode="after")
+    def _reaches_its_agent(self) -> Definition:
+        if self.agent is not None and self.configuration.vsock is None:
+            raise ValueError("an agent is reached over a vsock device: there is none")
+        return self
 
     def replace(self, **members: object) -> Definition:
         """The definition with other members. Raises `pydantic.ValidationError`."""

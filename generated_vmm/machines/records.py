@@ -28,6 +28,14 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+def boot_id() -> str:
+    """The id of this boot of the host; empty where the kernel does not tell it."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
 class Operation(Frozen):
     """An operation that has begun: what is done, by whom, since when, and its present step.
 
@@ -82,6 +90,7 @@ class MachineRecord(Frozen):
     started and has not been seen to end; `end` is its last end. `uid` is the user of its jail, 0
     without a jail. `failures` counts the ends since the last long run, and `retry_at` is the moment
     of the next restart. `last_operation` is the id of the operation that has changed it last.
+    `boot` is the boot of the host in which it was made, started or reconciled last.
     """
 
     id: str
@@ -95,6 +104,7 @@ class MachineRecord(Frozen):
     failures: int = 0
     retry_at: AwareDatetime | None = None
     last_operation: str = ""
+    boot: str = Field(default_factory=boot_id)
 
 
 class SnapshotRecord(Frozen):
@@ -114,10 +124,9 @@ class SnapshotRecord(Frozen):
 
 
 class Format(Frozen):
-    """The format of a folder, and the boot of the host in which its machines were last started."""
+    """The format of a folder."""
 
     format: int
-    boot_id: str = ""
 
 
 class Report(Frozen):
@@ -134,14 +143,6 @@ class Report(Frozen):
     operation: Operation | None = None
     end: End | None = None
     why: str = ""
-
-
-def boot_id() -> str:
-    """The id of this boot of the host; empty where the kernel does not tell it."""
-    try:
-        return BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
 
 
 def write(path: Path, record: BaseModel) -> None:

@@ -105,10 +105,6 @@ class Store:
         """The format of the folder. Raises `MachineError` if it cannot be read."""
         return self._read(self._format_path, Format)
 
-    def write_format(self, boot_id: str) -> None:
-        """Stores that the machines of this boot of the host have been started."""
-        write(self._format_path, Format(format=FORMAT, boot_id=boot_id))
-
     def take_control(self) -> Lease:
         """Takes the lock of the one process that controls the machines.
 

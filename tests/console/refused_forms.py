@@ -10,7 +10,7 @@ AFTER, BEFORE = "Start the machine first.", "Only possible before the start."
 DROPS: Final = ("drive_drop", "network_drop", "pmem_drop")
 CONFLICTS: Final = {
     *("pause", "resume", "ctrl_alt_del", "stop", "restart", "delete", "clone"),
-    *("edit", "named_snapshot", "update_snapshot", *DROPS),
+    *("edit", "grow", "named_snapshot", "policy", "update_snapshot", *DROPS),
     *("hints", "hints_end", "diff", "restore", "flush"),
 }
 """What is refused for the state of the machine, before the monitor is asked."""
@@ -36,7 +36,7 @@ REFUSED: Final[tuple[tuple[str, Stage, Typed, str], ...]] = (
     ("delete", "running", {}, "This console did not start this monitor."),
     *(
         (name, "running", {}, "This console did not start this monitor.")
-        for name in ("edit", "named_snapshot", "update_snapshot", *DROPS)
+        for name in ("edit", "grow", "named_snapshot", "policy", "update_snapshot", *DROPS)
     ),
     ("clone", "running", {"clone.name": "two"}, "This console did not start this monitor."),
     (

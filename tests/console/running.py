@@ -36,6 +36,8 @@ class MachineSettings(TypedDict, total=False):
     jailer: str
     kernel: str
     rootfs: str
+    everybody_views: bool
+    api_audience: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,12 @@ def hosting_console(
             port=port, provider_port=0, sockets={}, issuer=None, folder=folder, **machines
         )
         with parts(settings) as console:
-            app = create_app(console.oidc, console.monitors)
+            app = create_app(
+                console.oidc,
+                console.monitors,
+                everybody_views=settings.everybody_views,
+                api_audience=settings.api_audience,
+            )
             with serving(app, listener):
                 yield RunningConsole(f"http://127.0.0.1:{port}", console)
 

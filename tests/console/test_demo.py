@@ -64,7 +64,9 @@ def lines_until(process: subprocess.Popen[str], last: str) -> str:
 def test_it_says_where_to_go_and_ends_in_order(signal_number: int) -> None:
     with demo() as process:
         told = lines_until(process, "Stop with")
-        assert "Sign in as        alice (admin) or bob (viewer), no password" in told
+        assert (
+            "Sign in as        alice (admin), carol (operator), bob (viewer); no password" in told
+        )
         address = re.search(r"http://127\.0\.0\.1:\d+", told)
         folder = re.search(r"simulated, until the console ends, in (/\S+)", told)
         assert address

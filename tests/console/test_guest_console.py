@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -55,44 +53,56 @@ def test_a_form_of_another_session_types_nothing(alice: Browser) -> None:
     assert "guest hears Q" not in alice.text
 
 
-def screen(browser: Browser, host: RunningConsole, seen: str = "") -> dict[str, Any]:
-    """What the page's script is told of the screen."""
-    url = f"{host.url}/machines/demo/console/screen"
-    answer = httpx.get(url, params={"seen": seen}, cookies=browser.cookies, timeout=20)
+def streamed(browser: Browser, host: RunningConsole, position: str = "") -> httpx.Response:
+    """What the page's terminal is sent now."""
+    url = f"{host.url}/machines/demo/console/stream"
+    asked: dict[str, str | int] = {"position": position, "seconds": 0}
+    answer = httpx.get(url, params=asked, cookies=browser.cookies, timeout=20)
     assert answer.status_code == 200
     assert answer.headers["Cache-Control"] == "no-store"
-    return dict(answer.json())
+    return answer
 
 
-def test_the_screen_is_sent_when_it_has_changed(alice: Browser, host: RunningConsole) -> None:
-    alice.click("Send", {"line": "x"})
-    alice.open_until("guest hears x")
-    before = settled(alice, host)
-    assert "rows" not in screen(alice, host, before["version"])
+def position_after(answer: httpx.Response) -> str:
+    name, _, start = answer.headers["Stream-Position"].partition(".")
+    return f"{name}.{int(start) + len(answer.content)}"
+
+
+def test_a_terminal_gets_what_came_since_its_position(alice: Browser, host: RunningConsole) -> None:
+    first = streamed(alice, host)
+    assert first.headers["Stream-Reset"] == "1"
+    assert b"\x1b[1;32m" in first.content
+    position, got = position_after(first), b""
     alice.click("Send", {"line": "y"})
     alice.open_until("guest hears y")
-    after = screen(alice, host, before["version"])
-    assert "guest hears y" in text_of(after)
+    while b"guest hears y" not in got:
+        more = streamed(alice, host, position)
+        assert more.headers["Stream-Reset"] == "0"
+        position, got = position_after(more), got + more.content
+    assert b"Journal Service" not in got
+    again = streamed(alice, host, "of-another-console.7")
+    assert again.headers["Stream-Reset"] == "1"
+    assert again.content.startswith(first.content[:100])
 
 
-def settled(browser: Browser, host: RunningConsole) -> dict[str, Any]:
-    """The screen of a guest that has said all."""
-    found = screen(browser, host)
-    while (again := screen(browser, host))["version"] != found["version"]:
-        found = again
-        time.sleep(0.2)
-    return found
+def test_a_stream_waits_for_output_and_ends_with_its_time(
+    alice: Browser, host: RunningConsole
+) -> None:
+    url = f"{host.url}/machines/demo/console/stream"
+    asked = {"position": position_after(streamed(alice, host)), "seconds": "15"}
+    with httpx.stream("GET", url, params=asked, cookies=alice.cookies, timeout=20) as answer:
+        alice.click("Send", {"line": "m"})
+        got = b""
+        for part in answer.iter_bytes():
+            got += part
+            if b"guest hears m" in got:
+                break
+    assert httpx.get(url, params={"seconds": 16}, cookies=alice.cookies).status_code == 422
 
 
-def text_of(found: dict[str, Any]) -> str:
-    return "\n".join("".join(text for text, _ in row) for row in found["rows"])
-
-
-def test_colours_are_in_the_page_and_in_what_follows(alice: Browser, host: RunningConsole) -> None:
+def test_colours_are_in_the_page(alice: Browser) -> None:
     assert "[ OK ] Started Journal Service" in alice.text
-    runs = [run for row in screen(alice, host)["rows"] for run in row]
-    assert ["OK", "c2 bold"] in runs
-    assert ["Journal Service", "bold"] in runs
+    assert '<span class="c2 bold">OK</span>' in alice.body
 
 
 def test_keys_go_to_the_guest_as_they_are(alice: Browser, host: RunningConsole) -> None:
@@ -123,12 +133,13 @@ def test_what_a_page_of_an_earlier_start_sends_is_not_typed(alice: Browser) -> N
 
 
 def test_the_size_of_the_screen_is_chosen(alice: Browser, host: RunningConsole) -> None:
-    alice.click("Set", {"size": "132x43"})
-    assert len(screen(alice, host)["rows"]) == 43
-    alice.click("Set", {"size": "9999x9999"})
-    assert len(screen(alice, host)["rows"]) == 43
+    for size in ("132x43", "9999x9999"):
+        alice.click("Set", {"size": size})
+        url = f"{host.url}/machines/demo/console/screen"
+        screen = httpx.get(url, cookies=alice.cookies, timeout=20).text
+        assert screen.count("<div>") == 43
 
 
 def test_a_stranger_sees_no_screen(host: RunningConsole) -> None:
-    for path in ("screen", "log", "text"):
+    for path in ("screen", "stream", "log", "text"):
         assert httpx.get(f"{host.url}/machines/demo/console/{path}").status_code == 401

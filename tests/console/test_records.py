@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -55,6 +56,7 @@ def records(tmp_path: Path) -> Iterator[Records]:
         event("The monitor ended: exit status 0.", by=Person("", ""), detail="Console: panic"),
     ):
         records.add_event(one)
+    records.settle()
     yield records
     records.close()
 
@@ -90,12 +92,14 @@ def test_the_newest_come_first_and_no_more_than_asked_for(records: Records) -> N
 def test_events_expire(records: Records) -> None:
     records.add_call("web", Call(NOW - timedelta(days=8), "GET", "/", 1.0, 200, "Alice"))
     tidy(records)
+    records.settle()
     assert len(records.events(Search(), 10)) == 3
     assert records.calls("web", 10) == []
 
 
 def test_exports_have_every_member_and_no_formula(records: Records) -> None:
     records.add_event(event("=HYPERLINK()"))
+    records.settle()
     found = records.events(Search(), 10)
     rows = list(csv.DictReader(io.StringIO(as_csv(found)), COLUMNS))
     assert rows[0]["what"] == "'=HYPERLINK()"
@@ -115,8 +119,11 @@ def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_written_stops_nothing(
     records: Records, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records._database.execute("DROP TABLE events")
+    records._database.write(lambda one: one.execute("DROP TABLE events").rowcount)
     records.add_event(event("Lost."))
+    records.add_call("web", Call(NOW, "GET", "/", 1.0, 200, "Alice"))
+    records.settle()
+    assert len(records.calls("web", 10)) == 1
     assert "a record could not be written" in caplog.text
 
 
@@ -125,9 +132,11 @@ def test_figures_become_coarser_with_age(records: Records) -> None:
     for minute in range(15):
         records.add_figures("web", old + minute * 60, FINE_SECONDS, {"memory": float(minute)})
     tidy(records)
+    records.settle()
     assert records.figures("web", "memory", 0, FINE_SECONDS) == [(old, 7.0)]
     records.add_figures("web", old - 40 * DAY_SECONDS, COARSE_SECONDS, {"memory": 1.0})
     tidy(records)
+    records.settle()
     assert len(records.figures("web", "memory", 0, FINE_SECONDS)) == 1
 
 
@@ -139,6 +148,7 @@ def test_a_chart_of_a_day_has_what_was_written_down(records: Records) -> None:
     archive = Archive("web", records)
     archive.add({"memory": 5.0})
     archive.flush()
+    records.settle()
     stretches = archive.past(DAY_SECONDS, History()).stretches("memory")
     assert [[round(point.value, 1) for point in one] for one in stretches] == [
         [20, 19.8],
@@ -164,6 +174,7 @@ def test_an_export_has_all_events(host: RunningConsole) -> None:
     records = host.parts.monitors.records
     for number in range(EXPORTED_EVENTS + 5):
         records.add_event(Event(NOW, ALICE_A, f"counted {number}", machine="many"))
+    records.settle()
     with signed_in(host, ALICE) as alice:
         url = f"{host.url}/events/export?machine=many&form="
         for form, head in (("csv", 1), ("jsonl", 0)):
@@ -225,3 +236,64 @@ def test_prometheus_reads_figures_with_its_token(host: RunningConsole) -> None:
         assert asked(app, "/metrics", wrong).status_code == 401
     without = create_app(host.parts.oidc, Monitors({}))
     assert asked(without, "/metrics", right).status_code == 404
+
+
+def test_a_slow_reader_delays_no_writer_and_no_other_reader(records: Records) -> None:
+    database = records._database
+    begun, over = threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        begun.set()
+        return over.wait(PATIENCE)
+
+    def slow() -> None:
+        reader = database.reader()
+        reader.create_function("hold", 0, hold)
+        reader.execute("SELECT hold() FROM events LIMIT 1").fetchall()
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    begun.wait(PATIENCE)
+    records.add_event(event("Meanwhile.")).result(PATIENCE)
+    assert records.events(Search(text="Meanwhile"), 1)[0].what == "Meanwhile."
+    over.set()
+    thread.join()
+
+
+def test_a_text_is_found_by_an_index(records: Records) -> None:
+    records.add_event(event('Ran "a OR b" NEAR *', detail="größer"))
+    records.settle()
+    for text, count in (('"a or b" near *', 1), ("GRÖSS", 0), ("größ", 1), ("b", 1), ('"', 1)):
+        assert len(records.events(Search(text=text), 10)) == count, text
+    plan = records._database.read(
+        "EXPLAIN QUERY PLAN SELECT * FROM events WHERE id IN"
+        " (SELECT rowid FROM words WHERE words MATCH ?) ORDER BY id DESC LIMIT 50",
+        ['"panic"'],
+    )
+    assert "SCAN events" not in " ".join(row["detail"] for row in plan)
+
+
+async def test_the_text_of_an_action_is_found_as_it_ended(records: Records) -> None:
+    number = await records.begin_event(event("Wants to stop."))
+    records.finish_event(number, "Stopped.", "", "web", "grace: 5").result(PATIENCE)
+    assert records.events(Search(text="Wants to"), 10) == []
+    assert [one.what for one in records.events(Search(text="grace: 5"), 10)] == ["Stopped."]
+
+
+def test_repeated_refusals_are_counted_until_something_else_happens(records: Records) -> None:
+    for _ in range(3):
+        records.add_event(event("Tried to stop it.", by=BOB_B, refused="No."))
+    records.add_event(event("Tried to stop it.", by=ALICE_A, refused="No."))
+    records.add_event(event("Tried to start it.", by=BOB_B, refused="No."))
+    records.add_event(event("Tried to stop it.", by=BOB_B, refused="No."))
+    records.settle()
+    found = records.events(Search(text="Tried to st"), 4)
+    assert [(one.by.name, one.times) for one in reversed(found)] == [
+        ("Bob Viewer", 3), ("Alice Admin", 1), ("Bob Viewer", 1), ("Bob Viewer", 1),
+    ]  # fmt: skip
+
+
+def test_sign_ins_and_their_ends_are_in_the_trail(host: RunningConsole) -> None:
+    with signed_in(host, ALICE) as alice:
+        alice.open("/events?text=Signed")
+        assert "Signed in." in alice.text

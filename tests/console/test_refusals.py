@@ -11,7 +11,7 @@ from tests.console.running import RunningConsole
 def test_a_viewer_may_look(bob: Browser) -> None:
     assert bob.status == 200
     assert "Bob Viewer viewer" in bob.text
-    assert "you can look at everything and change nothing" in bob.text
+    assert "look at everything but secrets, and change nothing" in bob.text
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_viewer_sees_no_button_that_refuses(bob: Browser, tab: str) -> None:
 def test_a_viewer_is_refused_with_a_message(bob: Browser, console: RunningConsole) -> None:
     bob.post("/machines/demo/start", {})
     assert bob.status == 403
-    assert "Only an admin may start a machine. Nothing was changed." in bob.text
+    assert "Only an operator may start a machine. Nothing was changed." in bob.text
     assert console.monitor.state == "Not started"
     assert console.changes() == []
 

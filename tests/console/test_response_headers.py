@@ -28,6 +28,7 @@ NAMES: Final = {
     "{tab}": "devices",
     "{change}": "pause",
     "{path}": "nothing",
+    "{program}": "none",
 } | {"{version}": STATIC_PATH.rpartition("/")[2]}
 
 
@@ -97,13 +98,16 @@ def test_the_table_has_every_route(host: RunningConsole) -> None:
     "answer",
     [
         *("200 page", "200 JSON", "200 file", "200 text", "200 open to all"),
+        "200 stream",
         "200 this console's files",
     ],
 )
 def test_what_is_read(client: httpx.Client, answer: str) -> None:
     assert routes(answer)
     for route in routes(answer):
-        hold(client.request(*addressed(route)), answer)
+        # A stream that ends at once: there is nothing to wait for.
+        asked = {"seconds": "0"} if answer == "200 stream" else None
+        hold(client.request(*addressed(route), params=asked), answer)
 
 
 def test_what_is_done(client: httpx.Client, alice: Browser, host: RunningConsole) -> None:
@@ -122,6 +126,13 @@ def test_what_is_refused(client: httpx.Client) -> None:
     answer = "403 page, of another session's form"
     for route in routes(answer):
         hold(client.request(*addressed(route), data={"csrf_token": "no"}), answer)
+
+
+def test_what_has_no_file_or_agent(client: httpx.Client) -> None:
+    answer = "409 page, without a file or an agent"
+    for route in routes(answer):
+        asked = {"place": "disks"} if "upload" in route else None
+        hold(client.request(*addressed(route), params=asked), answer)
 
 
 def test_what_is_not_there(client: httpx.Client) -> None:

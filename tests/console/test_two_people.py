@@ -95,9 +95,9 @@ async def meanwhile(monitor: Monitor, by: Person | None) -> str:
     await monitor.control.machine_config.set(vcpu_count=1, mem_size_mib=256)
     if by is not None:
         with on_behalf_of(by):
-            monitor.events.add("Setup saved.")
+            await monitor.events.add("Setup saved.")
     with on_behalf_of(DAVE):
-        monitor.events.add("Tried to start a machine.", "There is no kernel.")
+        await monitor.events.add("Tried to start a machine.", "There is no kernel.")
         return await changed_meanwhile(monitor, setup, "", await monitor.look(), page)
 
 

@@ -21,6 +21,7 @@ from examples.console.changes.metadata import ACCESSES, METADATA
 from examples.console.changes.network import NETWORKS
 from examples.console.changes.outlets import ALL_METRICS, LOGS, SERIALS
 from examples.console.changes.persistent_memory import PERSISTENT_MEMORY
+from examples.console.changes.policy import POLICIES
 from examples.console.changes.power import POWER_CHANGES
 from examples.console.changes.setup import SETUP
 from examples.console.changes.single_devices import RANDOM_NUMBERS, VSOCKS
@@ -31,7 +32,7 @@ _ALL: Final = (
     *(BALLOONS, HOTPLUGGED_MEMORY),
     *(METADATA, ACCESSES),
     *(SNAPSHOTS, CLONES, RESTORATION),
-    *(LOGS, SERIALS, ALL_METRICS, CPU_TEMPLATES),
+    *(POLICIES, LOGS, SERIALS, ALL_METRICS, CPU_TEMPLATES),
 )
 _KNOWN: Final = (
     replace(panel, changes=tuple(change for change in panel.changes if change.is_known))

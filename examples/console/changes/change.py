@@ -8,6 +8,7 @@ from typing import Final, Self, TypeAlias
 
 from examples.console.fields import Fields, Texts
 from examples.console.forms import Section
+from examples.console.identity import WHO, Right
 from examples.console.machine import (
     BUSY,
     ENDED,
@@ -46,16 +47,17 @@ class Change:
     for each other, except those that are `at_once`. With `items`, each device that it names has a
     form of its own. A `hosted` change is for machines whose monitor this console starts, a
     `foreign` one only for others.
-    `title` is the heading of the folded form, `about` its description, `confirm` the question
-    before (`asks` makes one of the input), `working` the button's text meanwhile, and `done` the
-    message afterwards, on the page of the machine that the field `leads_on` names. `verb`
-    completes "Only an admin may …". `unless` says why this machine cannot be changed although its
-    state allows it, `never` why no state allows it. `since` is the first release of the monitor
-    that supports it.
+    `right` is what users need. `title` is the heading of the folded form, `about` its
+    description, `confirm` the question before (`asks` makes one of the input), `working` the
+    button's text meanwhile, and `done` the message afterwards, on the page of the machine that
+    the field `leads_on` names. `verb` completes "Only an admin may …". `unless` says why this
+    machine cannot be changed although its state allows it, `never` why no state allows it.
+    `since` is the first release of the monitor that supports it.
     """
 
     name: str
     when: frozenset[str]
+    right: Right = "administer"
     tab: str = ""
     button: str = ""
     done: str = ""
@@ -80,6 +82,11 @@ class Change:
     def __post_init__(self) -> None:
         """Its texts are in `words.toml`, unless they are here."""
         _say(self, "change", self.name)
+
+    @property
+    def not_yours(self) -> str:
+        """Why users without the right cannot do this."""
+        return f"Only {WHO[self.right]} may {self.verb}."
 
     @property
     def is_known(self) -> bool:

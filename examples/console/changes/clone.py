@@ -15,7 +15,7 @@ from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine, pmem_of
 from examples.console.versions import ANY, in_words, is_known, since
-from examples.console.words import SHARED
+from examples.console.words import RENEWED, SHARED
 from generated_vmm import NetworkOverride, SnapshotLoadParams
 from generated_vmm.machines.definition import disks_of
 from generated_vmm.model import ApiModel
@@ -49,8 +49,9 @@ async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
     made = monitor.house.adopt(clone.id)
     copied = [disk.id for disk in disks_of(clone.definition.configuration) if not disk.is_read_only]
     disks = ", ".join(copied) or "none"
-    detail = "\n".join(SHARED).format(origin=monitor.name, disks=disks)
-    made.events.add(f"Cloned from {monitor.name}.", detail=detail)
+    lines = SHARED if clone.definition.agent is None else RENEWED
+    detail = "\n".join(lines).format(origin=monitor.name, disks=disks)
+    await made.events.add(f"Cloned from {monitor.name}.", detail=detail)
 
 
 def _cannot_be_cloned(machine: Machine) -> str:

@@ -33,6 +33,11 @@ class NewMachine(ApiModel):
         "kernel its address. The device goes when the machine or the console ends.",
     )
     start: bool = ModelField(default=False, description="Otherwise it waits until you start it.")
+    agent: bool = ModelField(
+        default=False,
+        description="The image has the agent on vsock port 1024: you can run programs and move "
+        "files, and copies of the machine get an identity of their own.",
+    )
 
 
 NAME = Field("name", "Name")
@@ -46,6 +51,7 @@ NEW = Section(
         Field("start", "Start it at once", kind="flag", initial="true"),
         HAS_PCI,
         Field("tap", "Network of its own", kind="flag"),
+        Field("agent", "Its guest has the agent", kind="flag"),
     ),
 )
 

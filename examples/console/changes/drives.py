@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from examples.console.changes.change import AFTER_START, Change, Item, Panel
+from pydantic import Field as ModelField
+
+from examples.console.changes.change import AFTER_START, ANY_TIME, Change, Item, Panel, Parsed
 from examples.console.changes.devices import Kind, device_changes, tags_of
+from examples.console.changes.power import hosted
+from examples.console.events import person
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
+from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
 from generated_vmm import Drive, FullVmConfiguration, PartialDrive
+from generated_vmm.model import ApiModel
 
 
 def _item(drive: Drive) -> Item:
@@ -72,6 +78,31 @@ MEDIUM = Section(
     current=_drive,
     about={"backing file": "path_on_host", "different backend": "path_on_host"},
 )
+
+
+class Growth(ApiModel):
+    """A larger size of one of the machine's own disks."""
+
+    drive_id: str
+    size_mib: int = ModelField(description="In MiB; only larger than it is.", ge=1)
+
+
+async def _grow(monitor: HostedMonitor, parsed: Parsed) -> None:
+    wish = Growth.model_validate(parsed[GROWTH.key])
+    await monitor.machine.grow(wish.drive_id, wish.size_mib << 20, by=person().name)
+
+
+def _own(machine: Machine) -> list[str]:
+    return [one.drive_id for one in machine.drives if (one.path_on_host or "/")[:1] != "/"]
+
+
+GROWTH = Section(
+    key="growth",
+    title="Size",
+    model=Growth,
+    fields=(Field("drive_id", "Name", kind="item"), Field("size_mib", "New size", "number")),
+    about={"": "size_mib"},
+)
 KIND = Kind(
     name="drive",
     id_name="drive_id",
@@ -87,6 +118,14 @@ DRIVES = Panel(
     items=lambda machine: [_item(one) for one in machine.drives],
     changes=(
         *device_changes(KIND),
+        Change(
+            name="grow",
+            when=ANY_TIME,
+            sections=(GROWTH,),
+            items=_own,
+            act=hosted(_grow),
+            hosted=True,
+        ),
         Change(name="medium", when=AFTER_START, sections=(MEDIUM,), items=KIND.ids),
     ),
 )

@@ -52,16 +52,18 @@ async def _resume(monitor: Monitor, parsed: Parsed) -> None:
 
 
 POWER_CHANGES = (
-    Change(name="start", when=BEFORE_START, act=_start),
-    Change(name="pause", when=WHILE_RUNNING, act=_pause),
-    Change(name="resume", when=WHILE_PAUSED, act=_resume),
+    Change(name="start", right="operate", when=BEFORE_START, act=_start),
+    Change(name="pause", right="operate", when=WHILE_RUNNING, act=_pause),
+    Change(name="resume", right="operate", when=WHILE_PAUSED, act=_resume),
     Change(
         name="ctrl_alt_del",
+        right="operate",
         when=WHILE_RUNNING,
         act=lambda monitor, parsed: monitor.control.action("SendCtrlAltDel"),
     ),
     Change(
         name="stop",
+        right="operate",
         when=AFTER_START | {NO_ANSWER},
         act=hosted(lambda monitor, parsed: monitor.end()),
         hosted=True,
@@ -69,6 +71,7 @@ POWER_CHANGES = (
     ),
     Change(
         name="restart",
+        right="operate",
         when=frozenset({ENDED}),
         act=hosted(lambda monitor, parsed: monitor.begin()),
         hosted=True,

@@ -122,6 +122,7 @@ SNAPSHOTS = Panel(
     changes=(
         Change(
             name="named_snapshot",
+            right="operate",
             when=AFTER_START,
             sections=(NAMED,),
             act=hosted(_write),

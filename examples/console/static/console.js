@@ -201,7 +201,13 @@ function replace(part, html) {
   rows.forEach((row, at) => {
     const old = part.children[at]
     if (!old) part.append(row)
-    else if (comparable(old) !== comparable(row)) old.replaceWith(row)
+    else if (comparable(old) !== comparable(row)) {
+      for (const box of row.querySelectorAll('input[type="checkbox"]')) {
+        const before = old.querySelector(`input[value="${CSS.escape(box.getAttribute('value') ?? '')}"]`)
+        if (before instanceof HTMLInputElement && box instanceof HTMLInputElement) box.checked = before.checked
+      }
+      old.replaceWith(row)
+    }
   })
   while (part.children.length > rows.length) part.lastElementChild?.remove()
   if (focused && !focused.isConnected) {
@@ -258,7 +264,7 @@ for (const machine of document.querySelectorAll('[data-watch]')) {
  * @param {Element} input
  */
 function isKept(input) {
-  return !input.closest('form[data-typing]')
+  return !input.closest('form[data-typing], .terminal')
 }
 
 /** @param {string} text */
@@ -271,74 +277,10 @@ function tell(text) {
   return notice
 }
 
-/** @typedef {[text: string, classes: string][]} Row */
-
-/**
- * @param {Element} screen
- * @param {Row[]} rows
- */
-function draw(screen, rows) {
-  const lines = rows.map((row) => {
-    const line = document.createDocumentFragment()
-    for (const [text, classes] of row) {
-      const run = document.createElement('span')
-      run.className = classes
-      run.textContent = text
-      line.append(run)
-    }
-    line.append('\n')
-    return line
-  })
-  screen.replaceChildren(...lines)
-}
-
 const QUICK = 100
-const IDLE = 1000
-
-for (const screen of document.querySelectorAll('[data-screen]')) {
-  const url = screen.getAttribute('data-screen') ?? ''
-  let seen = ''
-  let pause = QUICK
-  look(async () => {
-    const answer = await ask(`${url}?seen=${encodeURIComponent(seen)}`)
-    const { version = seen, rows } = (await answer?.json()) ?? {}
-    // Somebody who marks text does not lose it.
-    const marked = getSelection()
-    if (rows && (marked?.isCollapsed !== false || !screen.contains(marked.anchorNode))) {
-      draw(screen, rows)
-      seen = version
-      pause = QUICK
-    } else pause = Math.min(pause * 1.5, IDLE)
-    return pause
-  })
-}
-
-/** @type {Record<string, string>} */
-const SENT = {
-  Enter: '\r', Backspace: '\x7f', Tab: '\t', Escape: '\x1b', Delete: '\x1b[3~', Insert: '\x1b[2~',
-  ArrowUp: '\x1b[A', ArrowDown: '\x1b[B', ArrowRight: '\x1b[C', ArrowLeft: '\x1b[D',
-  Home: '\x1b[H', End: '\x1b[F', PageUp: '\x1b[5~', PageDown: '\x1b[6~',
-}
-
-/**
- * What a key is for the guest; null for what belongs to the browser.
- * @param {KeyboardEvent} event
- */
-function sentFor({ key, ctrlKey, altKey, metaKey, shiftKey, isComposing }) {
-  if (isComposing || metaKey || (shiftKey && (key === 'Tab' || ctrlKey))) return null
-  if (ctrlKey && key.toLowerCase() === 'v') return null
-  if (ctrlKey && /^[a-z[\\\]]$/i.test(key)) return String.fromCharCode(key.toUpperCase().charCodeAt(0) & 31)
-  const text = SENT[key] ?? ([...key].length === 1 && !ctrlKey ? key : null)
-  return text && altKey ? `\x1b${text}` : text
-}
-
-const LONGEST_TEXT = 1000
 
 for (const form of document.querySelectorAll('form[data-typing]')) {
   const typing = /** @type {HTMLFormElement} */ (form)
-  const screen = document.querySelector('[data-screen]')
-  let waiting = ''
-  let sending = false
 
   /** @param {URLSearchParams} body */
   async function post(body) {
@@ -352,31 +294,6 @@ for (const form of document.querySelectorAll('form[data-typing]')) {
     return answer?.ok ?? false
   }
 
-  /** Keys go one after another, those pressed meanwhile together. */
-  async function flush() {
-    if (sending) return
-    for (sending = true; waiting; ) {
-      const body = new URLSearchParams(/** @type {any} */ (new FormData(typing)))
-      body.delete('line')
-      body.set('text', waiting.slice(0, LONGEST_TEXT))
-      waiting = waiting.slice(LONGEST_TEXT)
-      if (!(await post(body))) waiting = ''
-    }
-    sending = false
-  }
-
-  screen?.addEventListener('keydown', (event) => {
-    const text = sentFor(/** @type {KeyboardEvent} */ (event))
-    if (text === null) return
-    event.preventDefault()
-    waiting += text
-    void flush()
-  })
-  screen?.addEventListener('paste', (event) => {
-    event.preventDefault()
-    waiting += (/** @type {ClipboardEvent} */ (event).clipboardData?.getData('text') ?? '').replace(/\r?\n/g, '\r')
-    void flush()
-  })
   typing.addEventListener('submit', async (event) => {
     event.preventDefault()
     const { submitter } = /** @type {SubmitEvent} */ (event)
@@ -462,3 +379,15 @@ function restoreFolds() {
 restoreFolds()
 addEventListener('pagehide', rememberFolds)
 markPresets()
+
+/* A file that is dropped on a form is the one that was chosen. */
+for (const form of document.querySelectorAll('form.drop')) {
+  const input = /** @type {HTMLInputElement | null} */ (form.querySelector('input[type="file"]'))
+  if (!input) continue
+  form.addEventListener('dragover', (event) => event.preventDefault())
+  form.addEventListener('drop', (event) => {
+    event.preventDefault()
+    const files = /** @type {DragEvent} */ (event).dataTransfer?.files
+    if (files?.length) input.files = files
+  })
+}

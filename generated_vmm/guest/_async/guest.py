@@ -67,6 +67,11 @@ class AsyncGuest:
         self._link = AsyncLink(machine, port, timeout)
         self._instance: str | None = None
 
+    @property
+    def timeout(self) -> float:
+        """Seconds for the agent's response."""
+        return self._link.timeout
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._link.what}>"
 
@@ -178,9 +183,24 @@ class AsyncGuest:
         """A connection to a TCP port of the guest's loopback address."""
         return await self._link.join(operations.connect_port(str(port)), f"port {port}")
 
-    async def set_clock(self) -> None:
-        """Sets the guest's clock to that of the host; a guest that was paused is late."""
-        clock = models.Clock(unix_ns=time.time_ns())
+    async def hold(self) -> None:
+        """Makes everything but the agent stand still, for a snapshot.
+
+        The guest runs again after `release`, after `set_clock` or `renew_identity` with `release`,
+        or after a minute in which the machine is not paused. Nothing starts meanwhile.
+        """
+        await self._link.send(operations.hold_programs())
+
+    async def release(self) -> None:
+        """Lets a guest that is held run again; does nothing to another one."""
+        await self._link.send(operations.release_programs())
+
+    async def set_clock(self, *, release: bool = False) -> None:
+        """Sets the guest's clock to that of the host; a guest that was paused is late.
+
+        With `release`, a guest that is held runs afterwards.
+        """
+        clock = models.Clock(unix_ns=time.time_ns(), release=release or None)
         await self._link.send(operations.set_clock(clock))
 
     async def reseed(self) -> None:
@@ -196,11 +216,13 @@ class AsyncGuest:
         hostname: str | None = None,
         machine_id: str | None = None,
         host_keys: bool = True,
+        release: bool = False,
     ) -> list[str]:
         """Makes a clone another machine, before anything else is asked of it.
 
         Reseeds, then sets the clock, the machine id (random by default), the hostname unless it is
-        None, and makes new keys of the SSH server. Returns what was replaced.
+        None, and makes new keys of the SSH server. With `release`, a guest that is held runs
+        afterwards; `GuestAgentError` says that it was not held any more. Returns what was replaced.
         """
         identity = models.Identity(
             seed=_seed(),
@@ -208,6 +230,7 @@ class AsyncGuest:
             machine_id=machine_id or uuid.uuid4().hex,
             hostname=hostname,
             host_keys=host_keys or None,
+            release=release or None,
         )
         answer = await self._link.send(operations.renew_identity(identity))
         return answer.renewed

@@ -11,7 +11,7 @@ from generated_vmm.concurrency._async import Stream, sleep, socket_of, stream_of
 from generated_vmm.errors import VmmError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.guest.answers import broken, failures, no_connection, value_of
-from generated_vmm.guest.errors import GuestAgentLost
+from generated_vmm.guest.errors import GuestAgentLost, GuestHeld
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed
 from generated_vmm.transport._async.unix import answered, open_until, receive, send
@@ -62,7 +62,8 @@ class AsyncLink:
     ) -> Answer:
         """The value in the response, which the agent may delay by `wait` seconds.
 
-        With `repeat`, for an operation that may arrive twice, a lost connection is replaced. Raises
+        With `repeat`, for an operation that may arrive twice, a lost connection is replaced. An
+        operation that a guest that is held refuses is repeated. Raises
         `GuestError`, and the OSError that the agent reports, with `name` as its file.
         """
         deadline = deadline_after(self.timeout + wait)
@@ -74,7 +75,7 @@ class AsyncLink:
                     answer = await answered(connection, request, deadline, LARGEST_ANSWER)
                 keep = answer.reusable
                 return value_of(self.what, operation, answer, name)
-            except GuestAgentLost:
+            except (GuestAgentLost, GuestHeld):
                 if not repeat or time.monotonic() + PAUSE >= deadline:
                     raise
             finally:

@@ -46,6 +46,11 @@ class AsyncProgram:
         return self._state.returncode
 
     @property
+    def output_bytes(self) -> int:
+        """How much output there was when a call last asked."""
+        return self._state.output_bytes
+
+    @property
     def timed_out(self) -> bool:
         """Whether the time limit ended the program."""
         return self._state.timed_out

@@ -260,3 +260,23 @@ def renew_identity(body: models.Identity) -> Operation[models.Renewed]:
         body=body.to_json(),
         read=models.Renewed.from_answer,
     )
+
+
+@cache
+def hold_programs() -> Operation[None]:
+    """Make everything but the agent stand still, for a snapshot, until it is released, or for 60
+    seconds in which the machine runs. Nothing starts meanwhile (status 503, code `held`).
+
+
+    PUT /hold.
+    """
+    return Operation(id="holdPrograms", method="PUT", path="/hold", body=None, read=no_answer)
+
+
+@cache
+def release_programs() -> Operation[None]:
+    """Let everything run again.
+
+    DELETE /hold.
+    """
+    return Operation(id="releasePrograms", method="DELETE", path="/hold", body=None, read=no_answer)

@@ -64,6 +64,11 @@ class Guest:
         self._link = Link(machine, port, timeout)
         self._instance: str | None = None
 
+    @property
+    def timeout(self) -> float:
+        """Seconds for the agent's response."""
+        return self._link.timeout
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._link.what}>"
 
@@ -175,9 +180,24 @@ class Guest:
         """A connection to a TCP port of the guest's loopback address."""
         return self._link.join(operations.connect_port(str(port)), f"port {port}")
 
-    def set_clock(self) -> None:
-        """Sets the guest's clock to that of the host; a guest that was paused is late."""
-        clock = models.Clock(unix_ns=time.time_ns())
+    def hold(self) -> None:
+        """Makes everything but the agent stand still, for a snapshot.
+
+        The guest runs again after `release`, after `set_clock` or `renew_identity` with `release`,
+        or after a minute in which the machine is not paused. Nothing starts meanwhile.
+        """
+        self._link.send(operations.hold_programs())
+
+    def release(self) -> None:
+        """Lets a guest that is held run again; does nothing to another one."""
+        self._link.send(operations.release_programs())
+
+    def set_clock(self, *, release: bool = False) -> None:
+        """Sets the guest's clock to that of the host; a guest that was paused is late.
+
+        With `release`, a guest that is held runs afterwards.
+        """
+        clock = models.Clock(unix_ns=time.time_ns(), release=release or None)
         self._link.send(operations.set_clock(clock))
 
     def reseed(self) -> None:
@@ -188,12 +208,18 @@ class Guest:
         self._link.send(operations.renew_identity(models.Identity(seed=_seed())))
 
     def renew_identity(
-        self, *, hostname: str | None = None, machine_id: str | None = None, host_keys: bool = True
+        self,
+        *,
+        hostname: str | None = None,
+        machine_id: str | None = None,
+        host_keys: bool = True,
+        release: bool = False,
     ) -> list[str]:
         """Makes a clone another machine, before anything else is asked of it.
 
         Reseeds, then sets the clock, the machine id (random by default), the hostname unless it is
-        None, and makes new keys of the SSH server. Returns what was replaced.
+        None, and makes new keys of the SSH server. With `release`, a guest that is held runs
+        afterwards; `GuestAgentError` says that it was not held any more. Returns what was replaced.
         """
         identity = models.Identity(
             seed=_seed(),
@@ -201,6 +227,7 @@ class Guest:
             machine_id=machine_id or uuid.uuid4().hex,
             hostname=hostname,
             host_keys=host_keys or None,
+            release=release or None,
         )
         answer = self._link.send(operations.renew_identity(identity))
         return answer.renewed

@@ -9,12 +9,15 @@ from typing import Self
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
+from generated_vmm.guest import AsyncGuest
 from generated_vmm.machines._async.furnish import furnish, remember
 from generated_vmm.machines._async.making import clone, edit, restore
 from generated_vmm.machines._async.memory import write_down
 from generated_vmm.machines._async.operation import AsyncControl, AsyncRun, end, scrap
-from generated_vmm.machines.definition import Definition
+from generated_vmm.machines._async.renewal import go_on
+from generated_vmm.machines.definition import Definition, disks_of
 from generated_vmm.machines.errors import MachineError
+from generated_vmm.machines.files import grow_file
 from generated_vmm.machines.records import (
     End,
     Kind,
@@ -73,6 +76,11 @@ class AsyncMachine:
         """The client of the monitor. Raises `MachineError` if it does not run."""
         return self._control.monitors.require(self.id, self.name)
 
+    def guest(self) -> AsyncGuest:
+        """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
+        definition names no agent."""
+        return self._control.monitors.guest(self.record)
+
     @property
     def is_up(self) -> bool:
         """Whether its monitor runs, as far as this process knows."""
@@ -121,9 +129,13 @@ class AsyncMachine:
             await self.client.pause()
 
     async def resume(self, *, by: str = "") -> None:
-        """Lets a paused machine run again."""
+        """Lets a paused machine run again; its agent sets the clock.
+
+        Raises `GuestError` if the agent fails; the machine runs then.
+        """
         async with self._run("resume", by):
             await self.client.resume()
+            await go_on(self._control.monitors, self.record)
 
     async def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""
@@ -204,6 +216,21 @@ class AsyncMachine:
         not trusted: a file that machines may not use raises ValueError.
         """
         return AsyncChanging(self._control, self._run("edit", by))
+
+    async def grow(self, disk: str, size: int, *, by: str = "") -> None:
+        """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
+
+        The guest's partitions and file systems stay as they are. Raises ValueError for a disk that
+        is not its own, a size that is no larger, and one that is no multiple of 512.
+        """
+        async with self._run("edit", by):
+            record = self.record
+            used = {one.id: one.path for one in disks_of(record.definition.configuration)}
+            if used.get(disk, "/").startswith("/"):
+                raise ValueError(f"{disk} is no disk of this machine's own")
+            await in_thread(grow_file, self._control.store.source(record, used[disk]), size)
+            if self.is_up and await self.state() != "Not started":
+                await self.client.drive(disk).update(path_on_host=used[disk])
 
     async def change(self, *, by: str = "", **members: object) -> None:
         """Stores other members of the definition, such as `restart`, also while it runs.

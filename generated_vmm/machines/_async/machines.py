@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from generated_vmm import AsyncVmmClient
-from generated_vmm.concurrency._async import in_thread
+from generated_vmm.concurrency._async import in_thread, sleep
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
 from generated_vmm.machines._async.making import create
+from generated_vmm.machines._async.memory import MEMORY
 from generated_vmm.machines._async.monitors import AsyncMonitors
-from generated_vmm.machines._async.operation import AsyncControl, look, recover
+from generated_vmm.machines._async.operation import (
+    LOOK_SECONDS,
+    LOOKS,
+    AsyncControl,
+    look,
+    recover,
+)
 from generated_vmm.machines.definition import Definition, files_of
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, Options
-from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id, now
+from generated_vmm.machines.records import End, MachineRecord, Operation, Report, boot_id, now
 from generated_vmm.machines.restart import is_due, next_try
 from generated_vmm.machines.store import Store
 from generated_vmm.process import AsyncMonitor
@@ -62,7 +70,7 @@ class AsyncMachines:
             grace=grace,
             snapshot_timeout=snapshot_timeout,
         )
-        self._store = Store(folder)
+        self._store, self._is_tidy = Store(folder), False
         self._control = AsyncControl(
             self._store, options, AsyncMonitors(self._store, options, client_of)
         )
@@ -90,6 +98,17 @@ class AsyncMachines:
         """What runs now, in this process or another one, and what was left half done."""
         found = (self._store.operation(machine) for machine in self._store.ids())
         return [operation for operation in found if operation is not None]
+
+    def written(self, operation: Operation) -> int | None:
+        """The bytes of memory that a snapshot or a clone has written so far; None before that."""
+        folders = (
+            self._store.new_snapshot_path(operation.target),
+            self._store.path(operation.target),
+        )
+        for folder in folders if operation.target else ():
+            with suppress(OSError):
+                return (folder / MEMORY).stat().st_blocks * 512
+        return None
 
     def snapshots(self) -> list[AsyncSnapshot]:
         """Every whole snapshot, the newest first."""
@@ -134,17 +153,14 @@ class AsyncMachines:
         controls the machines.
         """
         self._control.take()
-        present = boot_id()
-        known = self._store.format
-        is_new_boot = known is not None and known.boot_id != present
+        if not self._is_tidy:
+            await in_thread(self._store.tidy_snapshots)
+            self._is_tidy = True
         reports: list[Report] = []
         for machine in self._store.ids():
             reports += await self._recover(machine)
         for record in sorted(self._records(), key=lambda one: (one.definition.order, one.name)):
-            reports += await self._restore_order(record.id, is_new_boot=is_new_boot)
-        if is_new_boot:
-            await in_thread(self._store.tidy_snapshots)
-            await in_thread(self._store.write_format, present)
+            reports += await self._restore_order(record.id)
         return reports
 
     async def _recover(self, machine: str) -> list[Report]:
@@ -178,9 +194,9 @@ class AsyncMachines:
         finally:
             lease.release()
 
-    async def _restore_order(self, machine: str, *, is_new_boot: bool) -> list[Report]:
+    async def _restore_order(self, machine: str) -> list[Report]:
         reports: list[Report] = []
-        if not is_new_boot and self._is_in_order(machine):
+        if self._is_in_order(machine):
             return []
         try:
             lease = self._store.lease(machine, machine)
@@ -188,21 +204,35 @@ class AsyncMachines:
             return []
         try:
             record = self._control.record(machine)
-            found = await look(self._control, record)
+            found = await self._looked(record)
             if found is not None:
                 what = found.how
                 reports = [Report(what=what, machine=machine, name=record.name, end=found)]
             record = self._control.record(machine)
-            if is_new_boot and record.definition.autostart and record.started_at is None:
-                record = await self._control.change(record, should_run=True, retry_at=None)
+            if record.boot != boot_id():
+                record = await self._control.change(record, **_after_boot(record))
         except (VmmError, OSError, ValueError) as error:
             return [Report(what="failed", machine=machine, name=machine, why=str(error))]
         finally:
             lease.release()
         return reports + (await self._start(record) if is_due(record) else [])
 
+    async def _looked(self, record: MachineRecord) -> End | None:
+        """How the monitor has ended; waits a moment for the end of one of another boot.
+
+        Nothing outlives a boot, but a keeper may not have noticed the end of its monitor yet.
+        """
+        found = await look(self._control, record)
+        for _ in range(LOOKS if record.boot != boot_id() and record.started_at else 0):
+            if found is None:
+                await sleep(LOOK_SECONDS)
+                found = await look(self._control, record)
+        return found
+
     def _is_in_order(self, machine: str) -> bool:
         record, monitor = self._store.record(machine), self._control.monitors.get(machine)
+        if record is not None and record.boot != boot_id():
+            return False
         if record is None or record.started_at is None:
             return record is None or not is_due(record)
         return monitor is not None and monitor.running
@@ -243,3 +273,9 @@ class AsyncMachines:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _after_boot(record: MachineRecord) -> dict[str, object]:
+    """The members of a machine's record once it was looked at in this boot of the host."""
+    starts = record.definition.autostart and record.started_at is None
+    return {"boot": boot_id()} | ({"should_run": True, "retry_at": None} if starts else {})

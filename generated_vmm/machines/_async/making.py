@@ -17,6 +17,7 @@ from generated_vmm.machines._async.memory import (
     write_down,
 )
 from generated_vmm.machines._async.operation import AsyncControl, AsyncRun
+from generated_vmm.machines._async.renewal import renew
 from generated_vmm.machines.definition import Definition, disks_of, with_absolute_files, with_paths
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file
@@ -158,11 +159,15 @@ async def _continue(
     *,
     resume: bool,
 ) -> None:
-    """Loads the memory into the new machine, lets it run if wanted, and makes it appear."""
+    """Loads the memory into the new machine, renews its identity, and makes it appear."""
     await load(control, run, record, origin, taps)
-    if resume:
-        await run.step("resumes")
-        await control.monitors.require(record.id, record.name).resume()
+    vm, has_agent = control.monitors.require(record.id, record.name), bool(record.definition.agent)
+    if resume or has_agent:
+        await run.step("resumes and gets an identity")
+        await vm.resume()
+        await renew(control.monitors, record)
+    if has_agent and not resume:
+        await vm.pause()
     await run.step("appears")
     await control.change(record, should_run=True, started_at=now())
 

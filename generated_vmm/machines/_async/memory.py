@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from generated_vmm import MemoryBackend, NetworkOverride, SnapshotLoadParams, VsockOverride
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.machines._async.operation import AsyncControl, AsyncRun
+from generated_vmm.machines._async.renewal import go_on, hold
 from generated_vmm.machines.definition import OWN_DISKS, Definition, disks_of, with_paths
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, take_over
@@ -44,16 +45,20 @@ async def write_down(
 ) -> dict[str, str]:
     """Writes the memory and copies of the disks to a folder; returns the paths of the copies.
 
-    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
-    and ValueError.
+    The machine is paused meanwhile, and runs again afterwards if it ran. If it has an agent, its
+    guest stands still before. Raises VmmError, OSError and ValueError.
     """
     vm = control.monitors.require(record.id, record.name)
     state = (await vm.get_instance_info()).state
     if state == "Not started":
         raise MachineError(f"{record.name} has not been started")
+    if state == "Paused" and record.definition.agent is not None:
+        raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
     copies = copies_of(record.definition)
     if state == "Running":
-        await run.step("pauses the machine", resumes=True)
+        await run.step("holds the guest", resumes=True)
+        await hold(control.monitors, record)
+        await run.step("pauses the machine")
         await vm.pause()
     await run.step("writes the memory")
     await _write_memory(control, record, folder)
@@ -67,6 +72,7 @@ async def write_down(
     if state == "Running":
         await run.step("resumes the machine")
         await vm.resume()
+        await go_on(control.monitors, record)
     await in_thread(take_over, folder / STATE)
     await in_thread(take_over, folder / MEMORY)
     return copies

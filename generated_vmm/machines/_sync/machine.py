@@ -10,12 +10,15 @@ from typing import Self
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.guest import Guest
 from generated_vmm.machines._sync.furnish import furnish, remember
 from generated_vmm.machines._sync.making import clone, edit, restore
 from generated_vmm.machines._sync.memory import write_down
 from generated_vmm.machines._sync.operation import Control, Run, end, scrap
-from generated_vmm.machines.definition import Definition
+from generated_vmm.machines._sync.renewal import go_on
+from generated_vmm.machines.definition import Definition, disks_of
 from generated_vmm.machines.errors import MachineError
+from generated_vmm.machines.files import grow_file
 from generated_vmm.machines.records import (
     End,
     Kind,
@@ -74,6 +77,11 @@ class Machine:
         """The client of the monitor. Raises `MachineError` if it does not run."""
         return self._control.monitors.require(self.id, self.name)
 
+    def guest(self) -> Guest:
+        """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
+        definition names no agent."""
+        return self._control.monitors.guest(self.record)
+
     @property
     def is_up(self) -> bool:
         """Whether its monitor runs, as far as this process knows."""
@@ -122,9 +130,13 @@ class Machine:
             self.client.pause()
 
     def resume(self, *, by: str = "") -> None:
-        """Lets a paused machine run again."""
+        """Lets a paused machine run again; its agent sets the clock.
+
+        Raises `GuestError` if the agent fails; the machine runs then.
+        """
         with self._run("resume", by):
             self.client.resume()
+            go_on(self._control.monitors, self.record)
 
     def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""
@@ -205,6 +217,21 @@ class Machine:
         not trusted: a file that machines may not use raises ValueError.
         """
         return Changing(self._control, self._run("edit", by))
+
+    def grow(self, disk: str, size: int, *, by: str = "") -> None:
+        """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
+
+        The guest's partitions and file systems stay as they are. Raises ValueError for a disk that
+        is not its own, a size that is no larger, and one that is no multiple of 512.
+        """
+        with self._run("edit", by):
+            record = self.record
+            used = {one.id: one.path for one in disks_of(record.definition.configuration)}
+            if used.get(disk, "/").startswith("/"):
+                raise ValueError(f"{disk} is no disk of this machine's own")
+            in_thread(grow_file, self._control.store.source(record, used[disk]), size)
+            if self.is_up and self.state() != "Not started":
+                self.client.drive(disk).update(path_on_host=used[disk])
 
     def change(self, *, by: str = "", **members: object) -> None:
         """Stores other members of the definition, such as `restart`, also while it runs.

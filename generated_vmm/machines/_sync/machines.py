@@ -4,22 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from generated_vmm import VmmClient
-from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.concurrency._sync import in_thread, sleep
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.machine import Machine, Snapshot
 from generated_vmm.machines._sync.making import create
+from generated_vmm.machines._sync.memory import MEMORY
 from generated_vmm.machines._sync.monitors import Monitors
-from generated_vmm.machines._sync.operation import Control, look, recover
+from generated_vmm.machines._sync.operation import LOOK_SECONDS, LOOKS, Control, look, recover
 from generated_vmm.machines.definition import Definition, files_of
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, Options
-from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id, now
+from generated_vmm.machines.records import End, MachineRecord, Operation, Report, boot_id, now
 from generated_vmm.machines.restart import is_due, next_try
 from generated_vmm.machines.store import Store
 from generated_vmm.process import Monitor
@@ -63,7 +65,7 @@ class Machines:
             grace=grace,
             snapshot_timeout=snapshot_timeout,
         )
-        self._store = Store(folder)
+        self._store, self._is_tidy = Store(folder), False
         self._control = Control(self._store, options, Monitors(self._store, options, client_of))
 
     def take_control(self) -> None:
@@ -89,6 +91,17 @@ class Machines:
         """What runs now, in this process or another one, and what was left half done."""
         found = (self._store.operation(machine) for machine in self._store.ids())
         return [operation for operation in found if operation is not None]
+
+    def written(self, operation: Operation) -> int | None:
+        """The bytes of memory that a snapshot or a clone has written so far; None before that."""
+        folders = (
+            self._store.new_snapshot_path(operation.target),
+            self._store.path(operation.target),
+        )
+        for folder in folders if operation.target else ():
+            with suppress(OSError):
+                return (folder / MEMORY).stat().st_blocks * 512
+        return None
 
     def snapshots(self) -> list[Snapshot]:
         """Every whole snapshot, the newest first."""
@@ -133,17 +146,14 @@ class Machines:
         controls the machines.
         """
         self._control.take()
-        present = boot_id()
-        known = self._store.format
-        is_new_boot = known is not None and known.boot_id != present
+        if not self._is_tidy:
+            in_thread(self._store.tidy_snapshots)
+            self._is_tidy = True
         reports: list[Report] = []
         for machine in self._store.ids():
             reports += self._recover(machine)
         for record in sorted(self._records(), key=lambda one: (one.definition.order, one.name)):
-            reports += self._restore_order(record.id, is_new_boot=is_new_boot)
-        if is_new_boot:
-            in_thread(self._store.tidy_snapshots)
-            in_thread(self._store.write_format, present)
+            reports += self._restore_order(record.id)
         return reports
 
     def _recover(self, machine: str) -> list[Report]:
@@ -177,9 +187,9 @@ class Machines:
         finally:
             lease.release()
 
-    def _restore_order(self, machine: str, *, is_new_boot: bool) -> list[Report]:
+    def _restore_order(self, machine: str) -> list[Report]:
         reports: list[Report] = []
-        if not is_new_boot and self._is_in_order(machine):
+        if self._is_in_order(machine):
             return []
         try:
             lease = self._store.lease(machine, machine)
@@ -187,21 +197,35 @@ class Machines:
             return []
         try:
             record = self._control.record(machine)
-            found = look(self._control, record)
+            found = self._looked(record)
             if found is not None:
                 what = found.how
                 reports = [Report(what=what, machine=machine, name=record.name, end=found)]
             record = self._control.record(machine)
-            if is_new_boot and record.definition.autostart and record.started_at is None:
-                record = self._control.change(record, should_run=True, retry_at=None)
+            if record.boot != boot_id():
+                record = self._control.change(record, **_after_boot(record))
         except (VmmError, OSError, ValueError) as error:
             return [Report(what="failed", machine=machine, name=machine, why=str(error))]
         finally:
             lease.release()
         return reports + (self._start(record) if is_due(record) else [])
 
+    def _looked(self, record: MachineRecord) -> End | None:
+        """How the monitor has ended; waits a moment for the end of one of another boot.
+
+        Nothing outlives a boot, but a keeper may not have noticed the end of its monitor yet.
+        """
+        found = look(self._control, record)
+        for _ in range(LOOKS if record.boot != boot_id() and record.started_at else 0):
+            if found is None:
+                sleep(LOOK_SECONDS)
+                found = look(self._control, record)
+        return found
+
     def _is_in_order(self, machine: str) -> bool:
         record, monitor = self._store.record(machine), self._control.monitors.get(machine)
+        if record is not None and record.boot != boot_id():
+            return False
         if record is None or record.started_at is None:
             return record is None or not is_due(record)
         return monitor is not None and monitor.running
@@ -242,3 +266,9 @@ class Machines:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _after_boot(record: MachineRecord) -> dict[str, object]:
+    """The members of a machine's record once it was looked at in this boot of the host."""
+    starts = record.definition.autostart and record.started_at is None
+    return {"boot": boot_id()} | ({"should_run": True, "retry_at": None} if starts else {})

@@ -18,6 +18,7 @@ from generated_vmm.machines._sync.memory import (
     write_down,
 )
 from generated_vmm.machines._sync.operation import Control, Run
+from generated_vmm.machines._sync.renewal import renew
 from generated_vmm.machines.definition import Definition, disks_of, with_absolute_files, with_paths
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file
@@ -155,11 +156,15 @@ def _continue(
     *,
     resume: bool,
 ) -> None:
-    """Loads the memory into the new machine, lets it run if wanted, and makes it appear."""
+    """Loads the memory into the new machine, renews its identity, and makes it appear."""
     load(control, run, record, origin, taps)
-    if resume:
-        run.step("resumes")
-        control.monitors.require(record.id, record.name).resume()
+    vm, has_agent = control.monitors.require(record.id, record.name), bool(record.definition.agent)
+    if resume or has_agent:
+        run.step("resumes and gets an identity")
+        vm.resume()
+        renew(control.monitors, record)
+    if has_agent and not resume:
+        vm.pause()
     run.step("appears")
     control.change(record, should_run=True, started_at=now())
 

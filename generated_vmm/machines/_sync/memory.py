@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from generated_vmm import MemoryBackend, NetworkOverride, SnapshotLoadParams, VsockOverride
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.machines._sync.operation import Control, Run
+from generated_vmm.machines._sync.renewal import go_on, hold
 from generated_vmm.machines.definition import OWN_DISKS, Definition, disks_of, with_paths
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, take_over
@@ -43,16 +44,20 @@ def copies_of(definition: Definition) -> dict[str, str]:
 def write_down(control: Control, run: Run, record: MachineRecord, folder: Path) -> dict[str, str]:
     """Writes the memory and copies of the disks to a folder; returns the paths of the copies.
 
-    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
-    and ValueError.
+    The machine is paused meanwhile, and runs again afterwards if it ran. If it has an agent, its
+    guest stands still before. Raises VmmError, OSError and ValueError.
     """
     vm = control.monitors.require(record.id, record.name)
     state = (vm.get_instance_info()).state
     if state == "Not started":
         raise MachineError(f"{record.name} has not been started")
+    if state == "Paused" and record.definition.agent is not None:
+        raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
     copies = copies_of(record.definition)
     if state == "Running":
-        run.step("pauses the machine", resumes=True)
+        run.step("holds the guest", resumes=True)
+        hold(control.monitors, record)
+        run.step("pauses the machine")
         vm.pause()
     run.step("writes the memory")
     _write_memory(control, record, folder)
@@ -66,6 +71,7 @@ def write_down(control: Control, run: Run, record: MachineRecord, folder: Path) 
     if state == "Running":
         run.step("resumes the machine")
         vm.resume()
+        go_on(control.monitors, record)
     in_thread(take_over, folder / STATE)
     in_thread(take_over, folder / MEMORY)
     return copies

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.guest import Guest
 from generated_vmm.machines.definition import disks_of, read_only_files
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.options import Options
@@ -210,6 +211,15 @@ class Monitors:
                 monitor.detach()
             self._forget(machine)
         self._remove_taps(machine)
+
+    def guest(self, record: MachineRecord) -> Guest:
+        """The guest of a machine that runs. Raises `MachineError` if it has no agent."""
+        monitor, port = self._monitors.get(record.id), record.definition.agent
+        if monitor is None or not monitor.running:
+            raise MachineError(f"{record.name} does not run")
+        if port is None:
+            raise MachineError(f"{record.name} has no agent")
+        return Guest(monitor, port=port, timeout=self._options.timeout)
 
     def require(self, machine: str, name: str) -> VmmClient:
         """The client of a machine's monitor. Raises `MachineError` if it does not run."""

@@ -9,11 +9,12 @@ from typing import Self
 from generated_vmm.concurrency._sync import in_thread, sleep
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.monitors import Monitors
+from generated_vmm.machines._sync.renewal import go_on_if_it_can
 from generated_vmm.machines.definition import Definition, Jail
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.files import remove_folder
 from generated_vmm.machines.options import Options
-from generated_vmm.machines.records import End, MachineRecord, Operation, now
+from generated_vmm.machines.records import End, MachineRecord, Operation, boot_id, now
 from generated_vmm.machines.restart import after_end
 from generated_vmm.machines.store import Lease, Store
 
@@ -48,6 +49,8 @@ class Control:
 
     def change(self, record: MachineRecord, **members: object) -> MachineRecord:
         """Stores a machine with other members, and returns it."""
+        if members.get("started_at") is not None:
+            members["boot"] = boot_id()
         changed = record.model_copy(update=members)
         in_thread(self.store.write_record, changed)
         return changed
@@ -231,8 +234,8 @@ def _switch(control: Control, record: MachineRecord, *, to_run: bool) -> bool:
 
 def _wind_up(control: Control, record: MachineRecord, operation: Operation) -> bool:
     """Lets a machine run again, and removes unfinished copies."""
-    if operation.resumes:
-        _switch(control, record, to_run=True)
+    if operation.resumes and _switch(control, record, to_run=True):
+        go_on_if_it_can(control.monitors, record)
     if operation.kind == "edit":
         in_thread(control.store.tidy_disks, record)
         return record.last_operation == operation.id

@@ -72,6 +72,7 @@ def test_a_reload_repeats_nothing(visit: Visit, console: RunningConsole) -> None
     page = visit()
     press(page, "Start")
     expect(page.get_by_text("The machine has no kernel yet.")).to_have_count(2)
+    page.wait_for_url("**/machines/demo")  # the script has put the page's own address there
     page.reload()
     expect(page.get_by_role("button", name="Start")).to_be_visible()
     assert console.changes() == ["PUT /actions"]

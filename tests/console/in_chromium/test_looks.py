@@ -73,18 +73,6 @@ def test_charts_are_alive_and_their_lines_can_be_seen(page: Page) -> None:
             assert stroke != ground, colours
 
 
-def test_the_guests_colours_are_shown(page: Page) -> None:
-    page.goto("/machines/demo/console")
-    screen = page.locator(".console")
-    expect(screen.locator(".c2.bold").first).to_have_text("OK")
-    expect(screen.locator(".c3").first).to_have_text("WARN")
-    for colours in in_each_scheme(page):
-        assert violations(page) == [], colours
-    page.fill("#line", "a")
-    page.keyboard.press("Enter")
-    expect(screen).to_contain_text("guest hears a")
-
-
 def test_the_way_to_the_first_machine_is_accessible(chromium: Browser) -> None:
     with hosting_console() as console, chromium.new_context(base_url=console.url) as context:
         page = context.new_page()

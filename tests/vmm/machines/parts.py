@@ -15,9 +15,9 @@ SIMULATED = [sys.executable, "-m", "generated_vmm.testing"]
 
 def machines_in(folder: Path, *, real: bool = False, **options: Any) -> Machines:
     """The machines in a folder."""
-    binary = os.environ["FIRECRACKER_BIN"] if real else SIMULATED
+    options.setdefault("binary", os.environ["FIRECRACKER_BIN"] if real else SIMULATED)
     jailer = os.environ.get("JAILER_BIN", "jailer")
-    return Machines(folder / "machines", binary=binary, jailer=jailer, timeout=60, **options)
+    return Machines(folder / "machines", jailer=jailer, timeout=60, **options)
 
 
 def definition(folder: Path, *, real: bool = False, jailed: bool = False) -> Definition:

@@ -173,6 +173,33 @@ def test_a_disk_has_one_writer_under_whatever_path(folder: Path, machines: Machi
     assert other.state() == "Ended"
 
 
+def test_a_disk_of_its_own_grows_and_a_guest_that_runs_is_told(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    before = own_disk(folder, web).stat().st_size
+    web.grow("rootfs", 2 * before)
+    web.start()
+    told: list[object] = []
+    exchange = UnixChannel.exchange
+
+    def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
+        told.append((operation.method, operation.path))
+        return exchange(channel, operation, seconds)
+
+    monkeypatch.setattr(UnixChannel, "exchange", exchanged)
+    web.grow("rootfs", 3 * before)
+    assert ("PATCH", "/drives/rootfs") in told
+    for disk, size in (("rootfs", 3 * before), ("rootfs", 3 * before + 1), ("other", 9 * before)):
+        with pytest.raises(ValueError, match=r"cannot grow|no disk of this"):
+            web.grow(disk, size)
+    assert own_disk(folder, web).stat().st_size == 3 * before
+    assert own_disk(folder, web).read_bytes()[:before] == (folder / "disk").read_bytes()
+    shared = machines.create("shared", definition(folder), copy_disks=False)
+    with pytest.raises(ValueError, match="no disk of this machine's own"):
+        shared.grow("rootfs", 3 * before)
+
+
 def test_machines_use_only_allowed_files(folder: Path) -> None:
     made = definition(folder)
     (folder / "link").symlink_to("/etc/passwd")

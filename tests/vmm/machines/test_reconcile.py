@@ -11,12 +11,16 @@ import pytest
 
 from generated_vmm.machines import (
     Definition,
+    End,
     Machine,
     Machines,
     RestartPolicy,
     records,
     restart,
 )
+from generated_vmm.machines._sync import machines as reconciling
+from generated_vmm.machines._sync import operation
+from generated_vmm.machines._sync.operation import Control
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
 
 
@@ -161,3 +165,38 @@ def test_after_a_restart_of_the_host_machines_start_in_their_order(
         assert told(machines) == []
         for machine in machines.all():
             machine.delete()
+
+
+def test_a_keeper_that_has_not_noticed_an_end_delays_autostart_and_loses_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with machines_in(folder) as machines:
+        web = machines.create("web", definition(folder).replace(autostart=True))
+        web.start()
+        killed(web)
+    (folder / "boot_id").write_text("another boot")
+    monkeypatch.setattr(records, "BOOT_ID", folder / "boot_id")
+    look, looks = operation.look, [None, None]
+
+    def late(control: Control, record: records.MachineRecord) -> End | None:
+        return looks.pop() if looks else look(control, record)
+
+    monkeypatch.setattr(reconciling, "look", late)
+    monkeypatch.setattr(reconciling, "LOOK_SECONDS", 0.0)
+    with machines_in(folder, detached=False) as machines:
+        assert [what for what, _ in told(machines)][-1] == "started"
+        assert looks == []
+        assert told(machines) == []
+
+
+def test_autostart_is_for_the_next_boot_and_happens_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with machines_in(folder, detached=False) as machines:
+        web = machines.create("web", definition(folder).replace(autostart=True))
+        assert told(machines) == []
+        (folder / "boot_id").write_text("another boot")
+        monkeypatch.setattr(records, "BOOT_ID", folder / "boot_id")
+        assert told(machines) == [("started", "web")]
+        web.stop(grace=0)
+        assert told(machines) == []

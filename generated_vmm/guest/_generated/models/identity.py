@@ -34,6 +34,16 @@ class Identity(ApiModel):
     host_keys: bool | None = Field(default=None, description="Make new keys of the SSH server.")
     """Make new keys of the SSH server."""
 
+    release: bool | None = Field(
+        default=None,
+        description=(
+            "Let held programs run afterwards. Refused with code `not_held` if they are "
+            "not held any more."
+        ),
+    )
+    """Let held programs run afterwards. Refused with code `not_held` if they are not held any
+    more."""
+
     if TYPE_CHECKING:
 
         def __init__(
@@ -44,6 +54,7 @@ class Identity(ApiModel):
             machine_id: str | None = None,
             hostname: str | None = None,
             host_keys: bool | None = None,
+            release: bool | None = None,
         ) -> None: ...
 
 
@@ -55,3 +66,4 @@ class IdentityFields(TypedDict):
     machine_id: NotRequired[str | None]
     hostname: NotRequired[str | None]
     host_keys: NotRequired[bool | None]
+    release: NotRequired[bool | None]

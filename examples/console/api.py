@@ -1,0 +1,201 @@
+"""The API for programs: the changes of the forms, with the same rights and the same trail.
+
+Each change of `CHANGES` is an endpoint, and its body has the inputs of its form by `section.field`.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Final, TypeAlias
+
+from fastapi import APIRouter, HTTPException, Request, Security
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
+
+from examples.console.carry_out import Failure, carry_out
+from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
+from examples.console.creating import created
+from examples.console.events import on_behalf_of
+from examples.console.fields import Field
+from examples.console.forms import Section
+from examples.console.host import Host
+from examples.console.hosted import HostedMonitor
+from examples.console.identity import User
+from examples.console.monitors import Monitor, Monitors
+from examples.console.pages import NO_STORE
+from fastapi_oidc import OIDC, Caller
+from generated_vmm import VmmError
+
+PREFIX: Final = "/api/v1"
+READ, WRITE = "machines:read", "machines:write"
+SCOPES: Final = {READ: "See machines", WRITE: "Use and change machines"}
+TYPES: Final[Mapping[str, str]] = {"flag": "boolean", "number": "integer", "document": "object"}
+Endpoint: TypeAlias = Callable[..., Awaitable[Response]]
+
+
+class MachineSummary(BaseModel):
+    """A machine; `busy` says what is being done with it, by whom and since when."""
+
+    name: str
+    id: str
+    state: str
+    busy: str | None
+
+
+class Refusal(BaseModel):
+    """Why nothing was done; `fields` has a reason for each input that is at fault."""
+
+    refused: str
+    fields: dict[str, str] = {}
+
+
+def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
+    """The endpoints, for access tokens for `audience`, or for a session. ConfigurationError."""
+    api = oidc.api(audience, scopes=SCOPES)
+    router, outer = APIRouter(prefix=PREFIX, responses=api.responses), APIRouter()
+    Reader: TypeAlias = Annotated[Caller[User], Security(api.require_user, scopes=[READ])]
+    Writer: TypeAlias = Annotated[Caller[User], Security(api.require_user, scopes=[WRITE])]
+
+    @router.get("/machines", tags=["machines"])
+    async def list_machines(caller: Reader) -> list[MachineSummary]:
+        """The machines that the caller may view."""
+        return [
+            summary_of(monitor, state)
+            for monitor, state in await monitors.states()
+            if caller.identity.may("view", monitor.name)
+        ]
+
+    @router.get("/machines/{machine}", tags=["machines"])
+    async def get_machine(machine: str, caller: Reader) -> MachineSummary:
+        """A machine."""
+        monitor = viewed(monitors, machine, caller.identity)
+        return summary_of(monitor, await monitor.state())
+
+    @router.get("/machines/{machine}/configuration", tags=["machines"])
+    async def get_configuration(machine: str, caller: Reader) -> JSONResponse:
+        """What the monitor shows of its machine (`GET /vm/config`), without metadata."""
+        try:
+            found = await viewed(monitors, machine, caller.identity).look()
+        except VmmError as error:
+            raise HTTPException(409, str(error)) from error
+        return JSONResponse(found.configuration.model_dump(mode="json", exclude_none=True))
+
+    def changing(change: Change) -> Endpoint:
+        async def endpoint(request: Request, machine: str, caller: Writer) -> Response:
+            monitor, user = viewed(monitors, machine, caller.identity), caller.identity
+            with on_behalf_of(user.person):
+                if not user.may(change.right, monitor.name):
+                    await monitor.events.add(f"Tried to {change.verb}.", change.not_yours)
+                    raise HTTPException(403, change.not_yours)
+                return answer(await carry_out(monitor, change, await texts_of(request)))
+
+        return endpoint
+
+    for change in CHANGES.values():
+        path = f"/machines/{{machine}}/{change.name}"
+        add(router, path, changing(change), change)
+
+    def making(change: Change) -> Endpoint:
+        async def endpoint(request: Request, caller: Writer) -> Response:
+            if not isinstance(monitors, Host) or not caller.identity.may("administer"):
+                raise HTTPException(403, change.not_yours)
+            with on_behalf_of(caller.identity.person):
+                made = await created(monitors, change, await texts_of(request))
+            return answer(made if isinstance(made, Failure) else None)
+
+        return endpoint
+
+    add(router, "/machines", making(CREATE), CREATE)
+    add(router, "/machines-from-snapshots", making(CREATE_FROM_SNAPSHOT), CREATE_FROM_SNAPSHOT)
+
+    @outer.get(f"{PREFIX}/openapi.json", include_in_schema=False)
+    async def description() -> JSONResponse:
+        document = get_openapi(title="microVM console", version="1", routes=router.routes)
+        return JSONResponse(document, headers=NO_STORE)
+
+    outer.include_router(router)
+    if api.resource is not None:
+        outer.include_router(api.router)
+    return outer
+
+
+def add(router: APIRouter, path: str, endpoint: Endpoint, change: Change) -> None:
+    """Adds the endpoint of a change, with its inputs as the body."""
+    schema = {"type": "object", "additionalProperties": False, "properties": properties_of(change)}
+    body = {"required": False, "content": {"application/json": {"schema": schema}}}
+    router.add_api_route(
+        path,
+        endpoint,
+        methods=["POST"],
+        name=change.name,
+        operation_id=change.name,
+        summary=change.title or change.button or change.verb.capitalize(),
+        description=f"{change.about} Needs the right to {change.right}.".strip(),
+        tags=["changes"],
+        status_code=204,
+        responses={status: {"model": Refusal} for status in (404, 409, 422, 502, 503)},
+        openapi_extra={"requestBody": body} if change.has_inputs else None,
+    )
+
+
+def properties_of(change: Change) -> dict[str, object]:
+    """The inputs of a change as members of its body."""
+    return {
+        f"{section.key}.{one.name}": property_of(section, one)
+        for section in change.sections
+        for one in section.fields
+    }
+
+
+def property_of(section: Section, field: Field) -> dict[str, object]:
+    """An input as JSON Schema; several words are one text, as in the form."""
+    about = f"{field.full_label}. {section.hint(field)}".strip()
+    found: dict[str, object] = {"type": TYPES.get(field.kind, "string"), "description": about}
+    return found | ({"enum": list(field.choices)} if field.choices else {})
+
+
+async def texts_of(request: Request) -> dict[str, str]:
+    """The body as the texts of a form; 422 for anything but an object."""
+    try:
+        body: Any = json.loads(await request.body() or b"{}")
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise HTTPException(422, "The body must be a JSON object.")
+    return {str(name): text_of(value) for name, value in body.items() if value is not None}
+
+
+def text_of(value: object) -> str:
+    """A value as it is typed into a form."""
+    match value:
+        case bool():
+            return "true" if value else ""
+        case str():
+            return value
+        case _:
+            return json.dumps(value)
+
+
+def answer(failure: Failure | None) -> Response:
+    """The response to a change."""
+    if failure is None:
+        return Response(status_code=204, headers=NO_STORE)
+    fields = {name: told.sentence for name, told in failure.at_fields.items()}
+    why = failure.at_button.sentence if failure.at_button else next(iter(fields.values()), "")
+    refusal = Refusal(refused=why, fields=fields)
+    return JSONResponse(refusal.model_dump(), failure.status, headers=NO_STORE)
+
+
+def viewed(monitors: Monitors, machine: str, user: User) -> Monitor:
+    """The machine of that name; 404 if there is none that the user may view."""
+    monitor = monitors.get(machine)
+    if monitor is None or not user.may("view", machine):
+        raise HTTPException(404, "There is no such machine.")
+    return monitor
+
+
+def summary_of(monitor: Monitor, state: str) -> MachineSummary:
+    """A machine as the list shows it."""
+    operation = monitor.operation if isinstance(monitor, HostedMonitor) else None
+    busy = operation.in_words if operation is not None else None
+    return MachineSummary(name=monitor.name, id=monitor.key, state=state, busy=busy)

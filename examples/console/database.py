@@ -1,0 +1,110 @@
+"""SQLite with one writer, which works from a queue, and a reader for each thread beside it."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final, TypeAlias
+
+BUSY_SECONDS: Final = 5.0
+BATCH: Final = 100
+"""The most writes that are stored together."""
+Write: TypeAlias = Callable[[sqlite3.Connection], int]
+
+
+class Database:
+    """A file that several processes may share; without a path it is a temporary one.
+
+    Writes are stored in their order, those that wait together. What is stored survives a kill and a
+    power cut. Reads wait for no write. Raises OSError and sqlite3.Error if `path` cannot be used.
+    """
+
+    def __init__(self, path: Path | None, schema: str) -> None:
+        self._folder = None if path else tempfile.TemporaryDirectory(prefix="records-")
+        self._path = path or Path(self._folder.name if self._folder else "", "records.sqlite3")
+        self._queue: SimpleQueue[tuple[Write, Future[int]] | None] = SimpleQueue()
+        self._local, self._readers = threading.local(), list[sqlite3.Connection]()
+        self._is_closed = False
+        writer = self._opened()
+        writer.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+        writer.executescript(schema)
+        self._thread = threading.Thread(
+            target=self._work, args=(writer,), name="records", daemon=True
+        )
+        self._thread.start()
+
+    def _opened(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, check_same_thread=False)
+        database.row_factory = sqlite3.Row
+        return database
+
+    def write(self, write: Write) -> Future[int]:
+        """Queues a write; the future has its number, or the sqlite3.Error, once it is stored."""
+        done: Future[int] = Future()
+        if self._is_closed:
+            done.set_exception(sqlite3.ProgrammingError("the database is closed"))
+        else:
+            self._queue.put((write, done))
+        return done
+
+    def read(self, query: str, values: Sequence[object] | dict[str, object]) -> list[Any]:
+        """The rows of a query, of what is stored."""
+        return self.reader().execute(query, values).fetchall()
+
+    def reader(self) -> sqlite3.Connection:
+        """The connection of this thread, which reads alone."""
+        if not hasattr(self._local, "reader"):
+            self._local.reader = self._opened()
+            self._local.reader.execute("PRAGMA query_only = ON")
+            self._readers.append(self._local.reader)
+        found: sqlite3.Connection = self._local.reader
+        return found
+
+    def _work(self, writer: sqlite3.Connection) -> None:
+        while batch := self._batch():
+            try:
+                with writer:
+                    numbers = [write(writer) for write, _ in batch]
+            except sqlite3.Error:  # one of them: each is tried alone
+                for write, done in batch:
+                    _do(writer, write, done)
+            else:
+                for (_, done), number in zip(batch, numbers, strict=True):
+                    done.set_result(number)
+        writer.close()
+
+    def _batch(self) -> list[tuple[Write, Future[int]]]:
+        """What waits, at least one; empty at the end."""
+        batch: list[tuple[Write, Future[int]]] = []
+        while not batch or (not self._queue.empty() and len(batch) < BATCH):
+            item = self._queue.get()
+            if item is None:
+                self._queue.put(None)
+                break
+            batch.append(item)
+        return batch
+
+    def close(self) -> None:
+        """Stores what is queued, and closes the database."""
+        self._is_closed = True
+        self._queue.put(None)
+        self._thread.join()
+        for reader in self._readers:
+            reader.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _do(writer: sqlite3.Connection, write: Write, done: Future[int]) -> None:
+    try:
+        with writer:
+            done.set_result(write(writer))
+    except sqlite3.Error as error:
+        logging.getLogger(__name__).error("a record could not be written", exc_info=error)
+        done.set_exception(error)

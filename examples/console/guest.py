@@ -1,0 +1,239 @@
+"""The guest of a machine that has the agent: programs, files and terminals, for operators."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Annotated, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+
+from examples.console.account import Posted, Signed, for_those_who
+from examples.console.events import on_behalf_of, recorded
+from examples.console.guest_console import LONGEST_INPUT, AHosted, Seconds
+from examples.console.hosted import HostedMonitor
+from examples.console.identity import User
+from examples.console.pages import NO_STORE
+from examples.console.plain_words import as_sentence
+from examples.console.streams import STREAM_SECONDS
+from examples.console.uploads import Upload, parts_of
+from examples.console.view import machine_page, visit_of
+from fastapi_oidc import OIDC, OIDCSession
+from generated_vmm import VmmError
+from generated_vmm.guest import CompletedProgram, ProgramLost, ProgramTimeout, TerminalSize
+
+RUN_SECONDS: Final = 60.0
+MOST_OUTPUT: Final = 1 << 20
+"""Bytes of output that a page shows."""
+MOST_FILE: Final = 1 << 30
+"""Bytes of a file that is moved."""
+ENDED_TERMINAL: Final = "This terminal has ended."
+GLANCE_SECONDS: Final = 0.1
+TERMINAL: Final = TerminalSize(rows=24, columns=80)
+Ran = tuple[str, CompletedProgram]
+
+
+def guest_of(monitor: AHosted) -> HostedMonitor:
+    """The machine that the path names; 409 if it does not say that its guest has the agent."""
+    if not monitor.has_agent:
+        raise HTTPException(409, "This machine has no agent.")
+    return monitor
+
+
+AGuest = Annotated[HostedMonitor, Depends(guest_of)]
+
+
+def routes(oidc: OIDC[User]) -> APIRouter:
+    """The forms of the page, and what its terminal asks for."""
+    router = for_those_who("operate")
+
+    async def shown(
+        request: Request,
+        monitor: HostedMonitor,
+        session: OIDCSession[User],
+        *,
+        refusal: str = "",
+        ran: Ran | None = None,
+    ) -> Response:
+        visit = await visit_of(oidc, request, session)
+        status = 409 if refusal else 200
+        return await machine_page(
+            monitor, replace(visit, tab="guest", refusal=refusal, ran=ran, status=status)
+        )
+
+    @router.post("/machines/{machine}/guest/run")
+    async def run(
+        request: Request,
+        monitor: AGuest,
+        session: Signed,
+        command: Posted = "",
+        csrf_token: Posted = "",
+    ) -> Response:
+        oidc.check_csrf_token(session, csrf_token)
+        ended: list[Ran] = []
+
+        async def act() -> str:
+            ended.append((command, await _run(monitor, command)))
+            return f"Ran {command[:200]!r} in the guest."
+
+        refusal = await done(monitor, session, f"run {command[:200]!r} in the guest", act)
+        return await shown(request, monitor, session, refusal=refusal, ran=next(iter(ended), None))
+
+    @router.get("/machines/{machine}/guest/file")
+    async def read(request: Request, monitor: AGuest, session: Signed, path: str = "") -> Response:
+        file = tempfile.TemporaryFile(dir=monitor.house.launch.folder)  # noqa: SIM115 - see parts_of
+
+        async def act() -> str:
+            async with monitor.machine.guest() as guest:
+                await guest.path(path).read_into(file, progress=_at_most)
+            file.seek(0)
+            return f"Read {path} of the guest."
+
+        if refusal := await done(monitor, session, f"read {path} of the guest", act):
+            file.close()
+            return await shown(request, monitor, session, refusal=refusal)
+        name = quote(PurePosixPath(path).name)
+        disposition = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+        return StreamingResponse(
+            parts_of(file),
+            media_type="application/octet-stream",
+            headers={**NO_STORE, **disposition},
+        )
+
+    @router.post("/machines/{machine}/guest/file")
+    async def write(request: Request, monitor: AGuest, session: Signed) -> Response:
+        def check(fields: Mapping[str, str]) -> None:
+            oidc.check_csrf_token(session, fields.get("csrf_token"))
+
+        with tempfile.TemporaryFile(dir=monitor.house.launch.folder) as file:
+            upload = Upload(file, MOST_FILE, check)
+            try:
+                await upload.receive(request)
+            except ValueError as error:
+                return await shown(request, monitor, session, refusal=as_sentence(error))
+            path = _target(upload)
+
+            async def act() -> str:
+                await asyncio.to_thread(file.seek, 0)
+                async with monitor.machine.guest() as guest:
+                    await guest.path(path).write_from(file)
+                return f"Wrote {path} in the guest: {upload.size} bytes."
+
+            refusal = await done(monitor, session, f"write {path} in the guest", act)
+        if refusal:
+            return await shown(request, monitor, session, refusal=refusal)
+        return RedirectResponse(f"/machines/{monitor.name}/guest?done=guest_file", 303)
+
+    @router.post("/machines/{machine}/guest/terminal")
+    async def open_terminal(
+        request: Request, monitor: AGuest, session: Signed, csrf_token: Posted = ""
+    ) -> Response:
+        oidc.check_csrf_token(session, csrf_token)
+        name = uuid.uuid4().hex
+
+        async def act() -> str:
+            async with monitor.machine.guest() as guest:
+                shell = ["/bin/sh", "-c", 'exec "$(command -v bash || echo /bin/sh)" -l']
+                environment = {"TERM": "xterm-256color"}
+                await guest.start(shell, id=name, terminal=TERMINAL, stdin=True, env=environment)
+            return "Opened a terminal in the guest."
+
+        if refusal := await done(monitor, session, "open a terminal in the guest", act):
+            return await shown(request, monitor, session, refusal=refusal)
+        return RedirectResponse(f"/machines/{monitor.name}/guest?terminal={name}", 303)
+
+    @router.get("/machines/{machine}/guest/terminal/{program}/stream")
+    async def stream(
+        monitor: AGuest, program: str, position: str = "", seconds: Seconds = STREAM_SECONDS
+    ) -> Response:
+        at = int(position) if position.isdecimal() else 0
+        try:
+            async with monitor.machine.guest() as guest:
+                found = await guest.attach(program, offset=at)
+        except ProgramLost as error:
+            raise HTTPException(410, ENDED_TERMINAL) from error
+        except VmmError as error:
+            raise HTTPException(409, as_sentence(error)) from error
+        if found.returncode is not None and at >= found.output_bytes:
+            raise HTTPException(410, ENDED_TERMINAL)
+        headers = {**NO_STORE, "Stream-Position": str(at)}
+        return StreamingResponse(
+            _output(monitor, program, at, max(seconds, GLANCE_SECONDS)),
+            media_type="application/octet-stream",
+            headers=headers,
+        )
+
+    @router.post("/machines/{machine}/guest/terminal/{program}/input")
+    async def type_in(
+        monitor: AGuest,
+        session: Signed,
+        program: str,
+        text: Posted = "",
+        rows: Posted = "",
+        columns: Posted = "",
+        csrf_token: Posted = "",
+    ) -> Response:
+        oidc.check_csrf_token(session, csrf_token)
+        try:
+            async with monitor.machine.guest() as guest:
+                found = await guest.attach(program)
+                if rows.isdecimal() and columns.isdecimal():
+                    await found.resize(int(rows), int(columns))
+                await found.write(text.encode()[:LONGEST_INPUT])
+        except (VmmError, OSError, ValueError) as error:
+            return JSONResponse({"refused": as_sentence(error)}, 409, headers=NO_STORE)
+        return JSONResponse({}, headers=NO_STORE)
+
+    return router
+
+
+async def _output(
+    monitor: HostedMonitor, program: str, at: int, seconds: float
+) -> AsyncIterator[bytes]:
+    """The output of a program from a position on, for some seconds."""
+    try:
+        async with asyncio.timeout(seconds), monitor.machine.guest() as guest:
+            async for piece in (await guest.attach(program, offset=at)).output():
+                yield piece.data
+    except (TimeoutError, VmmError):  # the browser asks again, and learns why
+        return
+
+
+async def _run(monitor: HostedMonitor, command: str) -> CompletedProgram:
+    if not command.strip():
+        raise ValueError("type a command")
+    async with monitor.machine.guest() as guest:
+        try:
+            return await guest.run(
+                ["/bin/sh", "-c", command], timeout=RUN_SECONDS, max_output_bytes=MOST_OUTPUT
+            )
+        except ProgramTimeout as error:
+            return error.completed
+
+
+async def done(
+    monitor: HostedMonitor,
+    session: OIDCSession[User],
+    verb: str,
+    act: Callable[[], Awaitable[str]],
+) -> str:
+    """Does something in the guest, as an event of the machine; returns why it was not done."""
+    with on_behalf_of(session.identity.person):
+        return await recorded(monitor.events, verb, act)
+
+
+def _target(upload: Upload) -> str:
+    """The path in the guest: that of the form, in which a folder gets the name of the file."""
+    path, name = upload.fields.get("path", "").strip() or "/tmp/", upload.filename  # noqa: S108
+    return f"{path}{PurePosixPath(name).name}" if path.endswith("/") else path
+
+
+def _at_most(size: int, whole: int | None) -> None:
+    if max(size, whole or 0) > MOST_FILE:
+        raise ValueError(f"the file has more than {MOST_FILE >> 20} MiB")

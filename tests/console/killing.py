@@ -1,0 +1,150 @@
+"""A console without its web server that is killed at a chosen moment of a change.
+
+killing.py FOLDER CHANGE MOMENT   does a change to a machine; kills itself before that moment
+killing.py FOLDER look            opens the next console, and prints what it finds
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from examples.console.carry_out import carry_out
+from examples.console.changes import CHANGES
+from examples.console.demo import samples
+from examples.console.events import on_behalf_of
+from examples.console.host import Host
+from examples.console.launch import Launch
+from examples.console.records import Person, Search
+from generated_vmm import BootSource, Drive, FullVmConfiguration, MachineConfiguration
+from generated_vmm.machines import Definition
+from generated_vmm.machines.store import Store
+from generated_vmm.transport import AsyncUnixChannel
+from tests.vmm.machines.parts import SIMULATED
+
+KERNEL, DISK = "boot_source.kernel_image_path", "root_drive.path_on_host"
+ALICE = Person("a", "Alice Admin")
+TEXTS = {
+    "clone": {"clone.name": "copy", "clone.run": "true"},
+    "named_snapshot": {"named_snapshot.name": "new"},
+}
+ON_VICTIM = {"delete": False, "edit": False, "stop": True}
+"""Changes of the machine `victim`, and whether it runs before."""
+
+
+def host_in(folder: Path) -> Host:
+    real = os.environ.get("FIRECRACKER_BIN")
+    return Host(Launch([real] if real else SIMULATED, folder, outlive=True), files_in(folder))
+
+
+def files_in(folder: Path) -> dict[str, str]:
+    """A kernel and a disk that machines may use."""
+    kernel = {KERNEL: os.environ["KERNEL"]} if "FIRECRACKER_BIN" in os.environ else {}
+    return samples(folder) | kernel
+
+
+def definition_in(folder: Path) -> Definition:
+    files = files_in(folder)
+    disk = Drive(drive_id="rootfs", is_root_device=True, path_on_host=files[DISK])
+    configuration = FullVmConfiguration(
+        boot_source=BootSource(kernel_image_path=files[KERNEL]),
+        drives=[disk],
+        machine_config=MachineConfiguration(vcpu_count=1, mem_size_mib=32),
+    )
+    return Definition(configuration=configuration)
+
+
+def die_before(moment: int) -> None:
+    """Kills this process before a record of the layer is written, or a monitor is called."""
+    moments = count()
+
+    def passed() -> None:
+        if next(moments) == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def with_moments(*given: Any) -> Any:
+            passed()
+            result = call(*given)
+            passed()
+            return result
+
+        return with_moments
+
+    for name in ("begin_machine", "write_operation", "write_record", "clear_operation",
+                 "finish_snapshot", "remove_machine"):  # fmt: skip
+        setattr(Store, name, counted(getattr(Store, name)))
+    exchange = AsyncUnixChannel.exchange
+
+    async def exchanged(*given: Any) -> Any:
+        passed()
+        return await exchange(*given)
+
+    AsyncUnixChannel.exchange = exchanged  # type: ignore[method-assign,assignment]
+
+
+async def prepare(host: Host, change: str) -> str:
+    """Makes the machines that the change needs; returns the name of the one it is about."""
+    name = "victim" if change in ON_VICTIM else "web"
+    for one in ("web", name):
+        if host.machines.find(one) is None:
+            await host.machines.create(one, definition_in(host.launch.folder))
+        machine = host.machines.find(one)
+        assert machine is not None
+        runs = ON_VICTIM.get(change, True) if one == "victim" else True
+        if machine.is_up and not runs:
+            await machine.stop(grace=0)
+        if runs:
+            await machine.start()
+        host.adopt(machine.id)
+    return name
+
+
+async def do(folder: Path, change: str, moment: int) -> None:
+    host = host_in(folder)
+    await host.open()
+    name = await prepare(host, change)
+    monitor = host.get(name)
+    assert monitor is not None
+    die_before(moment)
+    with on_behalf_of(ALICE):
+        failure = await carry_out(monitor, CHANGES[change], TEXTS.get(change, {}))
+    assert failure is None, failure
+    await host.close()
+
+
+async def look(folder: Path) -> None:
+    host = host_in(folder)
+    await host.open()
+    host.records.settle()
+    events = host.records.events(Search(), 20)
+    found = {
+        "machines": {one.name: await one.state() for one in host.machines.all()},
+        "operations": [one.kind for one in host.machines.operations()],
+        "snapshots": [one.name for one in host.machines.snapshots()],
+        "pending": [one.what for one in events if one.pending],
+        "events": [f"{one.by.name}: {one.what} {one.refused}" for one in events],
+    }
+    for machine in host.machines.all():
+        if machine.name != "web":
+            await machine.delete()
+    for snapshot in host.machines.snapshots():
+        await snapshot.delete()
+    host.records._database.write(lambda one: one.execute("DELETE FROM events").rowcount).result()
+    if "end" in sys.argv:
+        for machine in host.machines.all():
+            await machine.delete()
+    await host.close()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    place, what, *rest = sys.argv[1:]
+    asyncio.run(look(Path(place)) if what == "look" else do(Path(place), what, int(rest[0])))

@@ -1,0 +1,165 @@
+"""The guest's page: commands, files both ways and terminals, by the real agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from examples.console.simulated import AGENT_VARIABLE
+from tests.console.browser import Browser
+from tests.console.running import BOB, RunningConsole, hosting_console, signed_in
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[RunningConsole]:
+    """A console whose simulated guests run the agent as a process of this host."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(AGENT_VARIABLE, "1")
+        with hosting_console() as console:
+            yield console
+
+
+@pytest.fixture
+def carol(house: RunningConsole) -> Iterator[Browser]:
+    with signed_in(house, "CO Carol Operator") as browser:
+        browser.open_until("demo Running", "/")
+        browser.open("/machines/demo/guest")
+        yield browser
+
+
+def test_a_command_runs_and_its_output_and_status_are_shown(carol: Browser) -> None:
+    carol.click("Run", {"command": "echo $((6 * 7)); echo oh no >&2; exit 3"})
+    assert "It ended with exit status 3. Output 42 Errors oh no" in carol.text
+    carol.open("/machines/demo")
+    assert "Ran 'echo $((6 * 7)); echo oh no >&2; exit 3' in the guest." in carol.text
+    assert "Carol Operator" in carol.text
+
+
+def test_markup_in_output_is_text(carol: Browser) -> None:
+    carol.click("Run", {"command": "echo '<b>bold</b>'"})
+    assert "&lt;b&gt;bold" in carol.body
+
+
+def test_output_without_end_is_cut_off_and_said(carol: Browser) -> None:
+    carol.click("Run", {"command": "yes"})
+    assert carol.status == 409
+    assert "wrote more than 1048576 bytes" in carol.text
+
+
+def test_files_go_both_ways(house: RunningConsole, carol: Browser, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 5000
+    fields = {"csrf_token": carol.field("csrf_token"), "path": f"{tmp_path}/"}
+    with httpx.Client(base_url=house.url, cookies=carol.cookies, timeout=30) as client:
+        answer = client.post(
+            "/machines/demo/guest/file", data=fields, files={"file": ("name one.bin", content)}
+        )
+        assert answer.status_code == 303
+        assert (tmp_path / "name one.bin").read_bytes() == content
+        got = client.get(
+            "/machines/demo/guest/file", params={"path": str(tmp_path / "name one.bin")}
+        )
+        assert got.content == content
+        assert got.headers["content-disposition"] == "attachment; filename*=UTF-8''name%20one.bin"
+        missing = client.get("/machines/demo/guest/file", params={"path": str(tmp_path / "none")})
+    assert missing.status_code == 409
+    assert "No such file or directory" in missing.text
+    carol.open("/machines/demo")
+    assert f"Wrote {tmp_path}/name one.bin in the guest: {len(content)} bytes." in carol.text
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"--x\r\nContent-Disposition: form-data; name=csrf_token\r\n\r\n", "cut off"),
+        (b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\nb\r\n--x--\r\n", "Choose a file"),
+        (b"no form at all", "cut off"),
+    ],
+)
+def test_a_form_that_is_cut_off_writes_nothing(
+    house: RunningConsole, carol: Browser, content: bytes, why: str
+) -> None:
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    answer = httpx.post(
+        f"{house.url}/machines/demo/guest/file",
+        content=content,
+        headers=kind,
+        cookies=carol.cookies,
+        timeout=20,
+    )
+    assert answer.status_code == 409
+    assert why in answer.text
+
+
+def test_a_file_of_another_sites_form_is_not_read(
+    house: RunningConsole, carol: Browser, tmp_path: Path
+) -> None:
+    answer = httpx.post(
+        f"{house.url}/machines/demo/guest/file",
+        data={"csrf_token": "of somebody", "path": f"{tmp_path}/"},
+        files={"file": ("a", b"x")},
+        cookies=carol.cookies,
+        timeout=20,
+    )
+    assert answer.status_code == 403
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_outlives_its_page_and_learns_its_size(
+    house: RunningConsole, carol: Browser
+) -> None:
+    token = carol.field("csrf_token")
+    carol.post("/machines/demo/guest/terminal", {"csrf_token": token})
+    assert "?terminal=" in carol.url
+    base = f"/machines/demo/guest/terminal/{carol.url.rpartition('=')[2]}"
+    with httpx.Client(base_url=house.url, cookies=carol.cookies, timeout=20) as client:
+        for fields in (
+            {"rows": "33", "columns": "111", "text": ""},
+            {"text": "stty size; exit\n"},
+        ):
+            answer = client.post(f"{base}/input", data={"csrf_token": token, **fields})
+            assert answer.status_code == 200, answer.text
+        got, position = b"", 0
+        while b"33 111" not in got:
+            piece = client.get(f"{base}/stream", params={"position": position, "seconds": 1})
+            assert piece.status_code == 200
+            got, position = got + piece.content, position + len(piece.content)
+        while (answer := client.get(f"{base}/stream", params={"position": position})).content:
+            if answer.status_code == 410:
+                break
+            position += len(answer.content)
+        assert answer.status_code == 410
+        assert client.get(f"{base[:-3]}abc/stream").status_code == 410
+
+
+def test_a_viewer_uses_no_guest(house: RunningConsole) -> None:
+    with signed_in(house, BOB) as bob:
+        bob.open_until("demo Running", "/")
+        bob.open("/machines/demo/guest")
+        assert "Only an operator may use the guest." in bob.text
+        token = bob.field("csrf_token")
+        for path in ("run", "file", "terminal", "terminal/x/input"):
+            bob.post(f"/machines/demo/guest/{path}", {"csrf_token": token, "command": "true"})
+            assert bob.status == 403, path
+        assert bob.ask("/machines/demo/guest/file?path=/etc/passwd") == 403
+        assert bob.ask("/machines/demo/guest/terminal/x/stream") == 403
+
+
+def test_a_machine_without_an_agent_has_no_such_page(house: RunningConsole, carol: Browser) -> None:
+    carol.open("/machines/fresh")
+    assert "Guest" not in carol.page.links
+    token = carol.field("csrf_token")
+    carol.open("/machines/fresh/guest")
+    assert "does not say that its guest has the agent" in carol.text
+    carol.post("/machines/fresh/guest/run", {"csrf_token": token, "command": "true"})
+    assert carol.status == 409
+
+
+def test_a_command_from_another_site_is_not_run(carol: Browser, tmp_path: Path) -> None:
+    for path in ("run", "terminal", "terminal/x/input"):
+        fields = {"csrf_token": "of somebody", "command": f"touch {tmp_path}/ran"}
+        carol.post(f"/machines/demo/guest/{path}", fields)
+        assert carol.status == 403
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,144 @@
+"""A guest that is held for a snapshot, and a copy of it that gets an identity of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.guest import Guest, GuestAgentError, GuestHeld, agent
+from tests.vmm.guest import isolated
+from tests.vmm.guest.conftest import Agent, Start
+
+LOOP = "while :; do echo x; done"
+
+
+def test_a_held_program_stands_still_and_runs_again(
+    guest: Guest, running: Agent, connect: Start, tmp_path: Path
+) -> None:
+    written = tmp_path / "written"
+    written.touch()
+    guest.start(["sh", "-c", f"{LOOP} >>{written}"])
+    guest.hold()
+    size = written.stat().st_size
+    for _ in range(100):
+        guest.info()
+    assert written.stat().st_size == size
+    guest.release()
+    program = guest.start(["sh", "-c", f"tail -c +{size + 1} -f {written} | head -n 1"])
+    assert next(iter(program.output())).data == b"x\n"
+    program.kill()
+
+
+def test_a_program_without_a_control_group_stands_still_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(agent, "GROUP", None)
+    written = tmp_path / "written"
+    written.touch()
+    programs = agent.Programs()
+    script = f"while :; do cat /dev/null; echo x; done >>{written}"
+    program = programs.start("one", {"args": ["sh", "-c", script]})
+    programs.hold()
+    size = written.stat().st_size
+    subprocess.run(["true"], check=True)
+    assert written.stat().st_size == size
+    programs.release()
+    program.kill()
+    assert program.child.wait() == -9
+
+
+def test_nothing_starts_while_the_guest_is_held(running: Agent, connect: Start) -> None:
+    impatient = connect(running.socket_path, port=None, timeout=0.2)
+    impatient.hold()
+    with pytest.raises(GuestHeld, match="nothing starts before"):
+        impatient.start(["true"])
+    impatient.release()
+    assert impatient.run(["true"]).returncode == 0
+
+
+def test_a_program_that_is_held_can_be_killed(guest: Guest) -> None:
+    program = guest.start(["sh", "-c", LOOP], drop_output=True)
+    guest.hold()
+    program.kill()
+    assert program.wait(10) == -9
+    guest.release()
+
+
+def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent, "HELD_SECONDS", 0.0)
+    programs = agent.Programs()
+    programs.hold()
+    first = programs.expiry
+    assert first is not None
+    first.join()
+    with pytest.raises(agent.Refused, match="not held any more"), programs.releasing():
+        pass
+    monkeypatch.setattr(agent, "HELD_SECONDS", 60.0)
+    programs.hold()
+    programs.release(first)  # it had fired, and waited for its turn
+    with programs.releasing():
+        pass
+    assert programs.expiry is None
+
+
+def test_what_fails_in_a_renewal_leaves_the_guest_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = agent.Programs()
+    programs.hold()
+    with pytest.raises(OSError, match="no"), programs.releasing():
+        raise OSError("no")
+    assert programs.expiry is not None
+    programs.release()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Iterator[Path]:
+    """The folder of an agent as in a copy of a machine that was held."""
+    command = [sys.executable, isolated.__file__, str(tmp_path / "s"), str(tmp_path), "held"]
+    environment = {"PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"agent: listening\n"
+        yield tmp_path
+        process.terminate()
+
+
+def test_nothing_runs_in_a_copy_before_its_identity_is_renewed(copy: Path) -> None:
+    with Guest(copy / "s", port=None) as guest:
+        renewed = guest.renew_identity(hostname="copy", release=True)
+        assert renewed == ["seed", "unix_ns", "machine_id", "hostname", "host_keys"]
+        program = guest.start(["sh", "-c", f"tail -n +1 -f {copy}/seen | head -n 3"])
+        seen = b"".join(piece.data for piece in program.output())
+    steps = [line.split() for line in (copy / "renewed").read_text().splitlines()]
+    assert steps == [[name, "0"] for name in renewed]
+    assert seen == (copy / "machine_id").read_bytes() * 3
+
+
+def test_a_copy_that_was_released_before_is_refused(copy: Path) -> None:
+    with Guest(copy / "s", port=None) as guest:
+        guest.release()
+        with pytest.raises(GuestAgentError, match="not held any more"):
+            guest.renew_identity(release=True)
+    assert not (copy / "renewed").exists()
+
+
+def test_everything_beside_the_agent_is_held_but_process_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = tmp_path / "system.slice" / "guest-agent.service"
+    names = ("", "init.scope", "user.slice", "system.slice", "system.slice/sshd.service", str(own))
+    for name in names:
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "cgroup.procs").touch()
+    monkeypatch.setattr(agent, "ISOLATED", True)
+    found = sorted(agent.groups_beside(str(own)))
+    assert found == [str(tmp_path / "system.slice/sshd.service"), str(tmp_path / "user.slice")]
+    monkeypatch.setattr(agent, "ISOLATED", False)  # the others are those of a host
+    assert agent.groups_beside(str(own)) == []

@@ -1,0 +1,157 @@
+"""Machines whose guests have the agent: copies get an identity before anything runs in them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from generated_vmm import VmmApiError, Vsock
+from generated_vmm.guest import Guest
+from generated_vmm.machines import Definition, Machine, MachineError, Machines
+from generated_vmm.transport import UnixChannel
+from tests.vmm.machines.parts import definition, machines_in
+
+WITH_AGENT = [sys.executable, "-m", "tests.vmm.machines.with_agent"]
+ORIGIN = "of the snapshot"
+
+
+@pytest.fixture
+def machines(folder: Path) -> Iterator[Machines]:
+    with machines_in(folder, binary=WITH_AGENT, detached=False) as made:
+        yield made
+
+
+@pytest.fixture
+def web(folder: Path, machines: Machines) -> Machine:
+    """A machine that runs, with a user's program that writes which machine it is in."""
+    made = machines.create("web", with_agent(folder))
+    made.start()
+    with made.guest() as guest:
+        guest.wait_until_ready()
+    return made
+
+
+def with_agent(folder: Path) -> Definition:
+    made = definition(folder)
+    vsock = Vsock(guest_cid=3, uds_path="vsock.socket")
+    configuration = made.configuration.model_copy(update={"vsock": vsock})
+    return Definition(configuration=configuration, agent=1024)
+
+
+def own(folder: Path, machine: Machine, name: str) -> Path:
+    return folder / "machines" / "machines" / machine.id / name
+
+
+def seen(folder: Path, machine: Machine) -> set[str]:
+    """The machines in which the user's program was; it waits for the next thing that is written."""
+    path = own(folder, machine, "seen")
+    with machine.guest() as guest:
+        wait = f"tail -n +{len(path.read_text().splitlines()) + 2} -f {path} | head -n 1"
+        guest.run(["sh", "-c", wait], timeout=60)
+    return set(path.read_text().splitlines())
+
+
+def test_copies_are_distinct_and_nothing_runs_in_them_before(
+    folder: Path, machines: Machines, web: Machine
+) -> None:
+    snapshot = web.snapshot("first")
+    copies = [web.clone("copy"), snapshot.restore("back"), snapshot.restore("again", run=False)]
+    assert [one.state() for one in copies] == ["Running", "Running", "Paused"]
+    copies[2].resume()
+    for name in ("seed", "machine_id", "hostname"):
+        assert len({own(folder, one, name).read_text() for one in copies}) == 3
+    for copy in copies:
+        assert own(folder, copy, "hostname").read_text() == f"{copy.name}\n"
+        assert seen(folder, copy) == {own(folder, copy, "machine_id").read_text().strip()}
+        renewals = own(folder, copy, "renewed").read_text().splitlines()
+        assert renewals[:5] == [
+            f"{name} 0" for name in ("seed", "unix_ns", "machine_id", "hostname", "host_keys")
+        ]
+    assert seen(folder, web) == {ORIGIN}
+
+
+def test_a_guest_stands_still_from_before_the_pause_until_its_copy_is_made(
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    exchange = UnixChannel.exchange
+
+    def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
+        if operation.path in ("/vm", "/snapshot/create") and not machines.find("copy"):
+            sizes.append(own(folder, web, "seen").stat().st_size)
+        return exchange(channel, operation, seconds)
+
+    monkeypatch.setattr(UnixChannel, "exchange", exchanged)
+    web.clone("copy")
+    assert len(set(sizes[:3])) == 1  # pause, snapshot, resume: simulated programs know no pause
+    assert seen(folder, web) == {ORIGIN}
+
+
+def test_a_copy_whose_identity_cannot_be_renewed_is_not_offered(
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = UnixChannel.exchange
+
+    def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
+        if operation.path == "/snapshot/load":
+            for path in (folder / "machines" / "machines").iterdir():
+                (path / "broken").touch()
+        return exchange(channel, operation, seconds)
+
+    monkeypatch.setattr(UnixChannel, "exchange", exchanged)
+    with pytest.raises(OSError, match="Input/output error"):
+        web.clone("copy")
+    snapshot = web.snapshot("first")
+    with pytest.raises(OSError, match="Input/output error"):
+        snapshot.restore("copy")
+    assert [one.name for one in machines.all()] == ["web"]
+    assert (machines.operations(), web.state()) == ([], "Running")
+    assert len(list((folder / "machines" / "machines").iterdir())) == 1
+    assert seen(folder, web) == {ORIGIN}
+
+
+def test_after_a_failed_snapshot_the_guest_runs_again(
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = UnixChannel.exchange
+
+    def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
+        if operation.path == "/snapshot/create":
+            raise VmmApiError(400, "no", operation)
+        return exchange(channel, operation, seconds)
+
+    monkeypatch.setattr(UnixChannel, "exchange", exchanged)
+    with pytest.raises(VmmApiError):
+        web.snapshot("first")
+    assert (web.state(), machines.snapshots()) == ("Running", [])
+    assert seen(folder, web) == {ORIGIN}
+
+
+def test_the_clock_is_set_after_a_resume(folder: Path, web: Machine) -> None:
+    web.pause()
+    with pytest.raises(MachineError, match="resume it, so that its agent can hold it"):
+        web.snapshot("first")
+    assert not own(folder, web, "unix_ns").exists()
+    web.resume()
+    assert own(folder, web, "unix_ns").exists()
+
+
+def test_a_machine_without_a_vsock_device_has_no_agent(folder: Path, machines: Machines) -> None:
+    with pytest.raises(ValidationError, match="over a vsock device"):
+        definition(folder).replace(agent=1024)
+    machine = machines.create("plain", definition(folder))
+    with pytest.raises(MachineError, match="does not run"):
+        machine.guest()
+    machine.start()
+    with pytest.raises(MachineError, match="plain has no agent"):
+        machine.guest()
+
+
+def test_programs_run_in_the_guest_of_a_machine(web: Machine) -> None:
+    with web.guest() as guest:
+        assert isinstance(guest, Guest)
+        assert guest.run(["echo", "hello"]).text == "hello\n"
