@@ -147,7 +147,7 @@ async def test_access_survives_a_control_plane_that_is_killed(plane: Plane, tmp_
     async with plane.elsewhere(Path(guest.path)) as (access, process):
         assert (await guest.get()).status_code == 200
         async with asyncio.timeout(PATIENCE):
-            while not (await plane.broker.check(access)).use.calls:
+            while not (await plane.broker.check(access)).use.calls:  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.01)
         process.kill()
         await process.wait()
