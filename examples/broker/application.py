@@ -7,7 +7,7 @@ from datetime import timedelta
 from html import escape
 from typing import Any
 
-from fastapi import BackgroundTasks, Depends, FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
 
 from examples.broker.agent import run_tool
@@ -53,11 +53,9 @@ def application(settings: OIDCSettings, calendar_url: str) -> FastAPI:
         return page(session, told)
 
     @app.post("/watch")
-    async def watch(
-        tasks: BackgroundTasks, session: OIDCSession[Any] = Depends(oidc.require_csrf)
-    ) -> HTMLResponse:
+    async def watch(session: OIDCSession[Any] = Depends(oidc.require_csrf)) -> HTMLResponse:
         access = await broker.give(session, to="worker", routes=[NAME], until=timedelta(hours=2))
-        tasks.add_task(asyncio.create_task, worker.run(access))
+        app.state.watching = asyncio.create_task(worker.run(access))
         return page(session, "The worker watches. Sign out, and it stops.")
 
     return app

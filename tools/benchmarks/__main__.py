@@ -31,6 +31,7 @@ SECTIONS: Final = {
     "imports": "Imports",
     "monitors": "A call to a monitor",
     "guest": "Programs and files in a guest",
+    "broker": "A call by the broker",
 }
 """Module -> title."""
 
