@@ -1,34 +1,38 @@
-"""A coding agent's tool: a program that nobody trusts, with a socket and no secrets."""
+"""A coding agent's tool calls: each is a request on the guest's socket, and none has a token."""
+
+from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from subprocess import PIPE
-from tempfile import TemporaryDirectory
+from typing import Any
 
-from fastapi_oidc.broker import Access, Broker
+import httpx
 
-TOOL = """
-import http.client, socket, sys
-
-class Guest(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(sys.argv[1])
-
-guest = Guest("calendar.internal")
-guest.request("GET", "/events")
-answer = guest.getresponse()
-print(answer.status, answer.read().decode())
-"""
+TOOLS = {
+    "list_events": ("GET", "/events"),
+    "add_event": ("POST", "/events"),
+}
+"""The tools that the model may call, and the requests that they are."""
 
 
-async def run_tool(broker: Broker, access: Access) -> str:
-    """What the tool prints. In a microVM the socket is the path of a vsock port."""
-    with TemporaryDirectory() as folder:
-        path = f"{folder}/calendar"
-        async with broker.serve(access, path):
-            tool = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-c", TOOL, path, stdout=PIPE, env={}
-            )
-            printed, _ = await tool.communicate()
-    return printed.decode()
+async def call_tool(guest: httpx.AsyncClient, name: str, arguments: dict[str, Any]) -> str:
+    """The result of a tool, or the sentence with which the broker refuses it."""
+    method, path = TOOLS[name]
+    answer = await guest.request(method, path, json=arguments or None)
+    return answer.text if answer.is_success else f"refused: {answer.text.strip()}"
+
+
+async def main(socket: str) -> None:
+    """Read tool calls from standard input, one JSON object in each line, and print results."""
+    transport = httpx.AsyncHTTPTransport(uds=socket)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://calendar.internal", timeout=600
+    ) as guest:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            call = json.loads(line)
+            print(await call_tool(guest, call["tool"], call.get("arguments", {})), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

@@ -1,26 +1,37 @@
-"""A worker: it goes on for the person after the response, until the access ends."""
+"""A worker that runs for hours as a person, and stops when the person takes that back."""
+
+from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator
+from http import HTTPStatus
 
 import httpx
 
-from fastapi_oidc.broker import Access, Broker
+ENDED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND)
+"""The access was withdrawn, has expired or was never given: nothing that a worker can mend."""
 
 
-class Worker:
-    """Counts the events of a calendar. `told` is why it stopped."""
+async def counts(guest: httpx.AsyncClient, seconds: float) -> AsyncIterator[int]:
+    """The number of the person's events, again and again, until the access ends."""
+    while True:
+        answer = await guest.get("/events")
+        if answer.status_code in ENDED:
+            return
+        if answer.is_success:  # otherwise the API or the store is down: try again
+            yield len(answer.json())
+        await asyncio.sleep(seconds)
 
-    def __init__(self, broker: Broker, seconds: float = 1.0) -> None:
-        self._broker, self._seconds = broker, seconds
-        self.looks, self.events, self.told = 0, 0, ""
 
-    async def run(self, access: Access) -> None:
-        """Look at the calendar again and again, without a socket and without a token."""
-        transport = httpx.ASGITransport(self._broker.app(access))
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://calendar.internal"
-        ) as calendar:
-            while (answer := await calendar.get("/events")).is_success:
-                self.looks, self.events = self.looks + 1, len(answer.json())
-                await asyncio.sleep(self._seconds)
-        self.told = answer.text
+async def main(socket: str, seconds: float = 60) -> None:
+    """Print each number."""
+    transport = httpx.AsyncHTTPTransport(uds=socket)
+    async with httpx.AsyncClient(transport=transport, base_url="http://calendar.internal") as guest:
+        async for count in counts(guest, seconds):
+            print(f"{count} events", flush=True)
+    print("the person has ended the access", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

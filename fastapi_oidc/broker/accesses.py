@@ -46,6 +46,7 @@ class Accesses:
         """
         now, keys = self._party.clock.now(), keys_of(session)
         session = (await self.live(session.id, keys)).session
+        settings = self._party.of(session).settings
         access = Access(
             id=secrets.token_urlsafe(12),
             machine=machine,
@@ -55,7 +56,7 @@ class Accesses:
             session_id=session.id,
             keys=keys,
             given_at=now,
-            until=min(until, absolute_end_of(session, self._party.of(session).settings)),
+            until=min(until, absolute_end_of(session, settings)),
         )
         ended = await self._ended_by_session(machine)
         given = await self._values.move(
@@ -102,7 +103,8 @@ class Accesses:
 
     def _require_live(self, found: Found[Any]) -> Live[Any]:
         """The session, unless it has ended; a browser's idle timeout does not end what it gave."""
-        party = self._party.serving(found.session) if isinstance(found, Live) else None
+        session = found.session if isinstance(found, Live) else None
+        party = None if session is None else self._party.serving(session)
         if not isinstance(found, Live) or party is None:
             raise Refused(Code.BROKER_SIGNED_OUT, "the session that gave the access has ended")
         if party.clock.now() >= absolute_end_of(found.session, party.settings):

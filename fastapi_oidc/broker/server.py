@@ -23,6 +23,9 @@ MOST_CONNECTIONS: Final = 64
 HEAD_SECONDS: Final = 30.0
 """Seconds for which a connection waits for a request's head."""
 
+WRITE_SECONDS: Final = 30.0
+"""Seconds for which a guest may leave unread what it was sent."""
+
 _HEAD_BYTES: Final = 32 * 1024
 _READ_BYTES: Final = 64 * 1024
 
@@ -148,7 +151,8 @@ class _Connection:
     async def _write(self, event: h11.Event) -> None:
         if data := self._http.send(event):
             self._writer.write(data)
-            await self._writer.drain()
+            async with asyncio.timeout(WRITE_SECONDS):
+                await self._writer.drain()
 
     async def _refuse(self, status: int) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):

@@ -77,6 +77,4 @@ class Values(Generic[Value]):
         return await self._cells.read(keys) if keys else ()
 
     def _list_key(self, issuer: str, sub: str) -> str:
-        party = self._party.at(issuer) or self._party
-        person = user_key(issuer, party.settings.client_id, sub)
-        return f"{self._kind.__name__.lower()}-of:{person}"
+        return f"{self._kind.__name__.lower()}-of:{user_key(issuer, '', sub)}"

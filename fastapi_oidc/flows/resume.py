@@ -235,11 +235,10 @@ async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: En
     if found is None or (isinstance(found, Over) and found.reason == "signed_out"):
         return ()  # another request ended it before, and its response changes the cookie
     if isinstance(found, Live):
-        if party.clock.now() < end_of(found.session, party.of(found.session).settings):
+        now, settings = party.clock.now(), party.of(found.session).settings
+        if now < end_of(found.session, settings):
             return party.sessions.cookies(found)
-        is_idle = party.clock.now() < absolute_end_of(
-            found.session, party.of(found.session).settings
-        )
+        is_idle = now < absolute_end_of(found.session, settings)
         # Idle is the browser: what its user gave to a machine lasts until the absolute end.
         if not (is_idle and party.sessions.in_store):
             await end(party, found.session, reason)

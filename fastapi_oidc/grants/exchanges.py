@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
@@ -37,11 +38,18 @@ async def exchange_of_session(
     party: RelyingParty[Identity],
     api: DownstreamAPI,
     session: OIDCSession[Identity],
-    actor: ActorToken | None = None,
+    actor: Callable[[], Awaitable[ActorToken]] | None = None,
 ) -> IssuedToken:
-    """A token in exchange for the session's; `actor` uses it for the user."""
-    own = session.tokens
-    return await _exchanged(party, api, own.access_token, own.proof_key(), actor)
+    """A token in exchange for the session's; `actor` returns the token of who acts for its user."""
+    own, acting = session.tokens, None if actor is None else await actor()
+    return await _exchanged(party, api, own.access_token, own.proof_key(), acting)
+
+
+def require_exchange(api: DownstreamAPI) -> None:
+    """Raise ConfigurationError unless the API's grant takes an actor (RFC 8693 2.1)."""
+    if api.grant != "token_exchange":
+        explanation = "only a DownstreamAPI with grant='token_exchange' takes an actor"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
 
 
 async def exchange_of_caller(

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -22,16 +22,13 @@ from fastapi_oidc.grants.exchanges import (
     issued,
     obtain_for_application,
     own_token,
+    require_exchange,
     token_of_callback,
 )
 from fastapi_oidc.grants.holders import Holder
 from fastapi_oidc.grants.once import Obtain, Once
 from fastapi_oidc.grants.proofs import Proofs
-from fastapi_oidc.protocol.downstream import (
-    ActorToken,
-    DownstreamAPI,
-    Target,
-)
+from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.ttl_cache import TTLCache
@@ -100,7 +97,8 @@ class Grants(Generic[Identity]):
         obtain = partial(self._obtain, holder, api, actor)
         confirm = partial(_require_live, holder, live.session)
         key, ends = token_key(live.id, api, actor.name if actor else ""), live.session.last_end
-        once, cells = self._once.token, holder.party.sessions.cells
+        once = self._once.token
+        cells = holder.party.sessions.cells
         return await once(cells, key, needed, obtain, expires_at=ends, confirm=confirm)
 
     async def of_application(
@@ -184,14 +182,13 @@ class Grants(Generic[Identity]):
         self, holder: Holder[Identity], api: DownstreamAPI, actor: Actor | None
     ) -> IssuedToken:
         """A token of a session for `api`."""
-        if actor is not None and api.grant != "token_exchange":
-            explanation = "only a DownstreamAPI with grant='token_exchange' takes an actor"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        if actor is not None:
+            require_exchange(api)
         if api.grant == "refresh_token":
             return await self._by_refresh_token(holder, api)
         live = await self._fresh(holder, Needed(SUBJECT_SECONDS))
-        acting = await actor.token() if actor else None
-        return await exchange_of_session(holder.party.of(live.session), api, live.session, acting)
+        party = holder.party.of(live.session)
+        return await exchange_of_session(party, api, live.session, actor and actor.token)
 
     async def _by_refresh_token(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
         """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""

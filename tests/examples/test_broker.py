@@ -1,38 +1,33 @@
-"""examples/broker runs: an agent's tool and a worker read the calendar until the user signs out."""
+"""The examples of the broker, as programs of a guest."""
 
 from __future__ import annotations
 
-import re
-import time
+import asyncio
+import json
 
-import httpx
+from examples.broker import agent, worker
+from tests.oidc.broker.apis import Api, says
+from tests.oidc.broker.rig import rigged
 
-from fastapi_oidc.testing import sign_in_sync
-from tests.examples.programs import lines_of, started
-
-PAGE = {"Accept": "text/html"}
-PATIENCE = 20
+EVENTS = says(json.dumps(["Lunch"]).encode())
 
 
-def test_an_agent_and_a_worker_use_a_persons_rights_and_hold_no_token() -> None:
-    with started("examples.broker") as process, httpx.Client(headers=PAGE) as browser:
-        [home] = re.findall(r"http://\S+", lines_of(process, 1)[0])
-        page = sign_in_sync(browser, home, user="alice")
-        [token, _] = re.findall(r'name="csrf_token" value="([^"]*)"', page.text)
-        asked = browser.post(f"{home}ask", data={"csrf_token": token})
-        assert "200" in asked.text
-        assert "Lunch with Bob" in asked.text
-        browser.post(f"{home}watch", data={"csrf_token": token})
-        assert "looked 0 times" not in until(browser, home, "looked [1-9]")
-        browser.post(f"{home}auth/logout")
-        sign_in_sync(browser, home, user="alice")
-        assert "broker.signed_out" in until(browser, home, "broker")
+async def test_a_coding_agents_tool_calls_are_calls_of_the_person() -> None:
+    async with rigged(api=Api(EVENTS)) as rig, rig.guest.client() as guest:
+        assert await agent.call_tool(guest, "list_events", {}) == '["Lunch"]'
+        assert await agent.call_tool(guest, "add_event", {"title": "Tea"}) == '["Lunch"]'
+        assert json.loads(rig.api.received[1].body) == {"title": "Tea"}
+        await rig.broker.withdraw(rig.access)
+        refused = await agent.call_tool(guest, "list_events", {})
+        assert refused == "refused: broker.withdrawn: The access has ended."
 
 
-def until(browser: httpx.Client, url: str, pattern: str) -> str:
-    """The page, as soon as it has the pattern."""
-    deadline = time.monotonic() + PATIENCE
-    while not re.search(pattern, text := browser.get(url, follow_redirects=True).text):
-        assert time.monotonic() < deadline, text
-        time.sleep(0.1)
-    return text
+async def test_a_worker_goes_on_until_the_person_ends_it() -> None:
+    async with rigged(api=Api(EVENTS)) as rig, rig.guest.client() as guest:
+        counted = []
+        async with asyncio.timeout(20):
+            async for count in worker.counts(guest, 0):
+                counted.append(count)
+                if len(counted) == 3:
+                    await rig.browser.post("/auth/logout")
+        assert counted == [1, 1, 1]

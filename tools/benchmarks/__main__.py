@@ -27,11 +27,11 @@ SECTIONS: Final = {
     "requests": "A signed-in request",
     "refreshes": "A request that refreshes",
     "storms": "1,000 sessions expire at once, 10 requests each",
+    "broker": "A guest's call by the broker",
     "memory": "Memory of a live session",
     "imports": "Imports",
     "monitors": "A call to a monitor",
     "guest": "Programs and files in a guest",
-    "broker": "A call by the broker",
 }
 """Module -> title."""
 

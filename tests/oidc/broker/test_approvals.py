@@ -15,8 +15,8 @@ import pytest
 from fastapi_oidc import Code, SessionError
 from fastapi_oidc.broker import Approval, Limits, Refused
 from fastapi_oidc.testing import sign_in
-from tests.oidc.broker.guests import PATIENCE
 from tests.oidc.broker.rig import Rig, another_broker, rigged, session_of
+from tests.oidc.flows.steps import until
 from tests.oidc.interleaving import same_browser
 
 BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae"}'
@@ -36,12 +36,10 @@ async def waiting(**options: Any) -> AsyncIterator[tuple[Rig, Approval, asyncio.
         await asyncio.wait([call])
 
 
-async def asked(rig: Rig) -> Approval:
-    """The only call that waits for Alice."""
-    async with asyncio.timeout(PATIENCE):
-        while not (found := await rig.broker.waiting(rig.session)):  # noqa: ASYNC110 - nobody sets an event
-            await asyncio.sleep(0)
-    [approval] = found
+async def asked(rig: Rig, number: int = 1) -> Approval:
+    """The only call that waits for Alice, when so many have been told of."""
+    await until(lambda: rig.world.event_names().count("access.approval_asked") >= number)
+    [approval] = await rig.broker.waiting(rig.session)
     return approval
 
 
@@ -158,7 +156,7 @@ async def test_an_approval_is_for_one_call() -> None:
         again = asyncio.create_task(
             rig.guest.call("POST", "/events?a=1", content=BODY, headers=JSON)
         )
-        other = await asked(rig)
+        other = await asked(rig, 2)
         assert other.id != approval.id
         assert other.fingerprint == approval.fingerprint
         with pytest.raises(Refused, match=r"broker\.not_approved"):

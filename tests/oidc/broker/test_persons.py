@@ -108,9 +108,9 @@ async def test_a_value_of_another_kind_is_a_mistake(method: str) -> None:
         options = {"to": "m", "routes": [], "until": TWO_HOURS} if method == "give" else {}
         if method == "decide":
             options = {"id": "x", "fingerprint": "y", "approve": True}
-        call = getattr(rig.broker, method)
+        function = getattr(rig.broker, method)
         with pytest.raises(TypeError, match="must be"):
-            await call({"sub": "alice"}, **options)
+            await function({"sub": "alice"}, **options)
 
 
 WRONG_ROUTES: list[dict[str, Any]] = [

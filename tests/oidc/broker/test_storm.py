@@ -11,6 +11,7 @@ from fastapi_oidc.broker import Access, Broker
 from tests.oidc.broker.apis import Api, Received, says, serving
 from tests.oidc.broker.guests import NAME, Guest
 from tests.oidc.broker.rig import TWO_HOURS, Rig, broker_world, rigged, route_to, session_of
+from tests.oidc.flows.steps import until
 from tests.oidc.world import World
 
 GUESTS, CALLS = 50, 4
@@ -76,6 +77,5 @@ async def calls_until_refused(rig: Rig) -> None:
 
 
 async def signs_out_soon(rig: Rig) -> None:
-    while len(rig.api.received) < 30:  # noqa: ASYNC110 - nobody sets an event
-        await asyncio.sleep(0)
+    await until(lambda: len(rig.api.received) >= 30)
     await rig.browser.post("/auth/logout")

@@ -9,9 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from fastapi_oidc import DownstreamAPI
 from fastapi_oidc.broker import Access, Broker
 from fastapi_oidc.protocol.downstream import ACCESS_TOKEN_TYPE, ActorToken
-from fastapi_oidc.testing import DevClient, DevResource, DevUser, ServerError, TokensIssued
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.testing import DevClient, ServerError, TokensIssued
 from tests.oidc.broker.apis import Api, Received, says
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import RESOURCE, TWO_HOURS, Rig, broker_world, rigged, route_to
@@ -19,8 +21,6 @@ from tests.oidc.interleaving import Held
 from tests.oidc.world import World
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
-
-SECRET = secrets.token_urlsafe(32)
 
 
 def exchanges(world: World) -> list[Any]:
@@ -90,8 +90,6 @@ async def test_bound_tokens_are_sent_with_a_proof_for_the_api() -> None:
         assert "cnf" in claims_of(rig, request)
         proof = request.header("dpop") or ""
         assert proof.count(".") == 2
-        from fastapi_oidc.protocol.jose import base64url
-
         assert f"{rig.api.url}/events".encode() in base64url.decode(proof.split(".")[1])
 
 
@@ -109,17 +107,7 @@ async def test_a_nonce_that_the_api_asks_for_is_in_the_next_proof() -> None:
         assert rig.api.received[0].header("dpop") != rig.api.received[1].header("dpop")
 
 
-def machines() -> dict[str, Any]:
-    """A provider at which machines are clients of their own."""
-    machine: dict[str, Any] = {"client_secret": SECRET}
-    return {
-        "clients": [
-            DevClient(client_id="m1", **machine),
-            DevClient(client_id="m2", **machine),
-        ],
-        "users": [DevUser("alice")],
-        "resources": [DevResource(RESOURCE, scope=["events"])],
-    }
+MACHINE_SECRET = secrets.token_urlsafe(32)
 
 
 class Machines:
@@ -133,7 +121,7 @@ class Machines:
         self.asked.append(access.machine)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(self.world.op.app)) as http:
             form = {"grant_type": "client_credentials"}
-            auth = (access.machine, SECRET)
+            auth = (access.machine, MACHINE_SECRET)
             answer = await http.post(f"{self.world.op.issuer}/token", data=form, auth=auth)
         return ActorToken(answer.json()["access_token"], ACCESS_TOKEN_TYPE)
 
@@ -141,9 +129,9 @@ class Machines:
 async def test_an_api_learns_that_the_machine_acts_for_the_person() -> None:
     actor, world = Machines(), broker_world()
     actor.world = world
-    clients = world.op._state.clients
-    for each in machines()["clients"]:
-        clients[each.client_id] = each  # type: ignore[index]
+    for name in ("m1", "m2"):
+        machine = DevClient(client_id=name, client_secret=MACHINE_SECRET)
+        world.op._state.clients[name] = machine  # type: ignore[index]
     async with rigged(world, actor=actor) as rig:
         for _ in range(3):
             assert (await rig.guest.get()).status_code == 200
@@ -200,8 +188,6 @@ async def test_a_withdrawal_during_the_exchange_does_not_fail_the_persons_own_ca
 
 @pytest.mark.parametrize("grant", ["refresh_token", "on_behalf_of"])
 async def test_only_an_exchange_takes_an_actor(grant: Any) -> None:
-    from fastapi_oidc import DownstreamAPI
-
     world = broker_world()
     party = world.oidc.runtime.party
     apis = (DownstreamAPI(grant=grant, resource=RESOURCE),)

@@ -213,7 +213,7 @@ def provider_that_is_silent(world: MachineWorld, alice: Browser) -> None:
 
 
 def one_token_for_all_apis(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(grants, "token_key", lambda session_id, api: f"token:{session_id}/any")
+    patch.setattr(grants, "token_key", lambda session_id, api, actor: f"token:{session_id}/any")
 
 
 def two_apis(world: MachineWorld, alice: Browser) -> None:
@@ -222,7 +222,7 @@ def two_apis(world: MachineWorld, alice: Browser) -> None:
 
 
 def one_token_for_all_persons(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(grants, "token_key", lambda id, api: f"token:any/{api.key(api.grant)}")
+    patch.setattr(grants, "token_key", lambda id, api, actor: f"token:any/{api.key(api.grant)}")
 
 
 def two_persons_at_one_api(world: MachineWorld, alice: Browser) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from fastapi_oidc import OIDC, MemoryStore, StandardIdentity
 from fastapi_oidc.testing import session_for
 from tests.oidc.world import make_world
 
 SECRET = "a-value-that-no-error-shows"
+REQUEST = Request({"type": "http", "headers": []})
 SESSION = session_for(StandardIdentity(sub=SECRET))
 
 
@@ -54,9 +56,9 @@ MAKE: Any = OIDC
             "locals of .* must be OIDCLocals, not OIDCSess",
         ),
         (lambda o: o.clear_session(SESSION), "the request or websocket must be HTTPConnection, no"),
-        (lambda o: o.login(SESSION), "the request or websocket must be HTTPConnection"),
-        (lambda o: o.login(SESSION, SECRET), "options of oidc.login must be LoginOptions or None"),
-        (lambda o: o.logout(SESSION, SECRET), "options of oidc.logout must be LogoutOptions or No"),
+        (lambda o: o.login(SESSION), "login takes a request or websocket, not OIDCSession"),
+        (lambda o: o.login(REQUEST, SECRET), "options of oidc.login must be LoginOptions or None"),
+        (lambda o: o.logout(REQUEST, SECRET), "options of oidc.logout must be LogoutOptions or No"),
         (lambda o: MAKE(SECRET), "settings of OIDC must be OIDCSettings, not str"),
         (lambda o: MAKE(type(o.settings)), "not the class OIDCSettings"),
     ],
