@@ -160,7 +160,8 @@ def test_what_has_to_be_true_stays_true(mode: Mode) -> None:
 def test_the_machine_finds_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = BREAKAGES["ignore leases"]
     broken.breakage(monkeypatch)
-    with pytest.raises(AssertionError, match=broken.found):
+    # Whoever presents a token twice may also lose the session.
+    with pytest.raises(AssertionError, match=f"{broken.found}|a session was lost"):
         play(broken.mode, MOST_EXAMPLES, phases=[Generation.generate], database=None)
 
 
