@@ -45,7 +45,7 @@ def remove_folder(place: tuple[Record, int]) -> None:
         if is_to_go and identity(record.path) == identity(folder):
             os.rmdir(record.path)
     _leave(record.entry, record.path)
-    if record.jailed:
+    if record.jailed or not record.how:  # or begun, perhaps for a jail
         remove_parents(record.path)
 
 
