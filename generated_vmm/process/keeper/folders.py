@@ -52,8 +52,11 @@ def remove_folder(place: tuple[Record, int]) -> None:
 def remove_parents(path: str) -> None:
     """Removes the folders above a path that keepers have made, if they are empty."""
     with contextlib.suppress(OSError):  # the first that is not
-        while is_marked(os.lstat(path := os.path.dirname(path)), PARENT):
-            os.rmdir(path)
+        while (path := os.path.dirname(path)) != "/":
+            with contextlib.suppress(FileNotFoundError):
+                if not is_marked(os.lstat(path), PARENT):
+                    return
+                os.rmdir(path)
 
 
 def make_parents(path: str, *, private: bool) -> None:
