@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -27,7 +28,7 @@ from generated_vmm.process import (
     MonitorStartError,
 )
 from generated_vmm.process.__main__ import look
-from generated_vmm.process.keeper import asking, conversation, messages
+from generated_vmm.process.keeper import asking, messages
 from generated_vmm.process.keeper.folders import known_folders
 from generated_vmm.process.keeper.keeper import Keeper
 from generated_vmm.process.keeper.kernel import LONGEST_POLL
@@ -242,7 +243,7 @@ def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPa
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     record = Record("/vm", None, {}, jailed=False, user=0)
     keeper = Keeper(theirs, os.pidfd_open(os.getpid()), record, 0o700)
-    monkeypatch.setattr(conversation.select, "poll", Poll)
+    monkeypatch.setattr(select, "poll", Poll)
     keeper._look(None)
     keeper._lose_owner()
     keeper._look(None)
