@@ -118,9 +118,12 @@ class Work(Broadcast, Generic[Result]):
         return self._is_done
 
     def result(self) -> Result:
-        """The result of the call; raises its error."""
+        """The result of the call; raises its error, once."""
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                self._error = None  # its frames refer to this object, and to descriptors
         return self._value[0]
 
     def cancel(self) -> None:

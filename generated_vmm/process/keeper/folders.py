@@ -45,15 +45,18 @@ def remove_folder(place: tuple[Record, int]) -> None:
         if is_to_go and identity(record.path) == identity(folder):
             os.rmdir(record.path)
     _leave(record.entry, record.path)
-    if record.jailed:
+    if record.jailed or not record.how:  # or begun, perhaps for a jail
         remove_parents(record.path)
 
 
 def remove_parents(path: str) -> None:
     """Removes the folders above a path that keepers have made, if they are empty."""
     with contextlib.suppress(OSError):  # the first that is not
-        while is_marked(os.lstat(path := os.path.dirname(path)), PARENT):
-            os.rmdir(path)
+        while (path := os.path.dirname(path)) != "/":
+            with contextlib.suppress(FileNotFoundError):
+                if not is_marked(os.lstat(path), PARENT):
+                    return
+                os.rmdir(path)
 
 
 def make_parents(path: str, *, private: bool) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from generated_vmm.process.keeper.conversation import Goal
+from generated_vmm.process.keeper.folders import remove_parents
 from generated_vmm.process.keeper.kernel import (
     Refused,
     about,
@@ -99,6 +100,8 @@ class Keeper(Making):
         self.status = ended.get(self._leader, self.status)
         self._tell("ended", status=self.status)
         if self._folder < 0:
+            if self.record.jailed:
+                remove_parents(self.record.path)
             return []
         has_ended_alone = self.is_up and self._owner is None and self.goal < Goal.STOP
         self.record.ended = self.status if has_ended_alone else None

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 
-from generated_vmm.process.keeper.folders import open_private, remove_parents
+from generated_vmm.process.keeper.folders import entry_of, open_private, remove_parents
 from generated_vmm.process.keeper.kernel import Refused, end_holders, lock
 from generated_vmm.process.keeper.record import INPUT, Record, read_record
 from generated_vmm.process.keeper.removal import remove
@@ -36,6 +36,7 @@ def remove_leftover(folder: int, path: str, *, keeps_folder: bool) -> Record | N
     record = read_record(folder, path)
     if record is not None:
         record.path, record.ended = path, None
+        record.entry = record.entry or entry_of(os.fstat(folder))
         if left := remove(record, folder, keeps_folder=keeps_folder):
             raise Refused(f"some of what a monitor left could not be removed: {'; '.join(left)}")
     return record

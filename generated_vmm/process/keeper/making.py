@@ -74,15 +74,22 @@ class Making(Conversation):
                     require_private(folder, os.stat(folder))
             require_trusted_path(path)
             with about("directory", path):
+                is_new = False
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(path, UNRECORDED)
-                self._take_over(path)
+                    is_new = True
+                try:
+                    self._take_over(path, is_new=is_new)
+                except OSError:
+                    if is_new and self._folder < 0:
+                        os.rmdir(path)
+                    raise
         self._listen()
         if self.record.jailed:
             os.mkdir(ROOT, 0o755, dir_fd=self._folder)
             self._root = os.open(ROOT, FOLDER, dir_fd=self._folder)
 
-    def _take_over(self, path: str) -> None:
+    def _take_over(self, path: str, *, is_new: bool) -> None:
         """Takes a folder without a keeper, unless it has just been removed."""
         try:
             folder = open_private(path)
@@ -99,8 +106,10 @@ class Making(Conversation):
                 raise Refused(f"{path} is in use by process {seen.told['owner']}")
             with contextlib.suppress(FileNotFoundError):
                 if identity(os.path.realpath(path)) == identity(folder):
-                    self._reuse(folder, path)
+                    if not is_new or os.listdir(folder):
+                        is_new = self._clear(folder, path)
                     self._folder, folder = folder, -1
+                    self._enter(made=is_new)
         finally:
             if folder >= 0:
                 os.close(folder)
@@ -109,16 +118,21 @@ class Making(Conversation):
         self._look(seconds)
         self._require_wanted()
 
-    def _reuse(self, folder: int, path: str) -> None:
+    def _clear(self, folder: int, path: str) -> bool:
+        """Removes what a monitor has left in a folder; whether a keeper has made the folder."""
         before = remove_leftover(folder, path, keeps_folder=True)
         if self.record.jailed and set(os.listdir(folder)) - {RECORD}:
             raise Refused(f"{path} exists: it is another jail, or something is mounted in it")
-        self.record.made = before is not None and before.made
-        self.record.entry = entry_of(os.fstat(folder))
-        enter(self.record.entry, path)
-        write_record(folder, self.record)
-        if self.record.made:
-            os.fchmod(folder, self._mode)
+        return before is not None and before.made
+
+    def _enter(self, *, made: bool) -> None:
+        """Gives the folder, which is to be undone from now on, its record."""
+        self.record.made = made
+        self.record.entry = entry_of(os.fstat(self._folder))
+        enter(self.record.entry, self.record.path)
+        write_record(self._folder, self.record)
+        if made:
+            os.fchmod(self._folder, self._mode)
 
     def _listen(self) -> None:
         """Later owners, and those who ask, come to a socket in the folder."""
