@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+
+from anyio import CancelScope
 
 from fastapi_oidc.broker.limits import POLL_SECONDS, UNSURE_SECONDS, Limits, Refused
 from fastapi_oidc.errors import Code, SessionError
@@ -19,7 +21,8 @@ class OpenCalls:
 
     def __init__(self, judge: Callable[[], Awaitable[object]], limits: Limits) -> None:
         self._judge, self._limits = judge, limits
-        self._open: dict[asyncio.Timeout, SessionError | None] = {}
+        # Scopes, because httpcore closes connections in shields against them, not against tasks.
+        self._open: dict[CancelScope, SessionError | None] = {}
         self._watch: asyncio.Task[None] | None = None
         self._is_watched, self._judged_at = False, 0.0
 
@@ -31,26 +34,22 @@ class OpenCalls:
         """Bound a call; raises Refused (broker.busy, broker.timeout), or why it was cut."""
         if len(self._open) >= self._limits.concurrent:
             raise Refused(Code.BROKER_BUSY, f"{self._limits.concurrent} calls are under way")
-        self._open[bound := asyncio.timeout(self._limits.seconds)] = None
+        ends = asyncio.get_running_loop().time() + self._limits.seconds
+        self._open[bound := CancelScope(deadline=ends)] = None
         self._begin_watch()
         try:
-            async with bound:
+            with bound:
                 yield
-        except TimeoutError:
-            if not bound.expired():
-                raise
-            too_long = Refused(Code.BROKER_TIMEOUT, "the call took too long")
-            raise self._open[bound] or too_long from None
         finally:
-            del self._open[bound]
+            because = self._open.pop(bound)
+        if bound.cancelled_caught:
+            raise because or Refused(Code.BROKER_TIMEOUT, "the call took too long")
 
     def cut(self, because: SessionError) -> None:
         """End all calls under way."""
-        now = asyncio.get_running_loop().time()
         for bound in self._open:
-            with suppress(RuntimeError):  # it is ending
-                bound.reschedule(now)
-                self._open[bound] = because
+            self._open[bound] = because
+            bound.cancel()
 
     def _begin_watch(self) -> None:
         if not self._is_watched:

@@ -62,12 +62,14 @@ class Asked:
 class Traffic:
     """What a call has moved so far: bytes of its body and of its answer.
 
-    `status` is that of the answer to the guest, 0 before it begins.
+    `status` is that of the answer to the guest, 0 before it begins. `is_whole`: all of the API's
+    answer has been sent.
     """
 
     sent: int = 0
     received: int = 0
     status: int = 0
+    is_whole: bool = False
 
 
 def read_request(scope: Scope, routes: Mapping[str, Route]) -> Asked:
@@ -123,15 +125,19 @@ def request_to(asked: Asked, body: bytes | AsyncIterator[bytes]) -> httpx.Reques
 
 
 async def send_answer(answer: httpx.Response, send: Send, limits: Limits, traffic: Traffic) -> None:
-    """Stream the API's answer to the guest; raises Refused when it is too large."""
-    headers = _headers_of(answer)
+    """Stream the API's answer to the guest, without its end.
+
+    Raises Refused when it is too large.
+    """
+    headers, length = _headers_of(answer), answer.headers.get("content-length")
     await send(start(answer.status_code, headers, traffic))
     async for part in answer.aiter_raw():
         traffic.received += len(part)
         if traffic.received > limits.answer_bytes:
             raise _too_large(limits.answer_bytes)
+        traffic.is_whole = str(traffic.received) == length
         await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+    traffic.is_whole = True
 
 
 async def send_refusal(error: OIDCError, send: Send, traffic: Traffic) -> None:

@@ -66,17 +66,26 @@ class GuestApp:
             await send({"type": "websocket.close", "code": 1008})
         if scope["type"] != "http":
             return
-        call, failed = _Call(scope, self._routes), None
+        call = _Call(scope, self._routes)
+        try:
+            await self._answer(call, receive, send)
+        finally:
+            # After the bound of the call, whose end would leave the API's connection open.
+            await call.aclose()
+            await self._record(call)
+
+    async def _answer(self, call: _Call, receive: Receive, send: Send) -> None:
         try:
             async with self._calls.opened():
                 await self._pass_on(call, receive, send)
         except (OIDCError, httpx.HTTPError, httpx.InvalidURL) as error:
-            failed = _as_refusal(error)
-            if call.traffic.status:
-                raise failed from None  # the server closes the connection
-            await send_refusal(failed, send, call.traffic)
-        finally:
-            await self._record(call, failed)
+            if not call.traffic.is_whole:  # else the guest has it all, and has perhaps caused this
+                call.failed = _as_refusal(error)
+                if call.traffic.status:
+                    raise call.failed from None  # the server closes the connection
+                await send_refusal(call.failed, send, call.traffic)
+        if call.traffic.is_whole:
+            await send({"type": "http.response.body", "body": b""})
 
     async def _pass_on(self, call: _Call, receive: Receive, send: Send) -> None:
         judged = await self._parts.accesses.judge(self._access)
@@ -90,11 +99,8 @@ class GuestApp:
         else:
             body = await body_to_send(asked, receive, self._parts.limits, call.traffic)
         transport, auth = self._parts.transports[asked.name], self._auth(asked.route, judged)
-        answer = await transport.send(request_to(asked, body), auth)
-        try:
-            await send_answer(answer, send, self._parts.limits, call.traffic)
-        finally:
-            await answer.aclose()
+        call.answer = await transport.send(request_to(asked, body), auth)
+        await send_answer(call.answer, send, self._parts.limits, call.traffic)
 
     async def _approved(self, asked: Asked, receive: Receive, traffic: Traffic) -> bytes:
         """The body, when the person has approved the call with it."""
@@ -121,10 +127,10 @@ class GuestApp:
 
         return auth_of(tokens, MIN_VALIDITY, grants.proofs)
 
-    async def _record(self, call: _Call, failed: OIDCError | None) -> None:
+    async def _record(self, call: _Call) -> None:
         """Announce the call and, for a guest whose access had not ended, count it."""
         traffic, now = call.traffic, self._parts.party.clock.now()
-        self._parts.party.announcer(call.event(self._access, now, failed))
+        self._parts.party.announcer(call.event(self._access, now))
         if call.is_counted:
             with suppress(SessionError):  # the next call finds the store down, too
                 cost = Use(1, traffic.sent, traffic.received, now)
@@ -138,13 +144,20 @@ class _Call:
         self._scope, self._routes, self._began = scope, routes, time.perf_counter()
         self._asked: Asked | None = None
         self.traffic, self.is_counted = Traffic(), False
+        self.answer: httpx.Response | None = None
+        self.failed: OIDCError | None = None
 
     def read(self) -> Asked:
         """See `read_request`."""
         self._asked = read_request(self._scope, self._routes)
         return self._asked
 
-    def event(self, access: Access, at: int, failed: OIDCError | None) -> AccessEvent:
+    async def aclose(self) -> None:
+        """Give the API's connection back, or close it if its answer has not been read."""
+        if self.answer is not None:
+            await self.answer.aclose()
+
+    def event(self, access: Access, at: int) -> AccessEvent:
         """The line of the trail."""
         asked, traffic, seconds = self._asked, self.traffic, time.perf_counter() - self._began
         where = f"{asked.method} {asked.name}{asked.path}" if asked else "unreadable request"
@@ -153,7 +166,7 @@ class _Call:
             at,
             sub=access.sub,
             session_id=access.session_id,
-            code=failed.code if failed else None,
+            code=self.failed.code if self.failed else None,
             explanation=f"{access.machine}: {where} {traffic.status}, {traffic.sent} B sent, "
             f"{traffic.received} B received, {1000 * seconds:.1f} ms",
             machine=access.machine,

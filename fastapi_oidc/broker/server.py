@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import stat
@@ -16,6 +17,8 @@ from starlette.types import ASGIApp, Message, Scope
 
 Owner: TypeAlias = tuple[int, int]
 """A user and a group, by their numbers."""
+
+_log = logging.getLogger("fastapi_oidc.access")
 
 MOST_CONNECTIONS: Final = 64
 """Connections of a guest at a time; more are closed."""
@@ -117,6 +120,7 @@ class _Connection:
         except h11.RemoteProtocolError:
             raise
         except Exception:
+            _log.exception("the answer to a guest breaks off")
             self._writer.transport.abort()  # no end of the answer that could pass for its end
             return False
         if self._http.their_state is h11.SEND_BODY:
