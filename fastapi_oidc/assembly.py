@@ -54,7 +54,7 @@ from fastapi_oidc.web.runtime import (
     Runtime,
 )
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 120.0
 """Seconds for which a shutdown waits for token requests, if a function finds registrations."""
 
 GivenStore: TypeAlias = Store | SessionStore | str

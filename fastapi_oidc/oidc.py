@@ -154,9 +154,12 @@ class OIDC(
         """This instance with one of its registrations alone.
 
         For what belongs to no session, such as `app_auth`, and for work without a request where a
-        function finds the registrations. Raises ConfigurationError.
+        function finds the registrations. Its guards accept only sessions of that registration (else
+        403), and its `api` only that registration's tokens. Raises ConfigurationError.
         """
         alone = copy.copy(self)
+        alone.__dict__.pop("require_auth", None)
+        alone.__dict__.pop("require_csrf", None)
         alone.registrations = self.registrations.alone(settings)
         return alone
 
@@ -164,7 +167,8 @@ class OIDC(
     def require_auth(self) -> RequireAuth[Identity]:
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
         fixed, name = self.registrations.fixed, self.registrations.engine.name
-        return RequireAuth(name, fixed.cookie.decode() if fixed else f"__Host-{name}_session")
+        cookie = fixed.cookie.decode() if fixed else f"__Host-{name}_session"
+        return RequireAuth(name, cookie, self.registrations.only)
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:

@@ -6,7 +6,7 @@ import copy
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Final, Generic, TypeAlias
 
 from starlette.requests import HTTPConnection
@@ -54,6 +54,8 @@ class Registrations(Generic[Identity, RequestData]):
         self.settings: Sequence[OIDCSettings] | None = None
         """The settings of fixed registrations; None if a function finds them."""
         self.fixed: Runtime[Identity, RequestData] | None = None
+        self.only: str | None = None
+        """The name of the registration that is alone here."""
         self._find: Find | None = None
         self._found: OrderedDict[str, tuple[OIDCSettings, Runtime[Identity, RequestData]]] = (
             OrderedDict()
@@ -91,6 +93,7 @@ class Registrations(Generic[Identity, RequestData]):
         require_kind("settings of oidc.registration", settings, OIDCSettings)
         alone = copy.copy(self)
         alone.settings, alone.fixed = (settings,), self._runtime_of(settings)
+        alone.only = settings.name
         return alone
 
     def without_sign_in(self) -> Registrations[Identity, RequestData]:
@@ -113,11 +116,10 @@ class Registrations(Generic[Identity, RequestData]):
 
     def _made(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
         name = settings.name
-        known, runtime = self._found.get(name, (None, None))
+        known, runtime = self._found.pop(name, (None, None))
         if runtime is None or (known is not settings and known != settings):
             runtime = self._assembly.runtime({name: settings.checked()}, name)
-            self._found[name] = settings, runtime
-        self._found.move_to_end(name)
+        self._found[name] = settings, runtime
         if len(self._found) > MOST_FOUND:
             self._found.popitem(last=False)
         return runtime
@@ -139,6 +141,10 @@ def _checked(given: Mapping[str, OIDCSettings]) -> dict[str, OIDCSettings]:
     clients = {(each.issuer, each.client_id) for each in several.values()}
     if not several or min(len(names), len(clients)) < len(several):
         raise _invalid("each of several registrations needs a `name` and a client of its own")
+    for one, other in permutations(several.values(), 2):
+        tenants = one.tenants() if one.client_id == other.client_id else None
+        if tenants is not None and tenants.has_issuer(other.issuer):
+            raise _invalid(f"{one.name!r} has the tenant of {other.name!r} too: who serves it?")
     for one, other in pairwise(several.values()):
         for setting in _SHARED:
             if getattr(one, setting) != getattr(other, setting):

@@ -85,6 +85,8 @@ async def _session_to_confirm(
     live = await current(party, cookies)
     if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "a silent login confirms an existing session")
+    if party.of(live.session) is not party:  # whose provider alone may get its ID token
+        raise SessionError(Code.SESSION_REQUIRED, "the session is of another provider")
     return live.session
 
 

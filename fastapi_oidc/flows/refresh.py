@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias
 
-from fastapi_oidc.concurrency import ConcurrencyLimit, ShutdownGate, ShuttingDown, SingleFlight
+from fastapi_oidc.concurrency import ShutdownGate, ShuttingDown, SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponements, Refreshed
@@ -27,9 +27,6 @@ from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRe
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
-
-CONCURRENT_REFRESHES: Final = 32
-"""Maximum number of refreshes under way in one process; the others wait and are not sent."""
 
 START_SECONDS: Final = 30.0
 """Seconds that a request waits for its refresh to start. The refresh itself continues."""
@@ -85,7 +82,6 @@ class RefreshCoordinator(Generic[Identity]):
 
     def __init__(self, postponements: Postponements) -> None:
         self._postponements = postponements
-        self._limit = ConcurrencyLimit(CONCURRENT_REFRESHES)
         self._tasks: SingleFlight[str, Outcome[Identity]] = SingleFlight()
         self._releases: SingleFlight[Turn, Row] = SingleFlight()
         self._runs: dict[str, _Run[Identity]] = {}
@@ -225,7 +221,7 @@ class RefreshCoordinator(Generic[Identity]):
         turn = Turn(party.sessions.cells, key, mine, known, tried=run.settled)
         patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
         while True:
-            async with self._limit.slot():
+            async with party.refreshing.slot():
                 run.require_running()
                 run.started.set()
                 row = await turn.take()

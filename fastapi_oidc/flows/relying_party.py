@@ -6,10 +6,10 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import called
+from fastapi_oidc.concurrency import ConcurrencyLimit, called
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Announcer, Event, EventName
 from fastapi_oidc.flows.sessions import Sessions
@@ -26,6 +26,9 @@ from fastapi_oidc.settings import OIDCSettings
 Changes: TypeAlias = tuple[CookieChange, ...]
 Result = TypeVar("Result")
 Reason: TypeAlias = Literal["login", "refresh"]
+
+CONCURRENT_REFRESHES: Final = 32
+"""Maximum number of refreshes of a registration under way in one process; the others wait."""
 
 _FIXED = (
     "id",
@@ -145,7 +148,8 @@ class RelyingParty(Generic[Identity]):
     """One client registered at one OpenID Provider, put together by `OIDC`.
 
     `together` are the registrations that serve the same requests, this one among them: the session
-    says which of them serves it. `downstream_apis` are the APIs for which sessions get tokens.
+    says which of them serves it. A provider that hangs fills only its own `refreshing`.
+    `downstream_apis` are the APIs for which sessions get tokens.
     """
 
     settings: OIDCSettings
@@ -158,6 +162,9 @@ class RelyingParty(Generic[Identity]):
     announcer: Announcer
     downstream_apis: tuple[DownstreamAPI, ...]
     together: list[RelyingParty[Identity]]
+    refreshing: ConcurrencyLimit = field(
+        default_factory=lambda: ConcurrencyLimit(CONCURRENT_REFRESHES)
+    )
 
     def announce(
         self,

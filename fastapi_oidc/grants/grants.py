@@ -109,7 +109,8 @@ class Grants(Generic[Identity]):
         While the store is unavailable, each process gets its own tokens.
         """
         settings, now = party.settings, party.clock.now()
-        key = f"app/{target.key(settings.issuer, settings.client_id)}"
+        # Two tenants may have the same client, and only one of them its secret.
+        key = f"app/{settings.name}/{target.key(settings.issuer, settings.client_id)}"
         token = self._of_application.get(key)
         if self._once.is_good(token, key, needed):
             return token
@@ -132,7 +133,9 @@ class Grants(Generic[Identity]):
         The token for `api` may be valid for longer than the caller's. Raises ProtocolViolation
         (access_token.expired) when a new one is needed after `ends`, and ProviderError.
         """
-        key = f"caller/{hashlib.sha256(value.encode()).hexdigest()}/{api.key()}"
+        key = (
+            f"caller/{party.settings.name}/{hashlib.sha256(value.encode()).hexdigest()}/{api.key()}"
+        )
         longest = ends + party.settings.default_access_token_lifetime
         obtain = partial(exchange_of_caller, party, api, value, ends)
         return await self._repeatable(party, key, needed, obtain, longest)

@@ -94,7 +94,7 @@ class Network:
 
     async def aclose(self) -> None:
         """Close all pooled connections. A later call opens new ones."""
-        for connections in self._with.values():
+        for connections in [*self._with.values()]:
             await connections.aclose()
 
 

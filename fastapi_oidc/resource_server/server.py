@@ -50,6 +50,12 @@ class TokenIssuer:
     provider: Provider
     algorithms: frozenset[str]
 
+    def names(self, iss: object) -> bool:
+        """Whether a token with this `iss` is from here."""
+        tenants = self.expected.tenants
+        is_of_tenant = tenants is not None and isinstance(iss, str) and tenants.has_issuer(iss)
+        return is_of_tenant or iss == self.expected.issuer
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceServer:
@@ -102,9 +108,11 @@ class ResourceServer:
 
     def _issuer_of(self, unverified: CompactJWS) -> TokenIssuer:
         """The issuer whose keys must verify the token; its name is checked afterwards too."""
-        first, *others = self.issuers
-        iss = unverified.claims().get("iss") if others else None
-        return next((other for other in others if other.expected.issuer == iss), first)
+        if len(self.issuers) == 1:
+            return self.issuers[0]
+        iss = unverified.claims().get("iss")
+        named = (each for each in self.issuers if each.names(iss))
+        return next(named, self.issuers[0])
 
     def _accepted(
         self, header_typ: str | None, claims: Claims, issuer: TokenIssuer

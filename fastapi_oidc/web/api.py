@@ -212,7 +212,8 @@ class API(Serving[Identity, Any]):
         path = metadata_path(self._url)
 
         async def metadata(request: Request) -> JSONResponse:
-            server = self._server_of(context_of(request, self._engine.name).runtime)
+            context = context_of(request, self._engine.name)
+            server = self._server_of(self.registrations.fixed or context.runtime)
             document = protected_resource(
                 self._url,
                 [each.expected.issuer for each in server.issuers],
@@ -295,7 +296,9 @@ class API(Serving[Identity, Any]):
         try:
             if self not in accepted:
                 presented = presented_token(context, connection, self._certificate_header)
-                accepted[self] = await self._server_of(context.runtime).accept(presented)
+                accepted[self] = await self._server_of(
+                    self.registrations.fixed or context.runtime
+                ).accept(presented)
         except (ProtocolViolation, ProviderError, SessionError) as cause:
             self._refuse(connection, cause, scopes)
         token: AccessToken = accepted[self]
@@ -309,7 +312,7 @@ class API(Serving[Identity, Any]):
         Raises AccessTokenError or, without a token, SessionError.
         """
         context: RequestContext[Identity, Any] = context_of(connection, self._engine.name)
-        self._require_identities(context.runtime)
+        self._require_identities(self.registrations.fixed or context.runtime)
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
         brings_token = token_scheme_in(connection.scope["headers"]) is not None

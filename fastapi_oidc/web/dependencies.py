@@ -55,8 +55,13 @@ class RequireAuth(SecurityBase, Generic[Identity]):
     session.cross_site).
     """
 
-    def __init__(self, instance: str | None = None, cookie_name: str = _DEFAULT_COOKIE) -> None:
-        self._instance = instance
+    def __init__(
+        self,
+        instance: str | None = None,
+        cookie_name: str = _DEFAULT_COOKIE,
+        only: str | None = None,
+    ) -> None:
+        self._instance, self._only = instance, only
         self.scheme_name = instance or "oidc"
         self.model = APIKey.model_validate(
             {"in": "cookie", "name": cookie_name, "description": "OpenID Connect session"}
@@ -78,6 +83,10 @@ class RequireAuth(SecurityBase, Generic[Identity]):
             if locals.session is None:
                 require_own_middleware(connection)
                 raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
+            party = context.runtime.party
+            if self._only is not None and party.of(locals.session).settings.name != self._only:
+                explanation = f"the session is of another registration than {self._only!r}"
+                raise SessionError(Code.SESSION_FORBIDDEN, explanation)
         except OIDCError as error:
             context.own(error)
             raise

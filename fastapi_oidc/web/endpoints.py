@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from types import NoneType
 from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlencode
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -17,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.callback import (
     Callback,
@@ -120,7 +121,7 @@ class Endpoints(Serving[Identity, RequestData]):
         with context.owning():
             party = await _chosen(context, options)
             if party is None:
-                return await shown(context, chooser_page(_choices(context)))
+                return await shown(context, chooser_page(_choices(context, options)))
             redirection = await begin_login(
                 party,
                 options,
@@ -405,11 +406,27 @@ async def _of_session(context: RequestContext[Identity, Any]) -> RelyingParty[Id
     return None if live is None else party.of(live.session)
 
 
-def _choices(context: RequestContext[Any, Any]) -> tuple[tuple[str, str], ...]:
-    """The labels of the registrations, and the URLs of their logins."""
-    login, url = context.paths.required(Role.LOGIN), context.connection.url
+def _choices(
+    context: RequestContext[Any, Any], options: LoginOptions
+) -> tuple[tuple[str, str], ...]:
+    """The labels of the registrations, and the URLs of their logins with these options.
+
+    Raises ConfigurationError for options that no link can carry.
+    """
+    if options.scope is not None or options.extra_params:
+        explanation = "a login with scope or extra_params names its provider: users cannot choose"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    words, login = options.acr_values, context.paths.required(Role.LOGIN)
+    wanted = {
+        "return_to": options.return_to,
+        "prompt": options.prompt,
+        "login_hint": options.login_hint,
+        "max_age": options.max_age,
+        "acr_values": (words if isinstance(words, str) else " ".join(words)) or None,
+    }
+    asked = {name: value for name, value in wanted.items() if value is not None}
     return tuple(
-        (label, f"{login}?{url.include_query_params(provider=name).query}")
+        (label, f"{login}?{urlencode(asked | {'provider': name})}")
         for name, label in context.runtime.labels.items()
     )
 

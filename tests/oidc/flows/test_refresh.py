@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
 from fastapi_oidc import OIDC, IdentityContext, PersistContext, SessionError, StandardIdentity
-from fastapi_oidc.flows import refresh
+from fastapi_oidc.flows import refresh, relying_party
 from fastapi_oidc.testing import Lifetimes
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -180,7 +180,7 @@ async def test_limited_number_of_refreshes_runs_at_a_time(world: World) -> None:
 async def test_request_waits_for_the_start_of_its_refresh_for_a_limited_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(refresh, "CONCURRENT_REFRESHES", 1)
+    monkeypatch.setattr(relying_party, "CONCURRENT_REFRESHES", 1)
     world = make_world(settings={"provider_timeout": 0.5, "callback_timeout": 0.5})
     first, second = await world.signed_in(), await world.signed_in("bob")
     monkeypatch.setattr(refresh, "START_SECONDS", 0.1)

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc import MemoryStore
 from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.flows import refresh
+from fastapi_oidc.flows import relying_party
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     callback_url,
@@ -76,7 +76,7 @@ async def test_refresh_that_has_not_begun_is_not_sent(
     mode: str, is_over: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long it waits for its turn, and also when the shutdown is over by then."""
-    monkeypatch.setattr(refresh, "CONCURRENT_REFRESHES", 1)
+    monkeypatch.setattr(relying_party, "CONCURRENT_REFRESHES", 1)
     world = make_world(session_store="memory" if mode == "store" else None)
     first, second = await world.signed_in(), await world.signed_in("bob")
     held = Held(first=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import Depends, FastAPI, Form
 from fastapi.responses import RedirectResponse
@@ -20,6 +22,7 @@ from fastapi_oidc import (
     OIDCMiddleware,
     OIDCSession,
     OIDCSettings,
+    ProviderError,
     registrations,
 )
 from fastapi_oidc.testing import AuthorizationRequested, TokensIssued, sign_in
@@ -42,7 +45,9 @@ def by_path(world: Tenants, connection: HTTPConnection) -> OIDCSettings | None:
 
 
 def by_cookie(world: Tenants, connection: HTTPConnection) -> OIDCSettings | None:
-    return world.settings.get(connection.cookies.get("tenant", ""))
+    _, first, second, *_ = [*connection.url.path.split("/"), ""]
+    name = second if first == "auth" else connection.cookies.get("tenant", "")
+    return world.settings.get(name)
 
 
 @dataclass
@@ -66,7 +71,7 @@ def add_tenant(world: Tenants, name: str, cookie_secret: str) -> None:
     world.settings[name] = world.new_provider(
         name,
         USERS[name],
-        f"{base}/auth",
+        f"{base}/auth/{name}" if world.lookup is by_cookie else f"{base}/auth",
         cookie_secret=cookie_secret,
         base_url="/".join(base.split("/")[:3]),
         default_return_path=world.prefix.replace("{registration}", name) + "/public",
@@ -86,7 +91,8 @@ def tenants_of(lookup: Lookup = by_host, prefix: str = "", **options: Any) -> Te
 
     world.instance = world.oidc(find, **options)
     world.app.add_middleware(OIDCMiddleware, oidc=world.instance)
-    world.app.include_router(world.instance.router, prefix=f"{prefix}/auth")
+    routes = "/auth/{registration}" if lookup is by_cookie else f"{prefix}/auth"
+    world.app.include_router(world.instance.router, prefix=routes)
     _mount_pages(world)
     return world
 
@@ -142,6 +148,40 @@ async def test_a_form_chooses_the_tenant() -> None:
         page = await sign_in(browser, str(answer.history[-1].url), user="carol")
         page = await browser.get("https://app.test/page")
         assert page.json() == ["carol", "globex"]
+        await world.ops["globex"].log_out("carol")
+        assert (await browser.get("https://app.test/page")).status_code == 401
+
+
+async def test_the_applications_token_of_a_tenant_is_worth_nothing_to_its_namesake() -> None:
+    world = tenants_of()
+    acme = world.settings["acme"]
+    wrong = {"name": "evil", "client_secret": secrets.token_urlsafe(32)}
+    tokens = [
+        world.instance.registration(settings).app_auth()
+        for settings in (acme, acme.model_copy(update=wrong))
+    ]
+    api = httpx.MockTransport(lambda request: httpx.Response(200))
+    async with httpx.AsyncClient(transport=api) as http:
+        assert (await http.get("https://api.test/", auth=tokens[0])).status_code == 200
+        with pytest.raises(ProviderError):
+            await http.get("https://api.test/", auth=tokens[1])
+
+
+async def test_refreshes_at_a_provider_that_hangs_stop_no_other_tenants() -> None:
+    world, held = tenants_of(), Held()
+    async with AsyncExitStack() as stack:
+        slow = [await stack.enter_async_context(world.browser()) for _ in range(33)]
+        for browser in slow:
+            await sign_in(browser, f"{world.url('acme')}/page", user="alice")
+        other = await stack.enter_async_context(world.browser())
+        await sign_in(other, f"{world.url('globex')}/page", user="carol")
+        world.time.advance(3600)
+        world.ops["acme"].faults.put("token", held, times=33)
+        waiting = [begun(browser.get(f"{world.url('acme')}/page")) for browser in slow]
+        await held.gate.until_reached()
+        assert (await other.get(f"{world.url('globex')}/page")).status_code == 200
+        held.gate.opened.set()
+        assert {(await each).status_code for each in waiting} == {200}
 
 
 @WAYS

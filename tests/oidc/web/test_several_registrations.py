@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import Depends, Request
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import PlainTextResponse, Response
 
 from fastapi_oidc import (
     ConfigurationError,
+    LoginOptions,
     OIDCLocals,
     OIDCMiddleware,
     OIDCSession,
@@ -297,6 +298,78 @@ async def test_a_user_is_named_by_sub_and_issuer() -> None:
         assert len(await oidc.sessions_of("carol", issuer="https://partners.test")) == 1
         await oidc.revoke(sub="carol", issuer="https://partners.test")
         assert (await browser.get("/page")).status_code == 401
+
+
+async def test_the_choice_keeps_what_the_login_asks_for() -> None:
+    world = world_of()
+    oidc = world.app.state.oidc
+
+    @world.app.get("/go")
+    async def go(request: Request) -> Response:
+        options = LoginOptions(prompt="login", max_age=0, acr_values=["1", "2"])
+        response: Response = await oidc.login(request, options, return_to="/page")
+        return response
+
+    @world.app.get("/wrong")
+    async def wrong(request: Request) -> Response:
+        response: Response = await oidc.login(request, LoginOptions(scope="openid email"))
+        return response
+
+    async with world.browser() as browser:
+        page = await browser.get("/go?x=1")
+        query = "return_to=%2Fpage&prompt=login&max_age=0&acr_values=1+2&provider=staff"
+        assert f'href="/auth/login?{query}"' in unescape(page.text)
+        assert (await browser.get("/wrong")).json()["code"] == "configuration.invalid"
+
+
+async def test_a_silent_login_sends_no_id_token_to_another_provider() -> None:
+    world = world_of()
+    oidc = world.app.state.oidc
+
+    @world.app.get("/silent")
+    async def silent(request: Request) -> Response:
+        options = LoginOptions(silent=True, provider="partners")
+        response: Response = await oidc.login(request, options)
+        return response
+
+    async with world.browser() as browser:
+        await sign_in_at(browser, "staff")
+        assert (await browser.get("/silent", follow_redirects=False)).status_code == 401
+
+
+async def test_a_registration_alone_has_guards_of_its_own() -> None:
+    world = SeveralProviders()
+    several = registered(world)
+    oidc = world.oidc(several)
+    world.app.add_middleware(OIDCMiddleware, oidc=oidc)
+    world.app.include_router(oidc.router, prefix="/auth")
+    staff = oidc.registration(several["Staff"])
+    world.app.get("/staff", dependencies=[Depends(staff.require_auth)])(lambda: "staff")
+    async with world.browser() as browser:
+        await sign_in(browser, "/auth/login?provider=partners", user="carol")
+        assert (await browser.get("/staff")).status_code == 403
+        await sign_in(browser, "/auth/login?provider=staff", user="alice")
+        assert (await browser.get("/staff")).status_code == 200
+    api = staff.api("https://app.test/api", introspect="opaque")
+    assert [each.expected.issuer for each in api._server_of(api.runtime).issuers] == [
+        "https://staff.test"
+    ]
+
+
+def test_two_registrations_for_one_session_are_refused() -> None:
+    world, tenant = SeveralProviders(), "11111111-2222-3333-4444-555555555555"
+    one = world.new_provider("staff", "alice", f"{BASE_URL}/auth/staff")
+    shared = {
+        "name": "any",
+        "issuer": "https://login.test/common/v2.0",
+        "allowed_tenants": ["*"],
+        "client_secret": secrets.token_urlsafe(32),
+    }
+    own = {**shared, "name": "own", "issuer": f"https://login.test/{tenant}/v2.0"}
+    del own["allowed_tenants"]
+    both = {"Any": one.model_copy(update=shared), "Own": one.model_copy(update=own)}
+    with pytest.raises(ConfigurationError, match="who serves it"):
+        world.oidc(both)
 
 
 def test_what_belongs_to_no_session_needs_one_registration() -> None:
