@@ -13,7 +13,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import Announcer, EventListener
-from fastapi_oidc.flows.callback import CodeExchanges
+from fastapi_oidc.flows.callback import CodeExchanges, longest_login
 from fastapi_oidc.flows.outcomes import Postponements
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import (
@@ -54,8 +54,10 @@ from fastapi_oidc.web.runtime import (
     Runtime,
 )
 
-PATIENCE: Final = 120.0
-"""Seconds for which a shutdown waits for token requests, if a function finds registrations."""
+PATIENCE: Final = 180.0
+"""Seconds for which a shutdown waits for token requests at the most, if a function finds
+registrations: no settings allow more.
+"""
 
 GivenStore: TypeAlias = Store | SessionStore | str
 """A store, an application's own, "memory", or the URL of a Redis, PostgreSQL or SQLite database."""
@@ -105,7 +107,6 @@ class Assembly(Generic[Identity, RequestData]):
         coordinator: RefreshCoordinator[Identity] = RefreshCoordinator(
             Postponements(clock, announcer)
         )
-        waits = [each.provider_timeout + each.callback_timeout for each in settings]
         self.engine: Engine[Identity, RequestData] = Engine(
             name=name,
             store=store or MemoryStore(clock=clock, evicts=True),
@@ -118,7 +119,7 @@ class Assembly(Generic[Identity, RequestData]):
             sign_outs=SingleFlight(),
             announcer=announcer,
             records_endings=store is not None,
-            patience=max(waits, default=PATIENCE),
+            patience=max(map(longest_login, settings), default=PATIENCE),
             render_page=options.get("render_page"),
             load_request_data=load_request_data,
             create_public_session=options.get("create_public_session"),

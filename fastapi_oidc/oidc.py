@@ -127,6 +127,11 @@ class OIDC(
         load_request_data: LoadRequestData[Identity, RequestData] | None = None,
         **options: Unpack[Options[Identity, RequestData]],
     ) -> None:
+        if misplaced := sorted((options.keys() & OIDCSettings.model_fields) - {"name"}):
+            names = ", ".join(misplaced)
+            raise TypeError(
+                f"{names}: settings go into OIDCSettings: OIDC(OIDCSettings({names}=...))"
+            )
         require_known("OIDC", options, Options.__annotations__)
         self.registrations: Registrations[Identity, RequestData] = Registrations(
             settings, resolve_identity, load_request_data, options

@@ -70,9 +70,11 @@ class GuestApp:
         try:
             await self._answer(call, receive, send)
         finally:
-            # After the bound of the call, whose end would leave the API's connection open.
-            await call.aclose()
-            await self._record(call)
+            try:
+                # After the bound of the call, whose end would leave the API's connection open.
+                await call.aclose()
+            finally:
+                await self._record(call)
 
     async def _answer(self, call: _Call, receive: Receive, send: Send) -> None:
         try:

@@ -28,6 +28,7 @@ from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
 from fastapi_oidc.session.rows import Row
+from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.ttl_cache import TTLCache
 
 LOGIN_SECONDS: Final = 60
@@ -145,6 +146,11 @@ class CodeExchanges(Generic[Identity]):
         await self._running.wait(seconds)
 
 
+def longest_login(settings: OIDCSettings) -> float:
+    """Seconds for which a callback waits for its code exchange; nothing takes longer."""
+    return 2 * settings.provider_timeout + settings.callback_timeout
+
+
 async def complete_login(
     party: RelyingParty[Identity],
     coordinator: RefreshCoordinator[Identity],
@@ -168,7 +174,7 @@ async def complete_login(
         outcome = await exchanges.once(
             _name(transaction),
             lambda: _redeemed(party, coordinator, login),
-            seconds=2 * party.settings.provider_timeout + party.settings.callback_timeout,
+            seconds=longest_login(party.settings),
         )
         if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
             return outcome

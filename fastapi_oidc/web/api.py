@@ -50,7 +50,6 @@ from fastapi_oidc.web.dependencies import CSRF_IN_DOCUMENT, RequireAuth, Require
 from fastapi_oidc.web.misuse import Argument, awaited
 from fastapi_oidc.web.overrides import override_of
 from fastapi_oidc.web.refusal import SignInRequired
-from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import context_of, require_own_middleware
 from fastapi_oidc.web.runtime import Registrations, Runtime
 from fastapi_oidc.web.serving import Serving
@@ -212,8 +211,7 @@ class API(Serving[Identity, Any]):
         path = metadata_path(self._url)
 
         async def metadata(request: Request) -> JSONResponse:
-            context = context_of(request, self._engine.name)
-            server = self._server_of(self.registrations.fixed or context.runtime)
+            server = self._server_of(self._serving(request))
             document = protected_resource(
                 self._url,
                 [each.expected.issuer for each in server.issuers],
@@ -296,9 +294,7 @@ class API(Serving[Identity, Any]):
         try:
             if self not in accepted:
                 presented = presented_token(context, connection, self._certificate_header)
-                accepted[self] = await self._server_of(
-                    self.registrations.fixed or context.runtime
-                ).accept(presented)
+                accepted[self] = await self._server_of(self._serving(connection)).accept(presented)
         except (ProtocolViolation, ProviderError, SessionError) as cause:
             self._refuse(connection, cause, scopes)
         token: AccessToken = accepted[self]
@@ -311,8 +307,8 @@ class API(Serving[Identity, Any]):
 
         Raises AccessTokenError or, without a token, SessionError.
         """
-        context: RequestContext[Identity, Any] = context_of(connection, self._engine.name)
-        self._require_identities(self.registrations.fixed or context.runtime)
+        runtime = self._serving(connection)
+        self._require_identities(runtime)
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
         brings_token = token_scheme_in(connection.scope["headers"]) is not None
@@ -320,7 +316,7 @@ class API(Serving[Identity, Any]):
             real = self.access_token
             token = await (called(by_token) if by_token else real(connection, *scopes))
             self._require_permission(connection, token, scopes)
-            application = self._application or context.runtime.party.application
+            application = self._application or runtime.party.application
             identity = await application.identity_of(token.claims, None, token.value)
             return Caller(identity, access_token=token)
         auth = self._require_auth
@@ -333,6 +329,10 @@ class API(Serving[Identity, Any]):
         if not is_safe and override_of(connection, self._require_csrf) is None:
             await self._require_csrf(connection, session)
         return Caller(session.identity, session=session)
+
+    def _serving(self, connection: HTTPConnection) -> Runtime[Identity, Any]:
+        """The registrations whose tokens the API accepts in this request."""
+        return self.registrations.fixed or context_of(connection, self._engine.name).runtime
 
     def _server_of(self, runtime: Runtime[Identity, Any]) -> ResourceServer:
         """The API as the registrations that serve a request see it; raises ConfigurationError."""
@@ -403,7 +403,7 @@ class API(Serving[Identity, Any]):
         step_up: StepUp | None = None,
     ) -> None:
         """Require the client's scopes, the user's role and authentication (RFC 6750, RFC 9470)."""
-        at = context_of(connection, self._engine.name).runtime.party.clock.instant()
+        at = self._serving(connection).party.clock.instant()
         if missing := [scope for scope in scopes if scope not in token.scope]:
             explanation = f"the token lacks the scope {' '.join(missing)}"
             cause = ProtocolViolation(Code.ACCESS_TOKEN_SCOPE, explanation, client=token.client_id)

@@ -55,14 +55,9 @@ def advise_on_cors(context: RequestContext[Any, Any]) -> None:
 
 def serves(middleware: Middleware, instances: Collection[str]) -> bool:
     """Whether it is the OIDCMiddleware of one of `instances`."""
-    return any(engine.name in instances for engine in engines_of(middleware))
-
-
-def engines_of(middleware: Middleware) -> list[Engine[Any, Any]]:
-    """The instances of an OIDCMiddleware; none of any other middleware."""
     given = (*middleware.args, *middleware.kwargs.values())
     found = [getattr(getattr(value, "registrations", None), "engine", None) for value in given]
-    return [engine for engine in found if isinstance(engine, Engine)]
+    return any(isinstance(each, Engine) and each.name in instances for each in found)
 
 
 def _cors_inside(app: Any, instances: Collection[str]) -> Sequence[Middleware]:

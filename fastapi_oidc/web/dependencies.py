@@ -15,6 +15,7 @@ from starlette.requests import HTTPConnection, Request
 
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
+from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
@@ -83,14 +84,17 @@ class RequireAuth(SecurityBase, Generic[Identity]):
             if locals.session is None:
                 require_own_middleware(connection)
                 raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
-            party = context.runtime.party
-            if self._only is not None and party.of(locals.session).settings.name != self._only:
-                explanation = f"the session is of another registration than {self._only!r}"
-                raise SessionError(Code.SESSION_FORBIDDEN, explanation)
+            if self._only is not None:
+                self._require_own(context.runtime.party.of(locals.session))
         except OIDCError as error:
             context.own(error)
             raise
         return locals.session
+
+    def _require_own(self, party: RelyingParty[Identity]) -> None:
+        if party.settings.name != self._only:
+            explanation = f"the session is of another registration than {self._only!r}"
+            raise SessionError(Code.SESSION_FORBIDDEN, explanation)
 
 
 class Guard(ABC, Generic[Identity]):

@@ -72,7 +72,7 @@ class OIDCMiddleware:
         outer: RequestContexts | None = scope.get(SCOPE_KEY)
         self._prepare(scope, outer)
         runtime = self._registrations.fixed
-        if runtime is None:
+        if runtime is None and not (outer is not None and outer.serves(self._served.engine)):
             runtime = await self._registrations.serving(HTTPConnection(scope))
         contexts = scope[SCOPE_KEY] = RequestContexts(self._served, runtime, scope, outer)
         response = _Response(contexts, send)
@@ -174,7 +174,8 @@ class OIDCMiddleware:
         if "app" in scope:
             self._check(scope)
             report_cors_inside(scope["app"], self._names)
-            report_missing_routes(*self._names, scope)
+            if self._served.engine.signs_in:
+                report_missing_routes(*self._names, scope)
             if self._registrations.fixed is not None:
                 report_memory_of_one(self._registrations.fixed)
             for api in self._served.engine.apis:

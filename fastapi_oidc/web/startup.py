@@ -16,7 +16,7 @@ from typing import Any
 
 from starlette.types import Message, Scope, Send
 
-from fastapi_oidc.web.cors import engines_of, serves
+from fastapi_oidc.web.cors import serves
 from fastapi_oidc.web.routes import Role, RouteTemplates
 from fastapi_oidc.web.runtime import Runtime
 
@@ -28,10 +28,6 @@ _NEEDED = (Role.LOGIN, Role.CALLBACK)
 
 def report_missing_routes(instance: str, scope: Scope) -> None:
     """Log that an instance lacks routes that a login needs."""
-    added = getattr(scope["app"], "user_middleware", ())
-    engines = [each for one in added for each in engines_of(one) if each.name == instance]
-    if not all(engine.signs_in for engine in engines):
-        return
     mounted = RouteTemplates(scope["app"], instance).by_role
     missing = [str(role) for role in _NEEDED if role not in mounted]
     if missing:

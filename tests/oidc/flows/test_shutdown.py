@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from fastapi_oidc import MemoryStore
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.flows import relying_party
+from fastapi_oidc.flows.callback import longest_login
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     callback_url,
@@ -176,3 +177,8 @@ async def test_a_server_that_runs_the_lifespan_is_told_nothing(
     async with world.app.router.lifespan_context(world.app):
         await world.browser().get("/")
     assert "lifespan" not in caplog.text
+
+
+def test_a_shutdown_waits_as_long_as_a_callback_does() -> None:
+    oidc = make_world(settings={"provider_timeout": 7, "callback_timeout": 3}).oidc
+    assert oidc.registrations.engine.patience == longest_login(oidc.settings) == 17

@@ -61,7 +61,7 @@ class Tenants(SeveralProviders):
 
     def url(self, name: str) -> str:
         """Where the tenant is."""
-        if self.lookup is by_host:
+        if self.lookup is not by_path and self.lookup is not by_cookie:
             return f"https://{name}.app.test"
         return BASE_URL + self.prefix.replace("{registration}", name)
 
@@ -366,3 +366,21 @@ async def test_tenants_with_equal_options_share_connections_and_authorities() ->
         for name in USERS:
             assert (await browser.get(f"{world.url(name)}/public")).status_code == 200
     assert len(world.instance.registrations.engine.network._with) == 1
+
+
+async def test_a_mounted_application_asks_for_the_registration_no_second_time() -> None:
+    asked: list[str] = []
+
+    def counted(world: Tenants, connection: HTTPConnection) -> OIDCSettings | None:
+        asked.append(connection.url.path)
+        return by_host(world, connection)
+
+    world, inner = tenants_of(counted), FastAPI()
+    inner.add_middleware(OIDCMiddleware, oidc=world.instance)
+    inner.get("/me", dependencies=[Depends(world.instance.require_auth)])(lambda: "me")
+    world.app.mount("/inner", inner)
+    async with world.browser() as browser:
+        await sign_in(browser, "https://acme.app.test/page", user="alice")
+        asked.clear()
+        assert (await browser.get("https://acme.app.test/inner/me")).status_code == 200
+    assert asked == ["/inner/me"]

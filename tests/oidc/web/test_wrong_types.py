@@ -60,6 +60,7 @@ MAKE: Any = OIDC
         (lambda o: o.login(REQUEST, SECRET), "options of oidc.login must be LoginOptions or None"),
         (lambda o: o.logout(REQUEST, SECRET), "options of oidc.logout must be LogoutOptions or No"),
         (lambda o: MAKE(SECRET), "settings of OIDC must be OIDCSettings, not str"),
+        (lambda o: MAKE(o.settings, client_id="a"), r"OIDC\(OIDCSettings\(client_id=...\)\)"),
         (lambda o: MAKE(type(o.settings)), "not the class OIDCSettings"),
     ],
 )
