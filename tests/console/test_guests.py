@@ -30,6 +30,12 @@ def carol(house: RunningConsole) -> Iterator[Browser]:
         yield browser
 
 
+def test_a_simulated_guest_says_that_nothing_is_isolated(carol: Browser) -> None:
+    assert "commands and files are those of this host" in carol.text
+    assert "Nothing is isolated." in carol.text
+    assert "usually root" not in carol.text
+
+
 def test_a_command_runs_and_its_output_and_status_are_shown(carol: Browser) -> None:
     carol.click("Run", {"command": "echo $((6 * 7)); echo oh no >&2; exit 3"})
     assert "It ended with exit status 3. Output 42 Errors oh no" in carol.text
