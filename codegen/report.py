@@ -173,7 +173,9 @@ def _type(schema: Document) -> str:
 
 
 COLUMNS = """
-| Member | Endpoint | Sends | Returns | Phase | Errors |
+## All members
+
+| Member | Endpoint | Sends | Returns | Phase | Refused |
 |---|---|---|---|---|---|
 """
 
@@ -190,15 +192,9 @@ def members_page(document: Document, head: Path) -> str:
 
     Operations without a member come last.
     """
-    sections: dict[str, list[str]] = {}
     left = without_member(document)
-    for path, method, operation in operations_of(document):
-        if (path, method, operation) not in left:
-            rows = sections.setdefault(operation["tags"][0], [])
-            rows.append(_row(path, method, operation))
-    page = head.read_text("utf-8").format(version=document["info"]["version"])
-    for tag, rows in sections.items():
-        page += f"\n## {tag}\n{COLUMNS}" + "".join(rows)
+    page = head.read_text("utf-8").format(version=document["info"]["version"]) + COLUMNS
+    page += "".join(_row(*found) for found in operations_of(document) if found not in left)
     if left:
         page += LEFT + "".join(_line(*found) for found in left)
     return page
@@ -215,7 +211,7 @@ def _row(path: str, method: str, operation: Document) -> str:
         _model(body_of(operation)),
         _model(answer_of(operation)),
         operation.get("x-phase", ""),
-        "<br>".join(operation.get("x-errors", [])),
+        "<br>".join(each.removeprefix("400 ") for each in operation.get("x-errors", [])),
     )
     return f"| {' | '.join(cells)} |\n"
 

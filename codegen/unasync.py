@@ -31,7 +31,6 @@ RULES = {
     r"\b__a(?=(enter|exit)__)": "__",
     r"\baclose\b": "close",
     r"\baiter_bytes\b": "iter_bytes",
-    r"\baread\b": "read",
     r"\bhandle_async_request\b": "handle_request",
     r"\bTasks of one event loop\b": "Threads",
 }

@@ -100,16 +100,18 @@ class Assembly(Generic[Identity, RequestData]):
         self._options, self._clock = options, options.get("clock")
         clock, announcer = self._clock or Clock(), _announcer(options.get("on_event"))
         self._application = _application(resolve_identity, options)
-        self._codec = SessionCodec(_identity_type(resolve_identity, options))
+        identity_type = _identity_type(resolve_identity, options)
+        self._codec = SessionCodec(identity_type)
         self._apis = _apis(options.get("downstream_apis", ()))
         self._in_store = options.get("session_store") is not None
+        self._is_alone = len(settings) == 1
         store = _store(options, clock)
-        coordinator: RefreshCoordinator[Identity] = RefreshCoordinator(
-            Postponements(clock, announcer)
-        )
+        coordinator: RefreshCoordinator[Identity] = RefreshCoordinator(Postponements(clock))
         self.engine: Engine[Identity, RequestData] = Engine(
             name=name,
+            identity_type=identity_type,
             store=store or MemoryStore(clock=clock, evicts=True),
+            proofs=store or MemoryStore(clock=clock),
             network=Network(options.get("transport")),
             endings=Endings(clock),
             last_steps=SingleFlight(),
@@ -131,7 +133,8 @@ class Assembly(Generic[Identity, RequestData]):
         """What serves requests by these registrations, by label. `name` is that of the cookies."""
         first = next(iter(registered.values()))
         keys, names = first.key_ring(), CookieNames(name, secure=first.is_secure)
-        sessions = self._sessions(first, keys, names)
+        announcer = self._announcer_of(*registered)
+        sessions = self._sessions(first, keys, names, announcer)
         together: list[RelyingParty[Identity]] = []
         for settings in registered.values():
             together.append(self._party(settings, keys, sessions, together))
@@ -144,6 +147,11 @@ class Assembly(Generic[Identity, RequestData]):
             labels={settings.name: label for label, settings in registered.items()},
             cookie=names.session.encode(),
         )
+
+    def _announcer_of(self, name: str, *others: str) -> Announcer:
+        """For the events of one of several registrations, or of what they share."""
+        announcer = self.engine.announcer
+        return announcer if others or self._is_alone else announcer.of(name)
 
     def _party(
         self,
@@ -162,13 +170,13 @@ class Assembly(Generic[Identity, RequestData]):
             logouts=LogoutCookie(keys.sealer("logout"), sessions.names),
             clock=clock,
             application=self._application,
-            announcer=self.engine.announcer,
+            announcer=self._announcer_of(settings.name),
             downstream_apis=self._apis,
             together=together,
         )
 
     def _sessions(
-        self, settings: OIDCSettings, keys: KeyRing, names: CookieNames
+        self, settings: OIDCSettings, keys: KeyRing, names: CookieNames, announcer: Announcer
     ) -> Sessions[Identity]:
         clock, engine = self._clock or Clock(), self.engine
         form: CookieForm[Identity]
@@ -183,7 +191,7 @@ class Assembly(Generic[Identity, RequestData]):
             names,
             self._codec,
             clock=clock,
-            announcer=engine.announcer,
+            announcer=announcer,
             endings=engine.endings,
             in_store=self._in_store,
             records_endings=engine.records_endings,

@@ -127,14 +127,20 @@ async def called(
 
     A sync one runs in a thread, as FastAPI runs `def`, so it stops no other request. If the caller
     is cancelled, the thread goes on, and nobody waits for it; unless it `may_be_abandoned`, the
-    caller does.
+    caller does. An exception of the callback has a note that says what it was called with.
     """
-    if _is_async(callback):
-        return await cast("Awaitable[Result]", callback(*arguments))
-    work = partial(to_thread.run_sync, partial(callback, *arguments), abandon_on_cancel=True)
-    value = await (work() if may_be_abandoned else _completed(work()))
-    if inspect.isawaitable(value):  # such as a lambda around an async function
-        return await cast("Awaitable[Result]", value)
+    try:
+        if _is_async(callback):
+            return await cast("Awaitable[Result]", callback(*arguments))
+        work = partial(to_thread.run_sync, partial(callback, *arguments), abandon_on_cancel=True)
+        value = await (work() if may_be_abandoned else _completed(work()))
+        if inspect.isawaitable(value):  # such as a lambda around an async function
+            return await cast("Awaitable[Result]", value)
+    except Exception as error:
+        given = ", ".join(type(each).__name__ for each in arguments)
+        name = getattr(callback, "__qualname__", type(callback).__name__)
+        error.add_note(f"fastapi_oidc called {name}({given}). FastAPI injects nothing there.")
+        raise
     return value
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -46,7 +47,8 @@ class Event:
     """An event that happened at `at` (seconds since the epoch).
 
     `session_id` names a session and gives no access to it. `code` says why a request was refused or
-    a session ended; `explanation` has more details for the log.
+    a session ended; `explanation` has more details for the log. With several registrations,
+    `registration` is the `name` of the settings, if the event is about one of them.
     """
 
     name: EventName
@@ -56,6 +58,7 @@ class Event:
     sid: str | None = None
     code: Code | None = None
     explanation: str = ""
+    registration: str | None = None
 
 
 EventListener: TypeAlias = Callable[[Event], None]
@@ -87,11 +90,19 @@ class Announcer:
     """Sends events to the log (`fastapi_oidc.<area>`, one line each) and to the listener."""
 
     def __init__(self, listener: EventListener | None = None) -> None:
-        self._listener = listener
+        self._listener, self._registration = listener, ""
         self._advised: set[str] = set()
+
+    def of(self, registration: str) -> Announcer:
+        """The same, for the events of one of several registrations."""
+        announcer = copy.copy(self)
+        announcer._registration = registration
+        return announcer
 
     def __call__(self, event: Event) -> None:
         """Announce `event`. An exception of the listener is logged and has no other effect."""
+        if self._registration:
+            event = replace(event, registration=self._registration)
         logger = logging.getLogger(f"fastapi_oidc.{event.name.partition('.')[0]}")
         level = logging.WARNING if event.name in _WARNINGS else logging.INFO
         logger.log(level, "%s", _line(event), extra={"oidc_event": event})
@@ -112,6 +123,7 @@ class Announcer:
 def _line(event: Event) -> str:
     """The event as one log line. Values are quoted, so a provider's text cannot forge a line."""
     members = [
+        ("registration", event.registration),
         ("sub", event.sub),
         ("session", event.session_id),
         ("sid", event.sid),

@@ -33,6 +33,7 @@ from fastapi_oidc.web.dependencies import (
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
+from fastapi_oidc.web.request_contexts import noted
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import LoadRequestData, RequestDataContext
@@ -40,7 +41,8 @@ from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.step_up import RequireStepUp
 
 if TYPE_CHECKING:
-    from fastapi_oidc.web.api import API, RequireUser
+    from fastapi_oidc.web.api import API
+    from fastapi_oidc.web.api_guards import RequireUser
     from fastapi_oidc.web.api_options import APIOptions
 
 Identity = TypeVar("Identity", default=StandardIdentity)
@@ -163,22 +165,30 @@ class OIDC(
         403), and its `api` only that registration's tokens. Raises ConfigurationError.
         """
         alone = copy.copy(self)
-        alone.__dict__.pop("require_auth", None)
-        alone.__dict__.pop("require_csrf", None)
+        alone.__dict__.pop("_require_auth", None)
+        alone.__dict__.pop("_require_csrf", None)
         alone.registrations = self.registrations.alone(settings)
         return alone
 
-    @cached_property
+    @property
     def require_auth(self) -> RequireAuth[Identity]:
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
+        return noted(self._require_auth)
+
+    @cached_property
+    def _require_auth(self) -> RequireAuth[Identity]:
         fixed, name = self.registrations.fixed, self.registrations.engine.name
         cookie = fixed.cookie.decode() if fixed else f"__Host-{name}_session"
         return RequireAuth(name, cookie, self.registrations.only)
 
-    @cached_property
+    @property
     def require_csrf(self) -> RequireCSRF[Identity]:
         """Like `require_auth`; the request must also have the session's CSRF token."""
-        return RequireCSRF(self.require_auth)
+        return noted(self._require_csrf)
+
+    @cached_property
+    def _require_csrf(self) -> RequireCSRF[Identity]:
+        return RequireCSRF(self._require_auth)
 
     def api(self, audience: str, **options: Unpack[APIOptions[Identity]]) -> API[Identity]:
         """An API that accepts access tokens for `audience`; the options are those of `API`.
@@ -187,7 +197,7 @@ class OIDC(
         """
         from fastapi_oidc.web.api import API
 
-        return API(self.registrations, self.require_auth, self.require_csrf, audience, **options)
+        return API(self.registrations, self._require_auth, self._require_csrf, audience, **options)
 
     @property
     def require_user(self) -> RequireUser[Identity]:
@@ -204,14 +214,22 @@ class OIDC(
             )
         return apis[0].require_user
 
-    @cached_property
+    @property
     def locals(self) -> Locals[Identity, RequestData]:
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
-        return Locals(self.registrations.engine.name)
+        return noted(self._locals)
 
     @cached_property
+    def _locals(self) -> Locals[Identity, RequestData]:
+        return Locals(self.registrations.engine.name)
+
+    @property
     def optional_user(self) -> OptionalUser[Identity]:
         """`Depends(oidc.optional_user)`: the session of the request, None without one."""
+        return noted(self._optional_user)
+
+    @cached_property
+    def _optional_user(self) -> OptionalUser[Identity]:
         return OptionalUser(self.registrations.engine.name)
 
     def require_role(
@@ -222,8 +240,10 @@ class OIDC(
         `resolve_identity` decides what `roles` are. Without them the request fails with
         ConfigurationError.
         """
-        require_kind("role of oidc.require_role", role, str)
-        return RequireRole(role, self.require_auth)
+        require_kind(
+            "role of oidc.require_role (for several: oidc.require(lambda user: ...))", role, str
+        )
+        return noted(RequireRole(role, self._require_auth))
 
     def require(
         self, predicate: Annotated[Predicate[Identity], Argument("oidc.require(lambda user: ...)")]
@@ -238,7 +258,7 @@ class OIDC(
                 f"oidc.require takes a function of the identity, not {type(predicate).__name__}:"
                 " oidc.require(lambda user: ...)",
             )
-        return Require(predicate, self.require_auth)
+        return noted(Require(predicate, self._require_auth))
 
     def require_recent(
         self, seconds: Annotated[int, Argument("oidc.require_recent(300)")]
@@ -262,7 +282,7 @@ class OIDC(
 
     def _step_up(self, step_up: StepUp) -> Guard[Identity]:
         self.registrations.engine.step_ups[step_up] = None
-        return RequireStepUp(step_up, self.require_auth)
+        return noted(RequireStepUp(step_up, self._require_auth))
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""

@@ -22,6 +22,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "session_lifetime": "lifetime_seconds cookie_max_age session_max_age cookie_expire",
     "name, from which the names of the cookies are made": "cookie_name",
     "cookies are Secure unless base_url is http": "cookie_secure",
+    "hosts share no cookie: each signs in at the provider": "cookie_domain session_cookie_domain",
     "base_url": "nextauth_url auth_url",
     "client_id": "id",
     "PKCE with S256 is always used": "checks use_pkce pkce code_challenge_method",

@@ -29,7 +29,7 @@ SCREEN_MILLISECONDS: Final = 1500
 
 
 def main(folder: Path) -> None:
-    """Write the pictures of list, screen, guest, dark charts and phone into `folder`."""
+    """Write the pictures of list, screen, guest, access, dark charts and phone into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     os.environ[AGENT_VARIABLE] = "1"
     with ExitStack() as stack:
@@ -50,6 +50,8 @@ def main(folder: Path) -> None:
         desk.screenshot(path=folder / "console-screen.png")
         _use_the_guest(desk)
         desk.screenshot(path=folder / "console-guest.png")
+        _give_access(desk)
+        desk.screenshot(path=folder / "console-access.png")
         desk.goto("/")
         desk.wait_for_timeout(SCREEN_MILLISECONDS)
         desk.screenshot(path=folder / "console.png")
@@ -66,7 +68,15 @@ def _use_the_guest(page: Page) -> None:
     page.wait_for_timeout(SCREEN_MILLISECONDS)
     page.keyboard.type("seq 3 | xargs -n1 echo line\n")
     page.wait_for_timeout(SCREEN_MILLISECONDS)
-    page.evaluate("scrollTo(0, 0)")
+    page.evaluate("scrollTo(0, document.querySelector('.stack .card').offsetTop + 70)")
+
+
+def _give_access(page: Page) -> None:
+    """Gives the machine the calendar, and calls it."""
+    page.goto("/machines/demo/guest")
+    page.get_by_role("button", name="Give access").click()
+    page.get_by_role("button", name="curl http").click()
+    expect(page.get_by_text("1 call, the last one")).to_be_visible()
 
 
 @contextmanager
@@ -75,7 +85,7 @@ def _console() -> Iterator[str]:
         port = listener.getsockname()[1]
         settings = ConsoleSettings(port=port, provider_port=0, sockets={}, issuer=None)
         with parts(settings) as console:
-            app = create_app(console.oidc, console.monitors)
+            app = create_app(console.oidc, console.monitors, apis=console.apis)
             with serving(app, listener):
                 yield f"http://127.0.0.1:{port}"
 

@@ -3,10 +3,10 @@
 from typing import Annotated, Any
 
 import httpx
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Body, Depends, FastAPI, HTTPException, Request
 
 RESOURCE = "https://calendar.example"
-SCOPE = "events:read"
+SCOPE = "events"
 CLIENT_ID = "calendar"
 
 EVENTS = {"alice": ["9:00 Stand-up", "12:30 Lunch with Bob"], "bob": ["12:30 Lunch with Alice"]}
@@ -14,7 +14,7 @@ EVENTS = {"alice": ["9:00 Stand-up", "12:30 Lunch with Bob"], "bob": ["12:30 Lun
 
 def calendar_api(issuer: str, secret: str, transport: httpx.AsyncBaseTransport | None) -> FastAPI:
     """The API; it introspects tokens at `issuer` (RFC 7662), over `transport` in tests."""
-    api = FastAPI(title="Calendar")
+    api, kept = FastAPI(title="Calendar"), {sub: [*events] for sub, events in EVENTS.items()}
 
     async def user(request: Request) -> str:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -30,6 +30,11 @@ def calendar_api(issuer: str, secret: str, transport: httpx.AsyncBaseTransport |
 
     @api.get("/events")
     async def events(sub: Annotated[str, Depends(user)]) -> list[str]:
-        return EVENTS.get(sub, [])
+        return kept.get(sub, [])
+
+    @api.post("/events")
+    async def add(sub: Annotated[str, Depends(user)], event: Annotated[str, Body()]) -> list[str]:
+        kept.setdefault(sub, []).append(event)
+        return kept[sub]
 
     return api

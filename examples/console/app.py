@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, creating, guest, guest_console, images, past, routes
+from examples.console import account, creating, giving, guest, guest_console, images, past, routes
+from examples.console.access import Accesses
 from examples.console.account import own_path
+from examples.console.apis import NO_APIS, Apis
 from examples.console.bodies import BodyLimit
 from examples.console.headers import SecurityHeaders
+from examples.console.host import Host
 from examples.console.identity import User, identity_resolver
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC, STATIC_PATH
-from examples.console.records import Event, Person
+from examples.console.records import Event, Person, moment
 from examples.console.refusals import message_page, tell_refusals
 from examples.console.stores import Sessions
 from fastapi_oidc import OIDC, EventName, OIDCMiddleware, OIDCSettings
 from fastapi_oidc import Event as OIDCEvent
+from fastapi_oidc.broker import AccessEvent
 
 SIGN_INS: Final = {
     EventName.LOGIN_SUCCEEDED: "Signed in.",
@@ -41,35 +44,47 @@ def create_app(
     metrics_token: str | None = None,
     everybody_views: bool = True,
     api_audience: str | None = None,
+    apis: Apis = NO_APIS,
 ) -> FastAPI:
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
     No session is read for the paths below `open_to_all`. With a `metrics_token`, Prometheus may
     read the figures. With `everybody_views`, each user may view all machines; else a role says so.
-    With an `api_audience`, programs may use the API with access tokens for it.
+    With an `api_audience`, programs may use the API with access tokens for it. People may give the
+    machines of a `Host` access to `apis`.
     """
     resolve = identity_resolver(everybody_views=everybody_views)
 
     def note(event: OIDCEvent) -> None:
+        if accesses is not None and isinstance(event, AccessEvent):
+            accesses.note(event)
         if event.name in SIGN_INS:
-            who, at = Person(event.sub or "", ""), datetime.fromtimestamp(event.at, UTC)
+            who, at = Person(event.sub or "", ""), moment(event.at)
             refused = str(event.code or "") if event.name is EventName.LOGIN_REFUSED else ""
             monitors.records.add_event(Event(at, who, SIGN_INS[event.name], refused))
 
     oidc: OIDC[User] = OIDC(
-        settings, resolve_identity=resolve, session_store=sessions, on_event=note
+        settings,
+        resolve_identity=resolve,
+        session_store=sessions,
+        on_event=note,
+        downstream_apis=apis.downstream,
     )
+    accesses: Accesses | None = None
+    if apis.routes and isinstance(monitors, Host):
+        accesses = Accesses(oidc, apis, monitors)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await monitors.open()
         try:
-            yield
+            async with accesses.served() if accesses else nullcontext():
+                yield
         finally:
             await monitors.close()
 
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
-    app.state.monitors, app.state.oidc = monitors, oidc
+    app.state.monitors, app.state.oidc, app.state.accesses = monitors, oidc, accesses
     if metrics_token is not None:
         # A console without metrics does not need Prometheus's client library.
         from examples.console import watching
@@ -80,6 +95,9 @@ def create_app(
     app.add_middleware(BodyLimit)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)
+    if accesses is not None:
+        app.include_router(accesses.broker.router)
+        app.include_router(giving.routes(oidc, accesses))
     if api_audience is not None:
         from examples.console import api
 

@@ -47,6 +47,8 @@ BAD_GATEWAY: Final = 502
 CONFLICT: Final = 409
 UNRECORDED: Final = Failure(503, at_button=Told(NOT_RECORDED))
 NOTHING_SENT: Final = Told("Nothing was sent: see the marked fields.")
+RESUMING: Final = ("resume", "named_snapshot", "clone")
+"""Changes after which the guest's agent sets the clock."""
 ENDED_MEANWHILE: Final = Told("The monitor ended during the request. Start the machine again.")
 
 
@@ -78,6 +80,8 @@ async def carry_out(
     if failure is None:
         done = f"{change.done.removesuffix('.')}: {item}." if item else change.done
         detail = differences(change, machine, form)
+        if change.name in RESUMING and isinstance(monitor, HostedMonitor):
+            detail = monitor.agent_error or detail
         await monitor.events.finish(event, done, detail=detail)
     else:
         why = [*failure.at_fields.values(), *([failure.at_button] if failure.at_button else [])]

@@ -14,14 +14,18 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from examples.calendar.calendar import CLIENT_ID as CALENDAR_CLIENT
+from examples.calendar.calendar import RESOURCE, SCOPE, calendar_api
+from examples.console.apis import NO_APIS, Apis, apis_in
 from examples.console.first_machines import first_machines
 from examples.console.host import Host
 from examples.console.launch import Launch
 from examples.console.monitors import Monitors
 from examples.console.records import Records
 from examples.console.settings import ConsoleSettings, SettingsError
-from fastapi_oidc import ConfigurationError, OIDCSettings
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser
+from fastapi_oidc import ConfigurationError, DownstreamAPI, OIDCSettings
+from fastapi_oidc.broker import Route
+from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
 
 USERS = (
     DevUser("alice", "Alice Admin", "alice@example.com", {"roles": ["admin"]}),
@@ -29,6 +33,8 @@ USERS = (
     DevUser("bob", "Bob Viewer", "bob@example.com", {"roles": ["viewer"]}),
 )
 CLIENT_ID = "microvm-console"
+SECRET = secrets.token_urlsafe(32)
+"""That of the demo's clients, as long as this process runs."""
 SIMULATED = (sys.executable, "-m", "examples.console.simulated")
 IDLE_SECONDS = 3600
 """The idle timeout of a session of the demo; it also enables `last seen`."""
@@ -36,12 +42,16 @@ IDLE_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The OpenID settings and the monitors; monitors that it starts have a `folder`."""
+    """The OpenID settings, the monitors, and the APIs that machines may get access to.
+
+    Monitors that it starts have a `folder`.
+    """
 
     oidc: OIDCSettings
     monitors: Monitors
     provider: DevProvider | None
     folder: Path | None
+    apis: Apis
 
 
 @contextmanager
@@ -50,11 +60,13 @@ def parts(settings: ConsoleSettings) -> Iterator[Parts]:
     with ExitStack() as stack:
         folder = None if settings.sockets else _folder(stack, settings)
         provider = None if settings.issuer else _provider(stack, settings)
+        apis = _calendar(provider) if provider else NO_APIS
         yield Parts(
             oidc=_demo_settings(provider, settings) if provider else _given_settings(),
             monitors=_host(settings, folder) if folder else _watched(settings),
             provider=provider,
             folder=folder,
+            apis=apis_in(settings.routes) if settings.routes else apis,
         )
 
 
@@ -104,11 +116,15 @@ def _provider(stack: ExitStack, settings: ConsoleSettings) -> DevProvider:
     origin = f"http://127.0.0.1:{settings.port}"
     client = DevClient(
         client_id=CLIENT_ID,
+        client_secret=SECRET,
+        access_token_format="jwt",  # noqa: S106 - a format
         redirect_uris=(f"{origin}/auth/callback",),
         post_logout_redirect_uris=(f"{origin}/auth/logged-out",),
         backchannel_logout_uri=f"{origin}/auth/backchannel-logout",
     )
-    provider = DevProvider(users=USERS, clients=[client])
+    calendar = DevClient(client_id=CALENDAR_CLIENT, client_secret=SECRET)
+    resource = DevResource(RESOURCE, [SCOPE], calendar.client_id)
+    provider = DevProvider(users=USERS, clients=[client, calendar], resources=[resource])
     try:
         stack.enter_context(provider.serve(port=settings.provider_port))
     except OSError as error:
@@ -119,10 +135,24 @@ def _provider(stack: ExitStack, settings: ConsoleSettings) -> DevProvider:
     return provider
 
 
+def _calendar(provider: DevProvider) -> Apis:
+    """The demo's calendar, which the provider's server has too, and its route."""
+    provider.app.mount("/calendar", calendar_api(provider.issuer, SECRET, None))
+    route = Route(
+        url=f"{provider.issuer}/calendar",
+        allow=["GET /events", "POST /events"],
+        approve=["POST /events"],
+        resource=RESOURCE,
+    )
+    api = DownstreamAPI(grant="token_exchange", resource=RESOURCE, scope=SCOPE)
+    return Apis({"calendar.internal": route}, [api])
+
+
 def _demo_settings(provider: DevProvider, settings: ConsoleSettings) -> OIDCSettings:
     return OIDCSettings(
         issuer=provider.issuer,
         client_id=CLIENT_ID,
+        client_secret=SecretStr(SECRET),
         cookie_secret=(SecretStr(secrets.token_urlsafe(48)),),
         base_url=f"http://127.0.0.1:{settings.port}",
         allow_insecure_http=True,

@@ -12,6 +12,7 @@ from typing import Final
 
 from examples.console.plain_words import as_sentence
 from examples.console.records import Event, Person, Records, RecordsError, Search
+from fastapi_oidc import OIDCError
 from generated_vmm import VmmError
 
 NOT_RECORDED: Final = "Nothing was done: it could not be recorded. Is the disk full?"
@@ -48,6 +49,8 @@ async def recorded(log: EventLog, verb: str, act: Callable[[], Awaitable[str]]) 
         did, why = await act(), ""
     except (VmmError, OSError, ValueError) as error:
         why = as_sentence(error)
+    except OIDCError as error:
+        why = error.public_text
     finally:
         await log.finish(event, did, why)
     return why
@@ -85,12 +88,12 @@ class EventLog:
         at, by = datetime.now(UTC), person()
         return Event(at, by, what, refused, self._machine, detail, machine_id=self._key)
 
-    def latest(self, count: int) -> list[Event]:
-        """At most `count` events, the newest first."""
-        return self._records.events(Search(machine_id=self._key), count)
+    def latest(self, count: int, *, calls: bool = False) -> list[Event]:
+        """At most `count` events, the newest first; with those of the guest's `calls` of APIs."""
+        return self._records.events(Search(machine_id=self._key, calls=calls), count)
 
     def last_done(self, begin: datetime | None = None) -> Event | None:
         """The newest event since `begin` that was not refused."""
-        search = Search(machine_id=self._key, begin=begin)
+        search = Search(machine_id=self._key, begin=begin, calls=False)
         events = self._records.events(search, 50)
         return next((event for event in events if not event.refused and not event.pending), None)

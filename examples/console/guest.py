@@ -7,6 +7,7 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -49,23 +50,28 @@ def guest_of(monitor: AHosted) -> HostedMonitor:
 AGuest = Annotated[HostedMonitor, Depends(guest_of)]
 
 
+async def guest_page(
+    oidc: OIDC[User],
+    request: Request,
+    monitor: HostedMonitor,
+    session: OIDCSession[User],
+    *,
+    refusal: str = "",
+    ran: Ran | None = None,
+) -> Response:
+    """The page, with what was refused or has run."""
+    visit = await visit_of(oidc, request, session)
+    status = 409 if refusal else 200
+    return await machine_page(
+        monitor, replace(visit, tab="guest", refusal=refusal, ran=ran, status=status)
+    )
+
+
 def routes(oidc: OIDC[User]) -> APIRouter:
     """The forms of the page, and what its terminal asks for."""
     router = for_those_who("operate")
 
-    async def shown(
-        request: Request,
-        monitor: HostedMonitor,
-        session: OIDCSession[User],
-        *,
-        refusal: str = "",
-        ran: Ran | None = None,
-    ) -> Response:
-        visit = await visit_of(oidc, request, session)
-        status = 409 if refusal else 200
-        return await machine_page(
-            monitor, replace(visit, tab="guest", refusal=refusal, ran=ran, status=status)
-        )
+    shown = partial(guest_page, oidc)
 
     @router.post("/machines/{machine}/guest/run")
     async def run(

@@ -44,6 +44,11 @@ class History:
         self._samples: deque[Sample] = deque(maxlen=round(WINDOW_SECONDS / SHORTEST_PAUSE) + 1)
 
     @property
+    def newest(self) -> Sample | None:
+        """The last sample."""
+        return self._samples[-1] if self._samples else None
+
+    @property
     def is_fresh(self) -> bool:
         """Whether something was read just now."""
         return self._age() < SHORTEST_PAUSE and bool(self._samples[-1].values)

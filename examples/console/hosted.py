@@ -100,6 +100,21 @@ class HostedMonitor(Monitor):
         return bool(self._policy.get("agent"))
 
     @property
+    def has_vsock(self) -> bool:
+        """Whether its guest can be reached, and can reach this host, without a network."""
+        with suppress(MachineError):
+            return self.machine.definition.configuration.vsock is not None
+        return False
+
+    @property
+    def agent_error(self) -> str:
+        """Why the guest's agent could not do its part at the last resume; empty if it could."""
+        with suppress(MachineError):
+            if why := self.machine.record.agent_error:
+                return f"The guest's agent failed: {why}"
+        return ""
+
+    @property
     def _policy(self) -> Mapping[str, object]:
         """What the machine does by itself."""
         with suppress(MachineError):
@@ -129,7 +144,8 @@ class HostedMonitor(Monitor):
     @property
     def progress(self) -> float | None:
         """How much of its memory is written, if an operation writes it."""
-        return self.house.progress(self.operation) if self.operation is not None else None
+        operation = self.operation
+        return self.house.progress(operation) if operation is not None else None
 
     @property
     def stage(self) -> str | None:
@@ -138,6 +154,16 @@ class HostedMonitor(Monitor):
         if operation is not None:
             return STARTING if operation.kind in BEGINNINGS else BUSY
         return None if self.machine.is_up else ENDED
+
+    @property
+    def known_state(self) -> str | None:
+        """The state as it is stored, which nobody else changes, unless the monitor was silent."""
+        stage = self.stage
+        if stage is not None or self.last_state == NO_ANSWER:
+            return stage
+        with suppress(MachineError):
+            return self.machine.record.should_be
+        return ENDED
 
     def _connect(self, connection: socket.socket) -> None:
         """Connect to the monitor, and to no other process at its path. Raises OSError."""
@@ -168,17 +194,19 @@ class HostedMonitor(Monitor):
 
     @property
     def _why_not(self) -> str:
-        """Why there is no state to show, in words."""
+        """Why there is no state to show, in words; empty if there is."""
         if (operation := self.operation) is not None:
             return f"Busy: {operation.in_words}."
+        if self.machine.is_up:
+            return ""
         can_boot = self.machine.definition.can_boot
         again = "it boots what it was made of" if can_boot else "it is empty then"
         return f"This machine has ended. Start it again: {again}. Or edit it before."
 
     async def look(self) -> Machine:
         """The machine as it is now; raises VmmError."""
-        if self.stage:
-            raise MonitorError(self._why_not)
+        if why := self._why_not:
+            raise MonitorError(why)
         definition = self.machine.definition
         made = definition.configuration
         told = {"logger": made.logger, "serial": definition.serial, "cpu_config": made.cpu_config}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -16,7 +16,7 @@ from examples.console.archive import SPANS, Archive, tidy
 from examples.console.calls import RecordedChannel
 from examples.console.chart import Chart, chart
 from examples.console.events import EventLog
-from examples.console.figures import KINDS, MEMORY, of_balloon
+from examples.console.figures import KINDS, MEMORY, PROCESSOR, of_balloon
 from examples.console.history import History
 from examples.console.host_use import HostUse
 from examples.console.library import Place
@@ -67,6 +67,7 @@ class Monitor:
         self.events = EventLog(name, self.records, self.key)
         self.history, self.archive = History(), Archive(self.key, self.records)
         self.last_state = NO_ANSWER
+        self.texts: dict[object, Any] = {}
         self.uptime = Uptime(socket_path)
         self._sampling = asyncio.Lock()
         self._seen: Machine | None = None
@@ -128,12 +129,17 @@ class Monitor:
 
     async def state(self, *, within: float = LOOK_SECONDS) -> str:
         """The machine's state; `No answer` if there is no response within the seconds."""
-        if self.stage:
-            return self.stage
+        if (stage := self.stage) is not None:
+            return stage
         try:
             return (await self.watch.with_options(timeout=within).get_instance_info()).state
         except VmmError:
             return NO_ANSWER
+
+    @property
+    def known_state(self) -> str | None:
+        """The state, if it is known without a question to the monitor."""
+        return None
 
     async def look(self) -> Machine:
         """The machine as it is now; raises VmmError."""
@@ -200,6 +206,15 @@ class Monitor:
         drawn = (chart(series, kind, memory if kind is MEMORY else 0) for kind in KINDS)
         return [one for one in drawn if one is not None]
 
+    @property
+    def figures(self) -> str:
+        """The newest use of processor and memory, in few words."""
+        kinds = (PROCESSOR, MEMORY)
+        known = ((kind, self.history.latest(next(iter(kind.labels)))) for kind in kinds)
+        return " · ".join(
+            f"{kind.title} {kind.unit.told(value)}" for kind, value in known if value is not None
+        )
+
     async def close(self) -> None:
         """Close both connections."""
         self.archive.flush()
@@ -253,11 +268,13 @@ class Monitors:
 
     async def states(self) -> list[tuple[Monitor, str]]:
         """Every monitor with its state; requested together, so that a silent one delays none."""
-        monitors = list(self._monitors.values())
+        known = {monitor: monitor.known_state for monitor in self._monitors.values()}
+        unknown = [monitor for monitor, state in known.items() if state is None]
         states = await asyncio.gather(
-            *(monitor.state(within=GLANCE_SECONDS) for monitor in monitors)
+            *(monitor.state(within=GLANCE_SECONDS) for monitor in unknown)
         )
-        return list(zip(monitors, states, strict=True))
+        known |= dict(zip(unknown, states, strict=True))
+        return [(monitor, state or NO_ANSWER) for monitor, state in known.items()]
 
     def end_streams(self) -> None:
         """End the responses that follow guests' output; there are none."""

@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from examples.console.ages import ago, lasting
+from examples.console.records import moment
 from examples.console.scale import BYTES
 
 STATIC: Final = Path(__file__).with_name("static")
@@ -30,7 +31,7 @@ TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.filters |= {"ago": ago, "lasting": lasting, "in_bytes": BYTES.told}
+TEMPLATES.filters |= {"ago": ago, "lasting": lasting, "in_bytes": BYTES.told, "moment": moment}
 TEMPLATES.globals |= {
     "has_xterm": HAS_XTERM,
     "static": STATIC_PATH,
@@ -40,7 +41,11 @@ TEMPLATES.globals |= {
 NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
+def part(template: str, **values: object) -> str:
+    """A part of a page."""
+    return TEMPLATES.get_template(template).render(values)
+
+
 def page(template: str, values: Mapping[str, object], *, status: int = 200) -> HTMLResponse:
     """The page of `template` with `values`; it is not cached, because only one user may see it."""
-    html = TEMPLATES.get_template(template).render(values)
-    return HTMLResponse(html, status, headers=NO_STORE)
+    return HTMLResponse(part(template, **values), status, headers=NO_STORE)

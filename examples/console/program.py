@@ -19,6 +19,7 @@ from examples.console.app import create_app
 from examples.console.demo import Parts, parts
 from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings, SettingsError
+from examples.console.simulated import AGENT_VARIABLE
 from examples.console.stores import sessions_at
 from examples.console.words import VARIABLES
 from fastapi_oidc import ConfigurationError
@@ -60,6 +61,7 @@ def serve(settings: ConsoleSettings) -> None:
             metrics_token=settings.metrics_token,
             everybody_views=settings.everybody_views,
             api_audience=settings.api_audience,
+            apis=console.apis,
         )
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
         print(_welcome(settings, console), flush=True)
@@ -104,4 +106,6 @@ def _welcome(settings: ConsoleSettings, console: Parts) -> str:
         kind = "real" if settings.firecracker else "simulated"
         kept = "kept" if settings.folder else "until the console ends"
         lines += [f"  Machines          {kind}, {kept}, in {console.folder}"]
+        if not settings.firecracker and AGENT_VARIABLE not in os.environ:
+            lines += [f"  Their programs    as your user, if you add {AGENT_VARIABLE}=1"]
     return "\n".join([*lines, "  Stop with         Ctrl-C\n"])

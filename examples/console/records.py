@@ -25,7 +25,8 @@ _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, sub TEXT NOT NULL,
     name TEXT NOT NULL, what TEXT NOT NULL, refused TEXT NOT NULL, detail TEXT NOT NULL,
-    machine_id TEXT NOT NULL, pending INTEGER NOT NULL, times INTEGER NOT NULL DEFAULT 1
+    machine_id TEXT NOT NULL, pending INTEGER NOT NULL, times INTEGER NOT NULL DEFAULT 1,
+    is_call INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS events_of_machine ON events (machine_id, id);
 CREATE INDEX IF NOT EXISTS events_by_name ON events (machine, id);
@@ -54,6 +55,7 @@ CREATE TABLE IF NOT EXISTS calls (
 );
 CREATE INDEX IF NOT EXISTS calls_of_machine ON calls (machine, id);
 CREATE INDEX IF NOT EXISTS calls_by_time ON calls (at);
+CREATE TABLE IF NOT EXISTS accesses (machine TEXT PRIMARY KEY, access TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS figures (
     machine TEXT NOT NULL, key TEXT NOT NULL, seconds INTEGER NOT NULL, at INTEGER NOT NULL,
     value REAL NOT NULL, PRIMARY KEY (machine, key, seconds, at)
@@ -62,8 +64,9 @@ CREATE TABLE IF NOT EXISTS figures (
 
 
 _ADD_EVENT: Final = (
-    "INSERT INTO events (at, machine, machine_id, sub, name, what, refused, detail, pending) VALUES"
-    " (:at, :machine, :machine_id, :sub, :name, :what, :refused, :detail, :pending)"
+    "INSERT INTO events"
+    " (at, machine, machine_id, sub, name, what, refused, detail, pending, is_call) VALUES"
+    " (:at, :machine, :machine_id, :sub, :name, :what, :refused, :detail, :pending, :is_call)"
 )
 
 
@@ -95,7 +98,8 @@ class Event:
     """A user's action, or another event; `refused` says why it was not carried out.
 
     `machine` is the name that the machine had, and `machine_id` is its alone. A `pending` event is
-    an action that was begun. `times` counts repeated refusals.
+    an action that was begun. `times` counts repeated refusals. `is_call`: the guest has called an
+    API with the rights of this user.
     """
 
     at: datetime
@@ -108,6 +112,7 @@ class Event:
     machine_id: str = ""
     pending: bool = False
     times: int = 1
+    is_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ class Search:
 
     `person` is part of a name or the whole `sub`; `text` is part of an event's text. `begin` and
     `end` are moments, `before` is the id from which a page of results continues. `seen` are the
-    only machines whose events may be found.
+    only machines whose events may be found. Without `calls`, those of guests are left out.
     """
 
     machine: str = ""
@@ -147,6 +152,7 @@ class Search:
     only_refused: bool = False
     before: int | None = None
     seen: tuple[str, ...] | None = None
+    calls: bool = True
 
     def conditions(self) -> Iterator[tuple[str, list[object]]]:
         """Parts of a WHERE clause with their values."""
@@ -165,6 +171,8 @@ class Search:
             yield "at >= ?", [self.begin.timestamp()]
         if self.end:
             yield "at < ?", [self.end.timestamp()]
+        if not self.calls:
+            yield "NOT is_call", []
         if self.only_refused:
             yield "refused != ''", []
         if self.before is not None:
@@ -256,6 +264,19 @@ class Records:
         query = "SELECT * FROM calls WHERE machine = ? ORDER BY id DESC LIMIT ?"
         return [_call(row) for row in self._database.read(query, [machine, most])]
 
+    def keep_access(self, machine: str, access: str) -> None:
+        """Record which access a machine has."""
+        self._write("INSERT OR REPLACE INTO accesses VALUES (?, ?)", [(machine, access)])
+
+    def forget_access(self, machine: str) -> None:
+        """Record that a machine has none."""
+        self._write("DELETE FROM accesses WHERE machine = ?", [(machine,)])
+
+    def accesses(self) -> dict[str, str]:
+        """What was recorded last, by machine."""
+        rows = self._database.read("SELECT * FROM accesses", [])
+        return {row["machine"]: row["access"] for row in rows}
+
     def add_figures(self, machine: str, at: int, seconds: int, values: Mapping[str, float]) -> None:
         """Record the averages of the `seconds` that began `at`."""
         rows = [(machine, key, seconds, at, value) for key, value in values.items()]
@@ -304,21 +325,22 @@ class Records:
 
 
 def _event(row: sqlite3.Row) -> Event:
-    names = ("what", "refused", "machine", "detail", "id", "machine_id", "times")
+    names = ("what", "refused", "machine", "detail", "id", "machine_id", "times", "is_call")
     members = {name: row[name] for name in names}
     by = Person(row["sub"], row["name"])
-    return Event(_moment(row["at"]), by, **members, pending=bool(row["pending"]))
+    return Event(moment(row["at"]), by, **members, pending=bool(row["pending"]))
 
 
 def _row(event: Event) -> dict[str, object]:
-    names = ("what", "refused", "machine", "detail", "machine_id", "pending")
+    names = ("what", "refused", "machine", "detail", "machine_id", "pending", "is_call")
     who = {"sub": event.by.sub, "name": event.by.name}
     return {"at": event.at.timestamp(), **who, **{name: getattr(event, name) for name in names}}
 
 
 def _call(row: sqlite3.Row) -> Call:
-    return Call(_moment(row["at"]), **{name: row[name] for name in CALL_NAMES})
+    return Call(moment(row["at"]), **{name: row[name] for name in CALL_NAMES})
 
 
-def _moment(seconds: float) -> datetime:
+def moment(seconds: float) -> datetime:
+    """The moment of a number of seconds since the epoch, in UTC."""
     return datetime.fromtimestamp(seconds, UTC)

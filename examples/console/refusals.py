@@ -30,7 +30,8 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     async def oidc_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, OIDCError)
         is_page = "text/html" in request.headers.get("accept", "")
-        if not is_page or (request.method == "GET" and error.code is Code.SESSION_REQUIRED):
+        is_login = request.method == "GET" and error.code is Code.SESSION_REQUIRED
+        if not is_page or is_login or error.code is Code.SESSION_STEP_UP_REQUIRED:
             raise error
         if error.code is Code.SESSION_REQUIRED:
             return await session_over(request)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from examples.console.account import Signed, for_all
 from examples.console.archive import SPANS
 from examples.console.asking import CONFIRMED, question
+from examples.console.board import Board, Row
 from examples.console.carry_out import Failure, carry_out, parse, sentence
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.events import on_behalf_of
@@ -23,11 +24,10 @@ from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
-from examples.console.shown import LISTED, Attempt, Form, power_of
+from examples.console.shown import LISTED, Attempt
 from examples.console.view import TABS, account, machine_page, visit_of
 from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
 from generated_vmm import VmmError, to_config_file
-from generated_vmm.machines import Operation
 
 
 def monitors_of(request: Request) -> Monitors:
@@ -51,22 +51,16 @@ def change_of(change: str) -> Change:
     return CHANGES[change]
 
 
-async def listed(
-    monitors: Monitors, user: User, find: str
-) -> list[tuple[Monitor, str, Sequence[Form]]]:
-    """The machines whose name or state contains the text, with the currently useful buttons."""
+async def rows_of(board: Board, monitors: Monitors, user: User, find: str) -> list[Row]:
+    """The machines whose name or state contains the text, and those that are being made."""
     text = find.strip().lower()
-    return [
-        (monitor, state, power_of(monitor, state, user))
+    found = [
+        (monitor, state)
         for monitor, state in await monitors.states()
         if text in f"{monitor.name} {state}".lower() and user.may("view", monitor.name)
     ]
-
-
-def being_made(monitors: Monitors, user: User) -> Sequence[Operation]:
-    """The operations that make machines which the user may view."""
-    found = monitors.being_made if isinstance(monitors, Host) else []
-    return [one for one in found if user.may("view", one.name)]
+    made = monitors.being_made if isinstance(monitors, Host) else []
+    return board.rows(found, [one for one in made if user.may("view", one.name)], user)
 
 
 DONE: Final = {
@@ -74,6 +68,8 @@ DONE: Final = {
 } | {"guest_file": "The file is in the guest."}
 """The message after a change, by its name."""
 
+BOARD: Final = Board()
+At = Annotated[str, Query(max_length=40)]
 Span = Literal["minutes", "hour", "day", "week", "month"]
 AMonitor = Annotated[Monitor, Depends(monitor_of)]
 AChange = Annotated[Change, Depends(change_of)]
@@ -127,7 +123,8 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             return RedirectResponse(f"/machines/{only.name}", 303)
         visit = await visit_of(oidc, request, session)
         values = {
-            "machines": await listed(monitors, session.identity, find),
+            "rows": await rows_of(BOARD, monitors, session.identity, find),
+            "at": BOARD.at,
             "find": find,
             "can_create": isinstance(monitors, Host) and session.identity.may("administer"),
             "done": DONE.get(done, ""),
@@ -135,7 +132,6 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             "spans": SPANS,
             "host_charts": monitors.host_use.charts(span),
             "has_any": bool(monitors.all),
-            "being_made": being_made(monitors, session.identity),
             "bulk": [CHANGES[name] for name in LISTED],
             "told": told,
             "needs": needs_of(monitors) if isinstance(monitors, Host) else [],
@@ -189,15 +185,11 @@ def parts(oidc: OIDC[User]) -> APIRouter:
     router = for_all()
 
     @router.get("/states")
-    async def states(request: Request, session: Signed, find: str = "") -> HTMLResponse:
-        found = await listed(monitors_of(request), session.identity, find)
-        monitors = monitors_of(request)
-        values = {
-            "machines": found,
-            "being_made": being_made(monitors, session.identity),
-            "csrf_token": oidc.csrf_token(session),
-        }
-        return page("states.html", values)
+    async def states(
+        request: Request, session: Signed, find: str = "", at: At = ""
+    ) -> JSONResponse:
+        rows = await rows_of(BOARD, monitors_of(request), session.identity, find)
+        return JSONResponse(BOARD.changes(rows, at), headers=NO_STORE)
 
     @router.get("/machines/{machine}/state")
     async def state(monitor: AMonitor) -> JSONResponse:

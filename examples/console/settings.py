@@ -26,7 +26,8 @@ class ConsoleSettings:
     memory. `metrics_token` enables `/metrics`; with `api_audience` programs may use the API;
     with `everybody_views` users need no role to view; events are stored for `kept_days`.
     `images` is the folder of kernels and disks. `jailer` is the program with which machines
-    must be jailed; empty means no jails, None means jails where possible.
+    must be jailed; empty means no jails, None means jails where possible. `routes` is the file of
+    the APIs that people may give machines access to.
     """
 
     port: int
@@ -44,6 +45,7 @@ class ConsoleSettings:
     kept_days: int = KEPT_DAYS
     images: Path | None = None
     jailer: str | None = None
+    routes: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -56,14 +58,15 @@ class ConsoleSettings:
             firecracker=environment.get("FIRECRACKER_BIN") or None,
             kernel=environment.get("KERNEL", ""),
             rootfs=environment.get("ROOTFS", ""),
-            folder=_folder(environment, "CONSOLE_FOLDER"),
+            folder=_path(environment, "CONSOLE_FOLDER"),
             metrics_token=environment.get("CONSOLE_METRICS_TOKEN") or None,
             api_audience=environment.get("CONSOLE_API_AUDIENCE") or None,
             everybody_views=_viewers(environment.get("CONSOLE_VIEWERS") or "everybody"),
             kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
-            images=_folder(environment, "CONSOLE_IMAGES"),
+            images=_path(environment, "CONSOLE_IMAGES"),
             redis=environment.get("CONSOLE_REDIS") or None,
             jailer=environment.get("JAILER_BIN"),
+            routes=_path(environment, "CONSOLE_ROUTES"),
         )
 
 
@@ -74,7 +77,7 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def _folder(environment: Mapping[str, str], name: str) -> Path | None:
+def _path(environment: Mapping[str, str], name: str) -> Path | None:
     folder = environment.get(name)
     return Path(folder).absolute() if folder else None
 

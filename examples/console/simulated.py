@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 from examples.console.lively_devices import keep_busy
@@ -26,6 +27,9 @@ def enliven(monitor: SimulatedMonitor) -> None:
     monitor.guest.boot_messages = BOOT_MESSAGES
     keep_busy(monitor)
     if os.environ.get(AGENT_VARIABLE):
+        # Its curl reaches port 8080 of its host, as by a forwarder in a real guest.
+        os.environ["CURL_HOME"] = folder = os.getcwd()
+        Path(".curlrc").write_text(f'unix-socket = "{folder}/vsock.socket_8080"\nnoproxy = "*"\n')
         monitor.guest.run_agent()
 
 

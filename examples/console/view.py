@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from fastapi import Request
+from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse
 
+from examples.console.access import Accesses
 from examples.console.account import SessionRow, sessions_of
 from examples.console.archive import SPANS
 from examples.console.carry_out import sentence
@@ -68,6 +69,7 @@ class Visit:
     starts_machines: bool = False
     ran: tuple[str, CompletedProgram] | None = None
     terminal: str = ""
+    accesses: Accesses | None = None
 
 
 async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
@@ -80,21 +82,25 @@ async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User
         script_url=oidc.script_url(request),
         starts_machines=isinstance(request.app.state.monitors, Host),
         terminal=request.query_params.get("terminal", ""),
+        accesses=request.app.state.accesses,
     )
 
 
 async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
-    """One tab, even if the monitor does not respond."""
+    """One tab, even if the monitor does not respond; 404 for a tab that it does not have."""
+    if visit.tab in ("console", "guest") and not monitor.is_hosted:
+        raise HTTPException(404, "This machine has no such page.")
     try:
         machine, unreachable = await monitor.look(), ""
     except VmmError as error:
         machine, unreachable = None, sentence(monitor, error)
+    stage = monitor.stage
     values = {
         "monitor": monitor,
         "machine": machine,
-        "state": machine.state if machine else monitor.stage or NO_ANSWER,
-        "unreachable": "" if monitor.stage else unreachable,
-        "ended": unreachable if monitor.stage else "",
+        "state": machine.state if machine else stage or NO_ANSWER,
+        "unreachable": "" if stage else unreachable,
+        "ended": unreachable if stage else "",
         "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},
         "tab": visit.tab,
         "title": TABS[visit.tab],
@@ -157,6 +163,9 @@ async def _read_for_tab(
     terminal = monitor.terminal if isinstance(monitor, HostedMonitor) else None
     if terminal and visit.tab == "console":
         await terminal.catch_up()
+    giving = None
+    if visit.accesses and isinstance(monitor, HostedMonitor) and visit.tab == "guest":
+        giving = await visit.accesses.shown(monitor, visit.session)
     desk = Desk(monitor, machine, visit.session.identity, visit.attempt)
     forms = {
         change.name: desk.form(change)
@@ -180,15 +189,16 @@ async def _read_for_tab(
         "terminal": terminal,
         "sizes": SIZES,
         "ran": visit.ran,
+        "giving": giving,
         "agent_terminal": visit.terminal if visit.terminal.isalnum() else "",
         "page": PageState(machine.state if machine else NO_ANSWER, monitor.run, time.time()),
     }
 
 
 def _has_tab(monitor: Monitor, tab: str) -> bool:
-    """Whether there is a guest's console or agent: only if this console started the monitor."""
+    """Whether there is a guest's console or vsock: only if this console started the monitor."""
     if tab == "guest":
-        return isinstance(monitor, HostedMonitor) and monitor.has_agent
+        return isinstance(monitor, HostedMonitor) and monitor.has_vsock
     return tab != "console" or monitor.is_hosted
 
 

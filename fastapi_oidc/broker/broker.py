@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 from weakref import WeakValueDictionary
 
-from fastapi_oidc.broker.accesses import Accesses
-from fastapi_oidc.broker.addresses import CheckedTransport, Resolve, resolved
-from fastapi_oidc.broker.approvals import Approvals
-from fastapi_oidc.broker.calls import OpenCalls
-from fastapi_oidc.broker.guest import GuestApp, Parts
-from fastapi_oidc.broker.limits import Limits, Refused
+from fastapi_oidc.broker import rules
+from fastapi_oidc.broker.access import Access, Approval, Limits, Refused, State
+from fastapi_oidc.broker.accesses import Accesses, copy_of, require_live
+from fastapi_oidc.broker.connections import Destination, Resolve, resolved
+from fastapi_oidc.broker.guest import GuestApp
 from fastapi_oidc.broker.page import approval_router
 from fastapi_oidc.broker.route import Route, require_name
-from fastapi_oidc.broker.rules import Access, Approval
 from fastapi_oidc.broker.server import Owner, serving
-from fastapi_oidc.broker.trail import announce
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import EventName
+from fastapi_oidc.flows.revocation import absolute_end_of
 from fastapi_oidc.oidc import OIDC
+from fastapi_oidc.protocol.step_up import recent
 from fastapi_oidc.session.model import OIDCSession
+from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.web.misuse import require_kind
 
 
@@ -48,28 +49,15 @@ class Broker:
         limits: Limits | None = None,
         resolve: Resolve = resolved,
     ) -> None:
-        runtime, self.limits = oidc.runtime, limits or Limits()
-        for name in routes:
-            require_name(name)
-        self._party, self.routes = runtime.party, dict(routes)
+        runtime, self.limits, self.routes = oidc.runtime, limits or Limits(), dict(routes)
+        self._party, self._grants = runtime.party, runtime.engine.grants
         self._accesses = Accesses(runtime.party)
-        self._approvals = Approvals(runtime.party, self.limits)
-        self.router = approval_router(oidc, self._approvals, self.limits.recent_seconds)
-        self._open: WeakValueDictionary[str, OpenCalls] = WeakValueDictionary()
-        self._parts = Parts(
-            party=runtime.party,
-            grants=runtime.engine.grants,
-            accesses=self._accesses,
-            approvals=self._approvals,
-            limits=self.limits,
-            routes=self.routes,
-            transports={
-                name: CheckedTransport(
-                    route.named_networks, runtime.party.clock, route.verify, resolve
-                )
-                for name, route in routes.items()
-            },
-        )
+        self._destinations = {
+            require_name(name): Destination(name, route, self._party.api(route.target), resolve)
+            for name, route in routes.items()
+        }
+        self._guests: WeakValueDictionary[str, GuestApp] = WeakValueDictionary()
+        self.router = approval_router(oidc, self._find, self.decide, self.limits.recent_seconds)
 
     async def give(
         self,
@@ -87,17 +75,28 @@ class Broker:
         and SessionError.
         """
         require_kind("session of broker.give", session, OIDCSession)
-        if unknown := set(routes) - set(self.routes) or not routes:
-            explanation = f"give names of routes, not {unknown if routes else 'none'}"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
         now = self._party.clock.now()
         ends = until.timestamp() if isinstance(until, datetime) else now + until.total_seconds()
-        if ends <= now or not to:
-            explanation = "an access has a machine, and an end that is ahead"
+        if not routes or not set(routes) <= self.routes.keys() or ends <= now or not to:
+            explanation = "an access has a machine, names of routes, and an end that is ahead"
             raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-        access = await self._accesses.give(session, to, routes, int(ends))
-        explanation = f"{', '.join(routes)} until {access.until}"
-        announce(self._party, EventName.ACCESS_GIVEN, access, explanation)
+        keys = keys_of(session)
+        found = await self._party.sessions.judge(copy_of(session.id, keys))
+        session = require_live(self._party, found).session
+        access = Access(
+            id=secrets.token_urlsafe(12),
+            machine=to,
+            routes=tuple(routes),
+            issuer=session.issuer,
+            sub=session.sub,
+            session_id=session.id,
+            keys=keys,
+            given_at=now,
+            until=min(int(ends), absolute_end_of(session, self._party.of(session).settings)),
+        )
+        await self._accesses.give(access)
+        told = f"{', '.join(routes)} until {access.until}"
+        self._accesses.announce(EventName.ACCESS_GIVEN, access, told)
         return access
 
     async def withdraw(self, access: Access) -> None:
@@ -107,25 +106,28 @@ class Broker:
         """
         require_kind("access of broker.withdraw", access, Access)
         try:
-            await self._accesses.withdraw(access)
+            await self._accesses.change(access, lambda _: None)
         finally:
-            if (calls := self._open.get(access.id)) is not None:
-                calls.cut(Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn"))
-        announce(self._party, EventName.ACCESS_WITHDRAWN, access, "withdrawn")
+            if (guest := self._guests.get(access.id)) is not None:
+                guest.calls.cut(Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn"))
+        self._accesses.announce(EventName.ACCESS_WITHDRAWN, access, "withdrawn")
 
     async def given(self, session: OIDCSession[Any]) -> Sequence[Access]:
-        """What the session's user has given, with its use, the oldest first."""
+        """What the session's user has given, with its use, the oldest first.
+
+        What a call has cost is counted within a second.
+        """
         require_kind("session of broker.given", session, OIDCSession)
         return await self._accesses.of(session)
 
     async def check(self, access: Access) -> Access:
         """The access as it is now, with its use; raises Refused when it has ended."""
-        return (await self._accesses.judge(access)).access
+        return (await self._accesses.judge(access))[0]
 
     async def waiting(self, session: OIDCSession[Any]) -> Sequence[Approval]:
         """The calls that wait for the session's user, the oldest first."""
-        require_kind("session of broker.waiting", session, OIDCSession)
-        return await self._approvals.of(session)
+        given, now = await self.given(session), self._party.clock.now()
+        return [each for access in given for each in rules.undecided(access, now)]
 
     async def decide(
         self, session: OIDCSession[Any], id: str, fingerprint: str, *, approve: bool
@@ -138,16 +140,28 @@ class Broker:
         `recent_seconds`, and Refused (broker.not_approved) if no such call waits for this user.
         """
         require_kind("session of broker.decide", session, OIDCSession)
-        return await self._approvals.decide(session, id, fingerprint, approve=approve)
+        at = self._party.clock.instant()
+        if not recent(self.limits.recent_seconds).is_met(session.auth_time, session.acr, at):
+            raise SessionError(Code.SESSION_STEP_UP_REQUIRED, "an approval needs a recent login")
+        access, shown = await self._find(session, id)
+        state: State = "approved" if approve else "refused"
+        if shown.fingerprint != fingerprint:
+            raise _nothing_waits()
+        after = await self._accesses.change(access, rules.decided, shown, state)
+        if after is None or rules.state_of(after, shown) != state:
+            raise _nothing_waits()
+        told = f"{shown.method} {shown.url.partition('?')[0]} {state}"
+        self._accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told)
+        return shown
 
     def app(self, access: Access) -> GuestApp:
         """The ASGI application for the guest of one access."""
         require_kind("access of broker.app", access, Access)
-        calls = self._open.get(access.id) or OpenCalls(
-            lambda: self._accesses.judge(access), self.limits
-        )
-        self._open[access.id] = calls
-        return GuestApp(access, calls, self._parts)
+        if (guest := self._guests.get(access.id)) is None:
+            guest = self._guests[access.id] = GuestApp(
+                access, self._accesses, self._grants, self._destinations, self.limits
+            )
+        return guest
 
     def serve(
         self, access: Access, path: str, *, owner: Owner | None = None
@@ -161,6 +175,21 @@ class Broker:
         return serving(self.app(access), path, owner)
 
     async def aclose(self) -> None:
-        """Close the connections to the APIs."""
-        for transport in self._parts.transports.values():
-            await transport.aclose()
+        """Store what calls have cost, and close the connections to the APIs."""
+        for guest in [*self._guests.values()]:
+            with suppress(SessionError):
+                await guest.calls.record()
+        for destination in self._destinations.values():
+            await destination.aclose()
+
+    async def _find(self, session: OIDCSession[Any], id: str) -> tuple[Access, Approval]:
+        """What waits for the session's user under this id; raises Refused."""
+        for access in await self._accesses.of(session):
+            for approval in rules.undecided(access, self._party.clock.now()):
+                if approval.id == id:
+                    return access, approval
+        raise _nothing_waits()
+
+
+def _nothing_waits() -> Refused:
+    return Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")

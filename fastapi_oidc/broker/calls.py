@@ -1,77 +1,118 @@
-"""The calls of one access that are under way in this process: bounded, watched and cut."""
+"""The calls of one access that are under way in this process: bounded, watched, cut and counted."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final, TypeAlias
 
-from anyio import CancelScope
+from anyio import CancelScope, move_on_after
 
-from fastapi_oidc.broker.limits import POLL_SECONDS, UNSURE_SECONDS, Limits, Refused
+from fastapi_oidc.broker.access import Limits, Refused, Use
+from fastapi_oidc.broker.rules import together
+from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, SessionError
+
+POLL_SECONDS: Final = 1.0
+"""Seconds between two looks at the access of a call that is under way: the longest time for which
+a call goes on after another process has withdrawn the access or ended the session.
+"""
+
+UNSURE_SECONDS: Final = 5.0
+"""Seconds for which a call goes on while the store does not say whether its access has ended."""
+
+Cut: TypeAlias = Callable[[SessionError], None]
+"""Ends a call under way, and says why."""
 
 
 class OpenCalls:
-    """Bounds the calls of one access, and cuts them when it has ended.
+    """Bounds the calls of one access, cuts them when it has ended, and counts what they cost.
 
-    `judge` raises when the access has ended: it is called every POLL_SECONDS while a call is under
-    way.
+    `judge` raises when the access has ended, and `record` stores a cost. Both are called every
+    POLL_SECONDS: `judge` while a call is under way, `record` while a cost is not stored.
     """
 
-    def __init__(self, judge: Callable[[], Awaitable[object]], limits: Limits) -> None:
-        self._judge, self._limits = judge, limits
+    def __init__(
+        self,
+        limits: Limits,
+        judge: Callable[[], Awaitable[object]],
+        record: Callable[[Use], Awaitable[object]],
+    ) -> None:
+        self._limits, self._judge, self._record = limits, judge, record
         # Scopes, because httpcore closes connections in shields against them, not against tasks.
-        self._open: dict[CancelScope, SessionError | None] = {}
-        self._watch: asyncio.Task[None] | None = None
-        self._is_watched, self._judged_at = False, 0.0
-
-    def __len__(self) -> int:
-        return len(self._open)
+        self._open: dict[CancelScope, SessionError] = {}
+        self._watch: SingleFlight[None, None] = SingleFlight()
+        self._unrecorded, self._recording = Use(), asyncio.Lock()
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
+    async def opened(self) -> AsyncIterator[Cut]:
         """Bound a call; raises Refused (broker.busy, broker.timeout), or why it was cut."""
         if len(self._open) >= self._limits.concurrent:
             raise Refused(Code.BROKER_BUSY, f"{self._limits.concurrent} calls are under way")
-        ends = asyncio.get_running_loop().time() + self._limits.seconds
-        self._open[bound := CancelScope(deadline=ends)] = None
-        self._begin_watch()
+        bound = move_on_after(self._limits.seconds)
+        self._open[bound] = Refused(Code.BROKER_TIMEOUT, "the call took too long")
+        self._watch.start(None, self._watch_calls)
         try:
             with bound:
-                yield
+                yield partial(self._cut, bound)
         finally:
             because = self._open.pop(bound)
         if bound.cancelled_caught:
-            raise because or Refused(Code.BROKER_TIMEOUT, "the call took too long")
+            raise because
 
     def cut(self, because: SessionError) -> None:
         """End all calls under way."""
         for bound in self._open:
+            self._cut(bound, because)
+
+    def require_more(self, use: Use) -> None:
+        """Refuse a call over `Limits.calls`; `use` is what the store has counted."""
+        if use.calls + self._unrecorded.calls + len(self._open) > self._limits.calls:
+            raise Refused(Code.BROKER_USED_UP, f"{self._limits.calls} calls")
+
+    def count(self, cost: Use) -> None:
+        """Record the cost of a call, soon."""
+        self._unrecorded = together(self._unrecorded, cost)
+        self._watch.start(None, self._watch_calls)
+
+    async def record(self) -> None:
+        """Record the costs now; raises SessionError."""
+        async with self._recording:
+            costs, self._unrecorded = self._unrecorded, Use()
+            try:
+                if costs.calls:
+                    await self._record(costs)
+            except BaseException:
+                self._unrecorded = together(self._unrecorded, costs)
+                raise
+
+    def _cut(self, bound: CancelScope, because: SessionError) -> None:
+        if bound in self._open:
             self._open[bound] = because
             bound.cancel()
 
-    def _begin_watch(self) -> None:
-        if not self._is_watched:
-            loop = asyncio.get_running_loop()
-            self._is_watched, self._judged_at = True, loop.time()
-            loop.call_later(POLL_SECONDS, self._look)
-
-    def _look(self) -> None:
-        self._is_watched = bool(self._open)
-        if self._open:
-            self._watch = asyncio.create_task(self._judge_again())
-
-    async def _judge_again(self) -> None:
+    async def _watch_calls(self) -> None:
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        sure_at = loop.time()
+        while self._open or self._unrecorded.calls:
+            await asyncio.sleep(POLL_SECONDS)
+            began, doubt = loop.time(), await self._doubt()
+            if doubt is None:
+                sure_at = began
+            elif not doubt.is_outage or loop.time() - sure_at >= UNSURE_SECONDS:
+                self.cut(doubt)
+
+    async def _doubt(self) -> SessionError | None:
+        """Why the access has, or may have, ended; None if the store says that it has not."""
         try:
             async with asyncio.timeout(POLL_SECONDS):
-                await self._judge()
-            self._judged_at = began
-        except (SessionError, TimeoutError) as error:
-            silent = SessionError(Code.SESSION_STORE_UNAVAILABLE, "the store does not respond")
-            because = error if isinstance(error, SessionError) else silent
-            if not because.is_outage or loop.time() - self._judged_at >= UNSURE_SECONDS:
-                self.cut(because)
-        loop.call_later(max(0.0, began + POLL_SECONDS - loop.time()), self._look)
+                await self.record()
+                if self._open:
+                    await self._judge()
+        except TimeoutError:
+            return SessionError(Code.SESSION_STORE_UNAVAILABLE, "the store does not respond")
+        except SessionError as error:
+            return error
+        return None

@@ -6,18 +6,19 @@ import re
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import httpx
 
-from fastapi_oidc.broker.addresses import Network, parsed_networks
-from fastapi_oidc.broker.paths import Pattern, normalised
-from fastapi_oidc.broker.rules import Access
+from fastapi_oidc.broker.access import Access
+from fastapi_oidc.broker.paths import loosely, normalised, pattern_of, require_call
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.downstream import ActorToken, Target
+from fastapi_oidc.protocol.urls import URLFault, fault_of_url
 
+Network: TypeAlias = IPv4Network | IPv6Network
 Actor: TypeAlias = Callable[[Access], Coroutine[Any, Any, ActorToken]]
 """Returns the token that says that a machine acts (RFC 8693 2.1)."""
 
@@ -73,15 +74,21 @@ class Route:
     networks: Sequence[str] = ()
     verify: ssl.SSLContext | bool = True
 
+    target: Target = field(init=False, repr=False)
+    named_networks: tuple[Network, ...] = field(init=False, repr=False)
+    passed: frozenset[str] = field(init=False, repr=False)
+    allowed: re.Pattern[str] = field(init=False, repr=False)
+    approved: re.Pattern[str] = field(init=False, repr=False)
+
     def __post_init__(self) -> None:
         """Parse every member."""
         for name in ("allow", "approve", "headers", "networks"):
             if isinstance(getattr(self, name), str):
                 raise _invalid(f"{name} is a list of texts")
-        networks = parsed_networks([*self.networks, *_literal(self.url)])
-        passed = {name.lower() for name in self.headers}
-        if bad := {each for each in passed if each in _NEVER_PASSED or not _HEADER.fullmatch(each)}:
-            raise _invalid(f"headers that cannot pass: {', '.join(sorted(bad))}")
+        headers = {name.lower() for name in self.headers}
+        for name in headers:
+            if name in _NEVER_PASSED or not _HEADER.fullmatch(name):
+                raise _invalid(f"a header that cannot pass: {name}")
         target = Target(audience=self.audience, resource=self.resource, scope=self.scope)
         if [not target.is_empty, self.own_token, self.auth is not None].count(True) != 1:
             raise _invalid("give one of audience, resource and scope; or own_token; or auth")
@@ -89,55 +96,52 @@ class Route:
             raise _invalid("actor is for a token of a downstream API")
         set_once = object.__setattr__
         set_once(self, "target", target)
-        set_once(self, "named_networks", networks)
-        set_once(self, "base", _base_of(self.url, networks))
-        set_once(self, "allowed", tuple(map(Pattern.parse, self.allow)))
-        set_once(self, "approved", tuple(map(Pattern.parse, self.approve)))
-        set_once(self, "passed", _PASSED | passed)
-
-    target: Target = field(init=False, repr=False)
-    named_networks: tuple[Network, ...] = field(init=False, repr=False)
-    base: httpx.URL = field(init=False, repr=False)
-    allowed: tuple[Pattern, ...] = field(init=False, repr=False)
-    approved: tuple[Pattern, ...] = field(init=False, repr=False)
-    passed: frozenset[str] = field(init=False, repr=False)
+        set_once(self, "named_networks", _networks_of(self.url, self.networks))
+        set_once(self, "url", _base_of(self.url, self.named_networks))
+        set_once(self, "passed", _PASSED | headers)
+        set_once(self, "allowed", pattern_of(map(require_call, self.allow)))
+        set_once(self, "approved", pattern_of(map(loosely, map(require_call, self.approve))))
 
     def allows(self, method: str, path: str) -> bool:
         """Whether a guest may make this call; `path` is normalised."""
-        return any(pattern.matches(method, path) for pattern in self.allowed)
+        return self.allowed.fullmatch(f"{method} {path}") is not None
 
     def needs_approval(self, method: str, path: str) -> bool:
         """Whether the call waits for the person, also if only some APIs would read it so."""
-        return any(pattern.may_mean(method, path) for pattern in self.approved)
+        return self.approved.fullmatch(loosely(f"{method} {path}")) is not None
 
 
-def require_name(name: str) -> None:
-    """Refuse a name that no guest could ask for (ConfigurationError, configuration.invalid)."""
+def require_name(name: str) -> str:
+    """The name, if a guest can ask for it; raises ConfigurationError."""
     if not _NAME.fullmatch(name):
         raise _invalid(f"{name!r} is no host name in lower case")
+    return name
 
 
-def _literal(url: str) -> list[str]:
-    """The address that the URL itself names."""
+def _networks_of(url: str, networks: Sequence[str]) -> tuple[Network, ...]:
+    """The networks, and the address that the URL itself names."""
     try:
-        return [str(ip_address(urlsplit(url).hostname or ""))]
+        named = [ip_network(urlsplit(url).hostname or "")]
     except ValueError:
-        return []
+        named = []
+    try:
+        return (*named, *map(ip_network, networks))
+    except ValueError as error:
+        raise _invalid(str(error)) from None
 
 
-def _base_of(url: str, networks: Sequence[Network]) -> httpx.URL:
-    parts = urlsplit(url)
-    if parts.scheme not in ("https", "http") or not parts.hostname or parts.query or parts.fragment:
-        raise _invalid(f"url {parts.scheme}://... must be an https URL of a host and a path")
-    if parts.username is not None or parts.password is not None:
-        raise _invalid("url has a user or password")
+def _base_of(url: str, networks: Sequence[Network]) -> str:
+    """The URL without a slash at its end."""
     is_private = any(not network.is_global for network in networks)
-    if parts.scheme == "http" and not is_private:
+    fault = fault_of_url(url, allow_insecure_http=is_private)
+    if fault is URLFault.INSECURE:
         raise _invalid("url must begin with https: tokens are sent there")
-    path = parts.path.rstrip("/")
+    if fault is not None or "?" in url:
+        raise _invalid("url must have a host, and no user, query and fragment")
+    path = urlsplit(url).path.rstrip("/")
     if path and normalised(path.encode()) != path:
         raise _invalid("the path of url is not normalised")
-    return httpx.URL(url).copy_with(raw_path=(path or "/").encode())
+    return url.rstrip("/")
 
 
 def _invalid(explanation: str) -> ConfigurationError:

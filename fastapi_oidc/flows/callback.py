@@ -168,7 +168,7 @@ async def complete_login(
         used_up = party.transactions.ended(state, callback.cookies)
         transaction = party.transactions.find(state, callback.cookies, now=party.clock.now())
         if transaction is None or not _began_here(party, transaction):
-            return await _without_transaction(party, callback, used_up)
+            return await _without_transaction(party, state, callback, used_up)
         silent = transaction.silent
         login = Login(await _code(party, callback, transaction), callback.cookies, transaction)
         outcome = await exchanges.once(
@@ -246,15 +246,18 @@ async def _redeemed(
 
 
 async def _without_transaction(
-    party: RelyingParty[Identity], callback: Callback, changes: Changes
+    party: RelyingParty[Identity], state: str, callback: Callback, changes: Changes
 ) -> SignedIn[Identity]:
     """A callback without its transaction: harmless with a session, refused without one."""
     live = await current(party, callback.cookies)
     if live is None:
-        raise ProtocolViolation(
-            Code.AUTHORIZATION_TRANSACTION_MISSING,
-            "this browser has no login for the state: expired, used, or begun elsewhere",
-        )
+        explanation = "this browser has no login for the state: expired, used, or begun elsewhere"
+        if party.transactions.is_unreadable(state, callback.cookies):
+            explanation = (
+                "the cookie of this login was sealed with another cookie_secret: all processes "
+                "need the same one, also after a restart"
+            )
+        raise ProtocolViolation(Code.AUTHORIZATION_TRANSACTION_MISSING, explanation)
     path = party.settings.default_return_path
     return SignedIn(live.session, path, replayed=True, changes=changes)
 

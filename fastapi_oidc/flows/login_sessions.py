@@ -49,9 +49,13 @@ async def sign_in(
         before = await _before(party, login)
         continued = unless_ended(party, before) if login.transaction.steps_up else None
         if continued is not None and _is_of(party, continued, id_token):
-            return await _stepped_up(party, coordinator, continued, login, bundle, id_token)
+            live = await _stepped_up(party, coordinator, continued, login, bundle, id_token)
+            return _announced(party, live)
         resolving = party.application.identity_of(
-            id_token.claims, bundle.user_info, bundle.response.access_token
+            id_token.claims,
+            bundle.user_info,
+            bundle.response.access_token,
+            party.settings.name,
         )
         session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
         session = session.model_copy(
@@ -67,6 +71,12 @@ async def sign_in(
         await discard(party, login, bundle, id_token)
         raise
     await _end_previous(party, login, before, session)
+    return _announced(party, live)
+
+
+def _announced(party: RelyingParty[Identity], live: Live[Identity]) -> Live[Identity]:
+    """`live`, of which the listener knows that its user has signed in."""
+    session = live.session
     party.announce(
         EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
     )
@@ -155,13 +165,15 @@ async def _end_previous(
     """
     if isinstance(before, Over) and before.is_refused:
         return
-    ends = {before.session.id: before.session.last_end} if isinstance(before, Live) else {}
-    if previous := login.transaction.previous:
-        ends[previous.id] = previous.expires_at
-    for id, expires_at in ends.items():
-        await party.sessions.end(id, "signed_out", expires_at=expires_at)
-    if isinstance(before, Live) and not may_share_grant(before.session, session):
-        await discard_tokens(party, before.session)
+    previous, last = login.transaction.previous, None
+    if isinstance(before, Live):
+        last, ends = before.session, before.session.last_end
+        shares = may_share_grant(last, session)
+        row = await party.sessions.end(last.id, "signed_out", expires_at=ends, keeps_grant=shares)
+        if not shares:
+            await discard_tokens(party, party.sessions.newest(last, row) or last)
+    if previous is not None and (last is None or previous.id != last.id):
+        await party.sessions.end(previous.id, "signed_out", expires_at=previous.expires_at)
 
 
 async def confirm(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProviderError
-from fastapi_oidc.events import EventName
+from fastapi_oidc.events import Event, EventName
 from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
 from fastapi_oidc.flows.revocation import (
     TOKEN_REVOCATION_SECONDS,
@@ -90,9 +90,9 @@ def complete_logout(
     pending = party.logouts.find(cookies, now=now)
     states = parameters.get("state", ())
     if pending is None or len(states) != 1 or not _equal(states[0], pending.state):
-        party.announce(EventName.LOGOUT_RETURN_REFUSED)
+        party.sessions.announcer(Event(EventName.LOGOUT_RETURN_REFUSED, now))
         return Redirection(party.settings.default_return_path, (party.logouts.ended(),))
-    party.announce(EventName.LOGOUT_RETURNED)
+    party.sessions.announcer(Event(EventName.LOGOUT_RETURNED, now))
     default = party.settings.default_return_path
     return_to = same_origin_path(pending.return_to, default=default)
     return Redirection(return_to, (party.logouts.ended(),))
@@ -105,9 +105,10 @@ async def _ended(
     session = await end_current(party, cookies)
     if session is None:
         return None
-    party.announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
+    serving = party.serving(session)
+    (serving or party).announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
     # Tokens of another provider, from before the settings changed, must not be sent to this one.
-    return None if party.serving(session) is None else session
+    return None if serving is None else session
 
 
 async def _revoke_locally(

@@ -67,8 +67,8 @@ Outcome: TypeAlias = Refreshed[Identity] | Ended | Postponed
 class Postponements:
     """The pauses of one process, by session id."""
 
-    def __init__(self, clock: Clock, announcer: Announcer) -> None:
-        self._clock, self._announcer = clock, announcer
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._pauses: TTLCache[str, Postponed] = TTLCache(clock, max_entries=MOST_POSTPONED)
 
     def of(self, session: OIDCSession[Identity]) -> Postponed | None:
@@ -88,15 +88,19 @@ class Postponements:
         retry_at = self._clock.now() + RETRY_SECONDS
         return Postponed(session.generation, RETRY_SECONDS, retry_at, because)
 
-    def postpone(self, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
+    def postpone(
+        self, session: OIDCSession[Identity], error: OIDCError, announcer: Announcer
+    ) -> Postponed:
         """Announce a refresh without a result, and pause before the next attempt."""
         now, before = self._clock.now(), self._last(session)
         pause = FIRST_BACKOFF if before is None else min(2 * before.pause, LONGEST_BACKOFF)
+        if error.code is Code.SESSION_LOCK_UNAVAILABLE:  # its owner may be dead by then
+            pause = FIRST_BACKOFF
         refusals = self.refusals_of(session) + 1 if isinstance(error, RefusedRequest) else 0
         postponed = Postponed(session.generation, pause, now + pause, error.message, refusals)
         self._pauses.set(session.id, postponed, expires_at=session.last_end)
         event = refusal(EventName.SESSION_REFRESH_POSTPONED, error, now)
-        self._announcer(replace(event, sub=session.sub, session_id=session.id))
+        announcer(replace(event, sub=session.sub, session_id=session.id))
         return replace(postponed, is_announced=True)
 
     def _last(self, session: OIDCSession[Identity]) -> Postponed | None:

@@ -166,6 +166,9 @@ class RefreshCoordinator(Generic[Identity]):
         current = self._runs[live.id]
         task = self._tasks.start(live.id, lambda: self._begin(run))
         task.add_done_callback(lambda _: current.settled.set())
+        if current is run and run.make is not None:
+            # A login waits for its own result, because a reload of the callback gets it too.
+            await asyncio.wait([task])
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
                 await current.started.wait()
@@ -203,7 +206,7 @@ class RefreshCoordinator(Generic[Identity]):
         except OIDCError as error:
             if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
                 raise
-            return self._postponements.postpone(session, error)
+            return self._postponements.postpone(session, error, run.party.announcer)
         finally:
             run.started.set()
             del self._runs[session.id]
@@ -245,7 +248,8 @@ class RefreshCoordinator(Generic[Identity]):
         except Exception as error:
             return await self._fail(run, turn, error)
         if row.content != made.content:
-            if row.ended:  # a sign-out during the refresh has not known these tokens
+            # A sign-out during the refresh has not known these tokens.
+            if row.ended and not row.keeps_grant:
                 await discard_tokens(party, prepared.session)
             return self._of_row(run, turn.seen)
         session = prepared.session
@@ -261,8 +265,10 @@ class RefreshCoordinator(Generic[Identity]):
             return await run.make(run.live)
         if run.is_new:
             run.answer = await self._present(run, turn)
-            row = await turn.answer(run.answer.encode())
-        if row.answer:  # else the session has ended, and `finish` will find that
+            own = run.answer.encode()
+            row = await turn.answer(own)
+            run.is_new = row.answer in (b"", own)  # another attempt's may have been first
+        if row.answer:  # else `finish` will find why: the session has ended, or has moved on
             run.answer = TokenAnswer.decode(row.answer)
         assert run.answer is not None
         return await fold(run.party, run.live, run.answer)
@@ -298,15 +304,26 @@ class RefreshCoordinator(Generic[Identity]):
                 row = await turn.refuse(reason)
             else:
                 row = await turn.end(reason)
-                await discard_answer(run.party, run.live.session, run.answer)
+                await self._discard(run, row)
             if row.ended:
                 return Ended(error.code, error.message, row.ended)
             return self._of_row(run, turn.seen)
         forget = isinstance(error, ProviderError) and error.code is Code.TOKEN_MALFORMED
-        self._releases.start(turn, lambda: turn.release(forget=forget))
+        self._releases.start(turn, lambda: self._let_go(run, turn, forget=forget))
         if is_own:
             raise _NotMade from error
         raise error
+
+    async def _let_go(self, run: _Run[Identity], turn: Turn, *, forget: bool) -> Row:
+        """Release the row for the next attempt; there is none for a session that has ended."""
+        row = await turn.release(forget=forget)
+        if row.ended:
+            await self._discard(run, row)
+        return row
+
+    async def _discard(self, run: _Run[Identity], row: Row) -> None:
+        if not row.keeps_grant:
+            await discard_answer(run.party, run.live.session, run.answer)
 
     def _is_final(self, run: _Run[Identity], error: OIDCError) -> bool:
         """Whether the error ends the session, and is not merely temporary."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
@@ -58,12 +58,14 @@ class IdentityContext:
 
     `access_token` is meant for its APIs and opaque to its client (RFC 6749 1.4): it was not
     validated here, and the provider may change its format at any time. Use it only if the provider
-    puts the roles nowhere else.
+    puts the roles nowhere else. `registration` is the `name` of the settings of the registration,
+    None for an access token of another issuer.
     """
 
     id_token_claims: Mapping[str, JSON]
     user_info: Mapping[str, JSON] | None = None
     access_token: str | None = field(default=None, repr=False)
+    registration: str | None = None
 
     def __getitem__(self, name: str) -> NoReturn:
         """Raise TypeError: the context is not the claims."""
@@ -101,10 +103,11 @@ class Application(Generic[Identity]):
         claims: Mapping[str, JSON],
         user_info: Mapping[str, JSON] | None,
         access_token: str,
+        registration: str | None,
     ) -> Identity:
         """The application's identity for validated provider data."""
         context = IdentityContext(
-            copy.deepcopy(dict(claims)), copy.deepcopy(user_info), access_token
+            copy.deepcopy(dict(claims)), copy.deepcopy(user_info), access_token, registration
         )
         return await called(self.resolve_identity, context)
 
@@ -176,6 +179,17 @@ class RelyingParty(Generic[Identity]):
     ) -> None:
         """Announce an event with the current time."""
         self.announcer(Event(name, self.clock.now(), sub=sub, session_id=session_id, sid=sid))
+
+    def announce_end(
+        self, id: str, session: OIDCSession[Identity] | None, code: Code, because: str
+    ) -> None:
+        """Announce the end of a session once, however many requests find it."""
+        party = None if session is None else self.serving(session)
+        announcer = self.sessions.announcer if party is None else party.announcer
+        if self.sessions.is_first_to_find_ended(id):
+            event = Event(EventName.SESSION_ENDED, self.clock.now(), session_id=id, code=code)
+            sub = None if session is None else session.sub
+            announcer(replace(event, sub=sub, explanation=because))
 
     def api(self, target: Target) -> DownstreamAPI | None:
         """The configured API for `target`; None for the session's own token.

@@ -217,12 +217,14 @@ async def cookie_changes(
             case SignedOut():
                 return party.sessions.clearing()
     except SessionError as error:
-        party.announcer(refusal(EventName.SESSION_COOKIE_WITHHELD, error, party.clock.now()))
+        party.sessions.announcer(
+            refusal(EventName.SESSION_COOKIE_WITHHELD, error, party.clock.now())
+        )
         return ()
 
 
 async def _set(party: RelyingParty[Identity], live: Live[Identity]) -> Changes:
-    found = await party.sessions.judge(live.copy)
+    found = await party.sessions.judge_again(live)
     if not isinstance(found, Live):
         return ()
     if found.session.generation <= live.session.generation:
@@ -282,7 +284,7 @@ async def _after(
             return _over(party, over, code, because)
         case Postponed():
             if outcome.is_announced:  # the attempt may have completed an earlier one first
-                live = unless_ended(party, await party.sessions.judge(live.copy)) or live
+                live = unless_ended(party, await party.sessions.judge_again(live)) or live
             # The user is active even while the provider does not respond.
             used = await _use(party, live, active=active)
             pending = pending_cookie(party, used)
@@ -307,8 +309,7 @@ def _over(
     party: RelyingParty[Identity], over: Over[Identity], code: Code, because: str = ""
 ) -> Resumed[Identity]:
     """The result for a session that has ended."""
-    sub = None if over.session is None else over.session.sub
-    party.sessions.announce_end(over.copy.id, sub, code, because)
+    party.announce_end(over.copy.id, over.session, code, because)
     # After a sign-out the cookie is deleted already, or belongs to the next session.
     pending = None if over.reason == "signed_out" else ClearCookie(over.copy, over.reason)
     return Resumed(None, pending, ended=over.reason)

@@ -59,7 +59,10 @@ async def end_current(
     except SessionError:
         pass  # `end` announces that the store is down
     # Also if it is over: perhaps only in this process yet.
-    await party.sessions.end(copy.id, "signed_out", expires_at=copy.expires_at)
+    row = await party.sessions.end(copy.id, "signed_out", expires_at=copy.expires_at)
+    session = party.sessions.newest(session, row)
+    if session is not None and row.answer:  # of an attempt that has not used it yet
+        await discard_answer(party, session, TokenAnswer.decode(row.answer))
     return session
 
 

@@ -1,16 +1,18 @@
-"""The sessions of an application: found, begun, used and ended. No flow asks where a session is.
+"""The sessions of an application: found, begun, used and ended.
 
 A session in a store has a row from its login. A session in a cookie has one from its first refresh,
-sign-out or use; its cookie is a copy. Every copy is judged by the row and by the revocations.
+sign-out or (with `idle_timeout`) use; its cookie is a copy. Every copy is judged by the row and by
+the revocations.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hmac import compare_digest
 from typing import Final, Generic, NamedTuple, TypeAlias
 
@@ -57,7 +59,9 @@ class Prepared(NamedTuple, Generic[Identity]):
 
 @dataclass(frozen=True, slots=True)
 class Live(Generic[Identity]):
-    """A session that has not ended, its row, and the copy that led to it.
+    """A session that neither its row nor a revocation has ended, and the copy that led to it.
+
+    Its times are the caller's to check.
 
     `cookie` is the value of its cookie if that has been made already.
     """
@@ -101,7 +105,7 @@ class Endings:
         self.announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
         self.writing: set[asyncio.Task[None]] = set()
         # The first attempt of each end that is being written.
-        self.first_writes: dict[tuple[str, EndReason], asyncio.Future[None]] = {}
+        self.first_writes: dict[tuple[str, EndReason], asyncio.Future[Row]] = {}
 
     async def aclose(self) -> None:
         """Repeat the failed writes for some seconds."""
@@ -136,7 +140,7 @@ class Sessions(Generic[Identity]):
     ) -> None:
         self.cells, self.codec, self.names = cells, codec, names
         self.in_store, self.records_endings = in_store, records_endings
-        self._form, self._clock, self._announcer = form, clock, announcer
+        self._form, self._clock, self.announcer = form, clock, announcer
         self._readers = DecryptionCache(self._reader, clock=clock)
         self._endings = endings
 
@@ -182,6 +186,12 @@ class Sessions(Generic[Identity]):
         """The newest state of the session that `copy` leads to, by its row and revocations."""
         return (await self.judge_beside(copy))[0]
 
+    async def judge_again(self, known: Live[Identity]) -> Found[Identity]:
+        """Like `judge`, for a session that the caller has found or made."""
+        copy = known.copy
+        seen, values = await self.cells.see(row_key(copy.id), copy.keys, known.seen)
+        return await self._judged(copy, seen, values, known)
+
     async def judge_beside(
         self, copy: Copy[Identity], *others: str
     ) -> tuple[Found[Identity], Sequence[Seen]]:
@@ -191,9 +201,13 @@ class Sessions(Generic[Identity]):
         return await self._judged(copy, seen, values[len(others) :]), beside
 
     async def _judged(
-        self, copy: Copy[Identity], seen: Seen, values: Sequence[bytes]
+        self,
+        copy: Copy[Identity],
+        seen: Seen,
+        values: Sequence[bytes],
+        known: Live[Identity] | None = None,
     ) -> Found[Identity]:
-        found = self.live(copy, seen)
+        found = self.live(copy, seen, known=known)
         if not isinstance(found, Live):
             return found
         keys = revocations.keys_of(found.session)
@@ -202,7 +216,13 @@ class Sessions(Generic[Identity]):
         reason = revocations.end_of(found.session, values)
         return found if reason is None else Over(copy, reason, found.session)
 
-    def live(self, copy: Copy[Identity], seen: Seen, cookie: str = "") -> Found[Identity]:
+    def live(
+        self,
+        copy: Copy[Identity],
+        seen: Seen,
+        cookie: str = "",
+        known: Live[Identity] | None = None,
+    ) -> Found[Identity]:
         """What `copy` and its row say together; the revocations are another question."""
         row, session = seen.row, copy.session
         if reason := row.ended or self._endings.reasons.get(copy.id):
@@ -211,6 +231,8 @@ class Sessions(Generic[Identity]):
             return None
         if copy.epoch < row.epoch:
             return Over(copy, "signed_out", session, is_refused=True)
+        if known is not None and known.seen is seen:
+            return known
         if row.content and (session is None or row.generation > session.generation):
             session = self._opened(row.content)
         if session is None:
@@ -259,68 +281,89 @@ class Sessions(Generic[Identity]):
         """Record that the session is used now. While the store fails, the next request does it."""
         now, session = self._clock.now(), live.session
         mine = Row(generation=session.generation, epoch=session.epoch, expires_at=session.last_end)
-        seen = live.seen
         with suppress(SessionError):
             seen = await self.cells.move(
-                row_key(live.id), lambda row, age: rows.touch(row, age, now, mine), seen
+                row_key(live.id), lambda row, age: rows.touch(row, age, now, mine), live.seen
             )
-        session = session.model_copy(update={"last_seen_at": now})
-        return replace(live, session=session, seen=seen, cookie="")
+            found = self.live(live.copy, seen)
+            # Another request may have refreshed the session meanwhile: its token is used up.
+            is_later = isinstance(found, Live) and found.session.generation > session.generation
+            live = found if isinstance(found, Live) and is_later else replace(live, seen=seen)
+        session = live.session.model_copy(update={"last_seen_at": now})
+        return replace(live, session=session, cookie="")
 
     def end_here(self, id: str, reason: EndReason) -> None:
         """End the session in this process. `end` must follow."""
         self._endings.reasons[id] = reason
 
-    async def end(self, id: str, reason: EndReason, *, expires_at: int) -> None:
+    async def end(
+        self, id: str, reason: EndReason, *, expires_at: int, keeps_grant: bool = False
+    ) -> Row:
         """End the session: at once in this process, and elsewhere as soon as the store has it.
 
-        `expires_at` is the session's absolute end. A failed write is announced and repeated.
+        `expires_at` is the session's absolute end. A failed write is announced and repeated. The
+        result is the row that has ended, as far as it is known.
         """
         self.end_here(id, reason)
         loop, key = asyncio.get_running_loop(), (id, reason)
         first = self._endings.first_writes.get(key)
         if first is None or first.get_loop() is not loop:
             first = self._endings.first_writes[key] = loop.create_future()
-            task = loop.create_task(self._record_end(id, reason, expires_at, first))
+            rule = partial(rows.end, reason=reason, expires_at=expires_at, keeps_grant=keeps_grant)
+            task = loop.create_task(self._record_end(id, reason, rule, expires_at, first))
             self._endings.writing.add(task)
             task.add_done_callback(self._endings.writing.discard)
-        await asyncio.shield(first)
+        return await asyncio.shield(first)
+
+    def newest(
+        self, session: OIDCSession[Identity] | None, row: Row
+    ) -> OIDCSession[Identity] | None:
+        """The session of `row` if that is later than `session`."""
+        found = self._opened(row.content) if row.content else None
+        if found is None or (session is not None and found.generation <= session.generation):
+            return session
+        return found
 
     async def _record_end(
-        self, id: str, reason: EndReason, expires_at: int, first: asyncio.Future[None]
+        self,
+        id: str,
+        reason: EndReason,
+        rule: Callable[[Row], Row],
+        until: int,
+        first: asyncio.Future[Row],
     ) -> None:
+        before = Row()
+
         def on_failure(error: SessionError) -> None:
             event = refusal(EventName.SESSION_NOT_REMOVED, error, self._clock.now())
-            self._announcer(replace(event, session_id=id))
-            first.set_result(None)
+            self.announcer(replace(event, session_id=id))
+            first.set_result(before)
+
+        def end(row: Row, _: float) -> Row:
+            nonlocal before
+            before = row
+            return rule(row)
 
         try:
-            seen = await self.cells.insist(
-                row_key(id),
-                lambda row, _: rows.end(row, reason, expires_at=expires_at),
-                until=expires_at,
-                on_failure=on_failure,
-            )
+            seen = await self.cells.insist(row_key(id), end, until=until, on_failure=on_failure)
         except asyncio.CancelledError:
             self._announce(EventName.SESSION_REMOVAL_GIVEN_UP, id)
             raise
         finally:
             was_late = first.done()
             if not was_late:
-                first.set_result(None)
+                first.set_result(before)
             if self._endings.first_writes.get((id, reason)) is first:
                 del self._endings.first_writes[id, reason]
         self._endings.reasons.pop(id, None)
         if was_late and seen is not None:
             self._announce(EventName.SESSION_REMOVED, id)
 
-    def announce_end(self, id: str, sub: str | None, code: Code, because: str) -> None:
-        """Announce the end of a session once, however many requests find it."""
-        now = self._clock.now()
-        if id not in self._endings.announced:
-            self._endings.announced.set(id, True, expires_at=now + MARGIN)
-            event = Event(EventName.SESSION_ENDED, now, code=code, explanation=because)
-            self._announcer(replace(event, sub=sub, session_id=id))
+    def is_first_to_find_ended(self, id: str) -> bool:
+        """Whether no request of this process has found the end of the session before."""
+        is_first = id not in self._endings.announced
+        self._endings.announced.set(id, True, expires_at=self._clock.now() + MARGIN)
+        return is_first
 
     async def end_by_id(self, id: str, reason: EndReason, *, expires_at: int) -> None:
         """End the session everywhere before this returns; raises SessionError."""
@@ -353,7 +396,9 @@ class Sessions(Generic[Identity]):
             some = await asyncio.gather(*map(self._find_listed, ids[first : first + READ_TOGETHER]))
             found += [each.session for each in some if isinstance(each, Live)]
             await asyncio.sleep(0)
-        return found
+        # The list is not sealed, the sessions are.
+        user = (issuer, client_id, sub)
+        return [each for each in found if (each.issuer, each.client_id, each.sub) == user]
 
     async def _find_listed(self, id: str) -> Found[Identity]:
         """The session; None if another secret sealed it, because nobody here can use it."""
@@ -394,7 +439,7 @@ class Sessions(Generic[Identity]):
         return SessionReader(self.codec, content), 2 * len(content)
 
     def _announce(self, name: EventName, id: str) -> None:
-        self._announcer(Event(name, self._clock.now(), session_id=id))
+        self.announcer(Event(name, self._clock.now(), session_id=id))
 
     def require_rows(self, purpose: str) -> None:
         """Raise ConfigurationError (configuration.store_missing) without a session store."""

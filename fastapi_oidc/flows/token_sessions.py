@@ -162,7 +162,10 @@ async def _with_identity(
     """
     try:
         resolving = party.application.identity_of(
-            session.claims, bundle.user_info, bundle.response.access_token
+            session.claims,
+            bundle.user_info,
+            bundle.response.access_token,
+            party.settings.name,
         )
         identity = await party.within_time_limit(resolving)
     except Exception as error:

@@ -228,7 +228,7 @@ def _after(
             return refreshed
         case Ended(code, because, reason):
             session = live.session
-            party.sessions.announce_end(session.id, session.sub, code, because)
+            party.announce_end(session.id, session, code, because)
             raise SessionError(ENDED_CODES[reason or "signed_out"], "the session has ended")
         case Postponed():
             raise unavailable_until(party, outcome)

@@ -58,11 +58,11 @@ class Document(Generic[T]):
         afterwards.
         """
         newest = self._newest
-        if newest is None or not self._is_within(STALE_LIFETIME, self._fetched_at):
-            return await self._fetched()
-        if self._is_within(FRESH_LIFETIME, self._fetched_at):
+        if newest is not None and self._is_within(FRESH_LIFETIME, self._fetched_at):
             return newest
-        return await self._fetched_or(newest)
+        if newest is not None and self._is_within(STALE_LIFETIME, self._fetched_at):
+            return await self._fetched_or(newest)
+        return await self._fetched()
 
     async def newer_than(self, seen: T, *, asker: str, pause: int = MISS_INTERVAL) -> T:
         """A document fetched after `seen`, or `seen` itself when it is too early to fetch again.

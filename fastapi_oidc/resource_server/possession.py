@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from base64 import b64decode
 from typing import Final
 from urllib.parse import unquote
@@ -11,23 +12,31 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.session.cells import Cells
+from fastapi_oidc.session.outage import unavailable_as
+from fastapi_oidc.session.store import Cell, Store
 
 _ARMOUR: Final = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")
 
 
 class Proofs:
-    """Accepts each DPoP proof once (RFC 9449 11.1) across the processes that share `cells`."""
+    """Accepts each DPoP proof once (RFC 9449 11.1) across the processes that share `store`.
 
-    def __init__(self, cells: Cells, clock: Clock) -> None:
-        self._cells, self._clock = cells, clock
+    `name`, the instance's, is in front of every key. The store must not evict a proof.
+    """
+
+    def __init__(self, store: Store, name: str, clock: Clock) -> None:
+        self._store, self._name, self._clock = store, name, clock
 
     async def require_first_use(self, proof: Proof) -> None:
         """Raises ProtocolViolation (dpop.replayed), or SessionError when the store is down."""
         name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
         # A proof is accepted from one window before its time to one window after it.
-        expires_at = self._clock.now() + 2 * PROOF_WINDOW + 1
-        if not await self._cells.claim(f"dpop:{name}", expires_at=expires_at):
+        mine = Cell(secrets.token_bytes(9), self._clock.now() + 2 * PROOF_WINDOW + 1)
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            value = await self._store.move(
+                f"{self._name}:dpop:{name}", lambda value, _: None if value else mine, known=b""
+            )
+        if value != mine.value:
             raise ProtocolViolation(Code.DPOP_REPLAYED, "this proof was used before")
 
 

@@ -21,6 +21,9 @@ from fastapi_oidc.session.store import Cell, Store
 RENEW_SECONDS: Final = LEASE_SECONDS / 3
 """Seconds between two renewals of an owner's lease."""
 
+RENEWAL_TIMEOUT, RENEWAL_PAUSE = 2.0, 0.5
+"""Seconds that one renewal may take, and those before the next one if it fails."""
+
 SEND_MARGIN: Final = 2.0
 """Seconds before the end of a lease from which on its owner sends nothing any more."""
 
@@ -85,10 +88,12 @@ class Cells:
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             return await self.store.read([self._key(key) for key in keys])
 
-    async def see(self, key: str, others: Sequence[str] = ()) -> tuple[Seen, Sequence[bytes]]:
-        """The row of `key`, and the values of `others`, in one round trip."""
+    async def see(
+        self, key: str, others: Sequence[str] = (), known: Seen | None = None
+    ) -> tuple[Seen, Sequence[bytes]]:
+        """The row of `key`, and the values of `others`, in one round trip; `known` as in `seen`."""
         value, *values = await self.read([key, *others])
-        return self.seen(key, value), values
+        return self.seen(key, value, known), values
 
     async def move(
         self, key: str, rule: Rule, known: Seen | None = None, *, margin: int = MARGIN
@@ -101,7 +106,7 @@ class Cells:
 
         def change(value: bytes, age: float) -> Cell | None:
             nonlocal made
-            before = self.seen(key, value)
+            before = self.seen(key, value, known)
             row = rule(before.row, age)
             made = before if row is before.row else Seen(row, self._seal(key, row.encode()))
             return None if made is before else Cell(made.value, row.expires_at + margin)
@@ -121,17 +126,6 @@ class Cells:
 
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             await self.store.move(self._key(key), changed)
-
-    async def claim(self, key: str, *, expires_at: int) -> bool:
-        """Whether this is the first call for `key`, in any process."""
-        mine = secrets.token_bytes(9)
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            value = await self.store.move(
-                self._key(key),
-                lambda value, _: None if value else Cell(mine, expires_at),
-                known=b"",
-            )
-        return value == mine
 
     async def insist(
         self,
@@ -173,8 +167,10 @@ class Cells:
     def _key(self, key: str) -> str:
         return f"{self._name}:{key}"
 
-    def seen(self, key: str, value: bytes) -> Seen:
-        """The row of `key` in a value that `read` or `see` has returned."""
+    def seen(self, key: str, value: bytes, known: Seen | None = None) -> Seen:
+        """The row of `key` in a value that `read` has returned; `known` if that is its value."""
+        if known is not None and known.value == value:
+            return known
         return Seen(Row.decode(self._open(key, value)), value) if value else Seen()
 
     def _seal(self, key: str, content: bytes) -> bytes:
@@ -310,16 +306,19 @@ class Turn:
         return self.seen.row
 
     async def _renew(self) -> None:
+        pause = RENEW_SECONDS
         while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            asked_at = self._loop.time()
-            with suppress(SessionError):
-                # Not in `seen`: a step of the attempt may have written the row meanwhile.
-                renewed = await self._cells.move(
-                    self._key,
-                    lambda row, _: rows.renew(row, self._generation, self._owner),
-                    self.seen,
-                    margin=self._margin,
-                )
+            await asyncio.sleep(pause)
+            asked_at, pause = self._loop.time(), RENEWAL_PAUSE
+            with suppress(SessionError, TimeoutError):
+                async with asyncio.timeout(RENEWAL_TIMEOUT):
+                    # Not in `seen`: a step of the attempt may have written the row meanwhile.
+                    renewed = await self._cells.move(
+                        self._key,
+                        lambda row, _: rows.renew(row, self._generation, self._owner),
+                        self.seen,
+                        margin=self._margin,
+                    )
+                pause = RENEW_SECONDS
                 if self.owns(renewed.row):
                     self._leased_at = asked_at

@@ -13,6 +13,7 @@ from pydantic_core import from_json, to_json
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.session.claims import Claims
 from fastapi_oidc.session.model import (
     SEALING,
     Identity,
@@ -98,10 +99,10 @@ class SessionReader(Generic[Identity]):
             identity = to_json(from_json(self._encoded)["identity"])
             template = self._template = session, identity, changeable
         session, identity, changeable = template
-        own, claims = session.__copy__(), session.claims.copy()
+        own, claims = session.__copy__(), {**session.claims}
         for name in changeable:
             claims[name] = copied(claims[name])
-        own.__dict__.update(claims=claims, identity=self._codec.read_identity(identity))
+        own.__dict__.update(claims=Claims(claims), identity=self._codec.read_identity(identity))
         return own
 
 

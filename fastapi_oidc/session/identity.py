@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from fastapi_oidc.session.model import Frozen
 
@@ -17,6 +17,13 @@ class StandardIdentity(Frozen):
     email_verified: bool | None = None
     preferred_username: str | None = None
     picture: str | None = None
+
+    if not TYPE_CHECKING:  # type checkers know the members
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say how the identity gets what it lacks."""
+            text = f"StandardIdentity has no {name!r}: resolve_identity returns a type of your own"
+            raise AttributeError(text, name=name, obj=self)
 
     @classmethod
     def from_claims(cls, sub: str, *sources: Mapping[str, object]) -> Self:

@@ -6,9 +6,21 @@ serialize them: an endpoint that returns a session by mistake fails and sends no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NoReturn,
+    Self,
+    TypeAlias,
+    TypeVar,
+)
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -18,6 +30,7 @@ from pydantic import (
 )
 
 from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.session.claims import Claims
 from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 
 if TYPE_CHECKING:
@@ -57,6 +70,9 @@ class Frozen(BaseModel):
                 explanation = f"{type(self).__name__} cannot be changed: model_copy makes another"
                 raise TypeError(explanation)
             super().__setattr__(name, value)
+
+        def __getitem__(self, name: object) -> NoReturn:
+            raise TypeError(f"{type(self).__name__} is no mapping: read its attributes, .{name}")
 
 
 class Tokens(NeverFromARequest, Frozen):
@@ -119,7 +135,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     client_id: str
     sub: str
     identity: Identity
-    claims: dict[str, JsonValue] = Field(repr=False)
+    claims: Annotated[dict[str, JsonValue], AfterValidator(Claims)] = Field(repr=False)
     tokens: Tokens
     sid: str | None = None
     former_sids: tuple[str, ...] = ()

@@ -62,13 +62,13 @@ def _explained(error: BaseException, store: Place | None, doing: str) -> str:
         return f"the store raised {name}"
     said = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and its values
     text = cleaned(without(" ".join(str(said).split()), store.secrets), MAX_VALUE)
-    remedy = "; await SQLStore(...).create_tables() makes the tables" if _lacks_table(text) else ""
+    remedy = "; await SQLStore(...).create_tables() makes the tables" if lacks_table(text) else ""
     cause = f"{name}: {text}" if text else name
     return f"the store {store.address} could not {doing}: {cause}{remedy}"
 
 
-def _lacks_table(text: str) -> bool:
-    """Whether SQLite or PostgreSQL says so."""
+def lacks_table(text: str) -> bool:
+    """Whether SQLite or PostgreSQL says so in the text of its error."""
     return "no such table" in text or ("relation" in text and "does not exist" in text)
 
 

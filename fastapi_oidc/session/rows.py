@@ -2,10 +2,11 @@
 
     idle(n) --take--> taken(n) --answer--> answered(n) --finish--> idle(n + 1)    any --end--> ended
 
-`n` is the generation, the number of refreshes. `take` makes one attempt of a process the owner, and
-only the owner presents the refresh token. An owner renews its row; one that has not for
+`n` is the generation, how often it was finished. `take` makes one attempt of a process the owner,
+and only the owner presents the refresh token. An owner renews its row; one that has not for
 LEASE_SECONDS has died, and another attempt may take the row. The first answer of a generation is
-for every attempt. Nothing changes a row that has ended.
+for every attempt. A step-up, and a row that is no session, finishes without an answer. Nothing
+changes a row that has ended, but a sign-out its reason.
 
 Tokens for other APIs and logins under way are rows too: `content` is their result.
 Every function here is pure; `docs/decisions/017-one-row-for-each-session.md` says what follows.
@@ -34,6 +35,7 @@ class Row:
     ended. Copies of the session's cookie from before the generation `epoch` are refused: the user
     has signed in again since. `secret` is the digest of the secret in the session's cookie.
 
+    `keeps_grant`: it has ended by a login whose tokens the provider may end with its own.
     `expires_at` is the session's absolute end, and `last_seen_at` its last use; both are in seconds
     since the epoch.
     """
@@ -45,6 +47,7 @@ class Row:
     ended: EndReason | None = None
     epoch: int = 0
     secret: str = field(default="", repr=False)
+    keeps_grant: bool = False
     expires_at: int = 0
     last_seen_at: int = 0
 
@@ -57,6 +60,7 @@ class Row:
             "ended": self.ended,
             "epoch": self.epoch,
             "secret": self.secret,
+            "keeps_grant": self.keeps_grant,
             "expires_at": self.expires_at,
             "last_seen_at": self.last_seen_at,
         }
@@ -142,15 +146,18 @@ def refuse(row: Row, generation: int, reason: EndReason) -> Row:
     return end(row, reason)
 
 
-def end(row: Row, reason: EndReason, *, expires_at: int = 0) -> Row:
+def end(row: Row, reason: EndReason, *, expires_at: int = 0, keeps_grant: bool = False) -> Row:
     """The ended row, without tokens. The first reason counts, unless the user signs out.
 
-    After a sign-out, and after a login that replaces the session, the cookie is another response's.
+    `signed_out` replaces another reason, because then no other response may change the cookie: the
+    user has signed out, or in again.
     """
     if row.ended and (reason != "signed_out" or row.ended == reason):
         return row
     expires_at = max(row.expires_at, expires_at)
-    return Row(generation=row.generation, ended=reason, expires_at=expires_at)
+    return Row(
+        generation=row.generation, ended=reason, keeps_grant=keeps_grant, expires_at=expires_at
+    )
 
 
 def touch(row: Row, age: float, at: int, mine: Row) -> Row:

@@ -49,7 +49,7 @@ def _store_at(url: str) -> Store | None:
     if scheme in ("postgresql", "sqlite"):
         from fastapi_oidc.session.sql import SQLStore
 
-        return SQLStore(url)
+        return SQLStore(url, creates_tables=True)
     return None
 
 

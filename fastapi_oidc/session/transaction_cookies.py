@@ -63,16 +63,20 @@ class TransactionCookies:
             return None
         return pending
 
+    def is_unreadable(self, state: str, cookies: Mapping[str, str]) -> bool:
+        """Whether the browser has this login's cookie, and no key here opens it."""
+        name = self._names.transaction(state)
+        return name in cookies and self._opened(name, cookies[name]) is None
+
     def ended(self, state: str, cookies: Mapping[str, str]) -> tuple[CookieChange, ...]:
         """Delete the cookie of the login with this `state`, whatever its outcome.
 
         An unreadable cookie stays: another version of this library may have written it, and the
         next request may reach a process that can read it.
         """
-        name = self._names.transaction(state)
-        if name in cookies and self._opened(name, cookies[name]) is None:
+        if self.is_unreadable(state, cookies):
             return ()
-        return (self._change(name, None),)
+        return (self._change(self._names.transaction(state), None),)
 
     def _evictions(self, cookies: Mapping[str, str], room: int, *, now: int) -> list[CookieChange]:
         """The cookies to delete so the rest fits: expired and unreadable ones, then the oldest."""

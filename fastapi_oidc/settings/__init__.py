@@ -1,4 +1,4 @@
-"""The settings of one OIDC instance. They are validated when they are created."""
+"""The settings of one registration at a provider. They are validated when they are created."""
 
 from fastapi_oidc.settings.environment import DEFAULT_NAME
 from fastapi_oidc.settings.options import OIDCSettings

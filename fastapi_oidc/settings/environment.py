@@ -1,10 +1,11 @@
-"""The environment variables of an instance, and warnings about misspelled ones."""
+"""The environment variables of a registration, and warnings about misspelled ones."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import DotEnvSettingsSource, PydanticBaseSettingsSource
 
 from fastapi_oidc.peer_names import PEER_NAMES
+from fastapi_oidc.settings.rules import CREDENTIALS
 
 PREFIX = "OIDC_"
 DEFAULT_NAME = "oidc"
@@ -23,7 +25,7 @@ _logger = logging.getLogger("fastapi_oidc.configuration")
 
 
 def prefix_of(name: object) -> str:
-    """`OIDC_`, or `OIDC_PARTNERS_` for the instance `partners`, which reads only such variables."""
+    """`OIDC_`, or `OIDC_PARTNERS_` for the registration `partners`, which reads no others."""
     if not isinstance(name, str) or name == DEFAULT_NAME:
         return PREFIX
     return f"{PREFIX}{name.upper().replace('-', '_')}_"
@@ -52,21 +54,37 @@ class FileOfVariables(PydanticBaseSettingsSource):
 
 
 def unread_file(values: Mapping[str, Any], configured: object) -> str | None:
-    """`.env` if the file exists in this directory and the settings name no file, else None."""
-    is_named = configured is not None or "_env_file" in values
-    return None if is_named or not Path(FILE).is_file() else FILE
+    """Which file was not read, and the remedy; None if nothing looks like a mistake.
+
+    Either the settings name a file that does not exist, or no file while there is a `.env` here.
+    """
+    named = values.get("_env_file", configured)
+    if named is not None:
+        files = [named] if isinstance(named, str | PathLike) else named
+        missing = [each for each in files if not Path(each).expanduser().is_file()]
+        return f"the file {missing[0]} does not exist in {Path.cwd()}" if missing else None
+    if "_env_file" in values or not Path(FILE).is_file():
+        return None
+    remedy = f'write OIDCSettings(_env_file="{FILE}"), or in the shell: set -a; . ./{FILE}'
+    return f"{FILE} is not read: {remedy}"
 
 
-def misspelt(prefix: str, options: Collection[str], variables: Iterable[str]) -> Mapping[str, str]:
+def misspelt(
+    prefix: str, options: Collection[str], variables: Mapping[str, str | None]
+) -> Mapping[str, str]:
     """The misspelled ones of `variables`, each with the likely correct name. Each pair is logged.
 
-    Names of other libraries are logged too, with what they are called here. A name like
-    `OIDC_PARTNERS_SCOPE` counts as a variable of another instance.
+    Names of other libraries are logged too, with what they are called here, and so is an empty
+    credential. A name like `OIDC_PARTNERS_SCOPE` counts as a variable of another registration.
     """
     known = {prefix + option.upper() for option in options}
     others = tuple(f"_{option.upper()}" for option in options)
     found: dict[str, str] = {}
-    for variable in map(str.upper, variables):
+    credentials = {prefix + option.upper() for option in CREDENTIALS}
+    for name, value in variables.items():
+        variable = name.upper()
+        if variable in credentials and not value:
+            _logger.warning("%s is empty, which counts as not set", variable)
         if variable in known or not variable.startswith(prefix):
             continue
         meant = PEER_NAMES.get(variable.removeprefix(prefix).lower())

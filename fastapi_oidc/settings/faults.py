@@ -51,19 +51,16 @@ def configuration_error(
 ) -> ConfigurationError:
     """One error that lists every fault, without any value.
 
-    `variable` returns the name of an option's environment variable. `unread` is the name of a file
-    that may have the missing values. The error has the code of the faults if they all have the same
-    code, else configuration.invalid.
+    `variable` returns the name of an option's environment variable. `unread` says which file may
+    have the missing values, and why it was not read. The error has the code of the faults if they
+    all have the same code, else configuration.invalid.
     """
     details = error.errors(include_url=False, include_context=False, include_input=False)
     faults = [_fault(detail, options, variable, misspelt or {}) for detail in details]
     codes = {_code(detail) for detail in details}
     explanation = faults[0] if len(faults) == 1 else "\n  ".join(["the settings:", *faults])
     if unread is not None and any(detail["type"] == "missing" for detail in details):
-        explanation += (
-            f'\n  {unread} is not read: write OIDCSettings(_env_file="{unread}"), '
-            f"or in the shell: set -a; . ./{unread}"
-        )
+        explanation += f"\n  {unread}"
     code = codes.pop() if len(codes) == 1 else Code.CONFIGURATION_INVALID
     return ConfigurationError(code, explanation, faults=tuple(faults))
 
@@ -105,7 +102,7 @@ def _said(
         yield from filter(None, [hint_for(option, options)])
     else:
         yield _KINDS.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
-        if option in _SECONDS and detail["type"].startswith(("int", "float")):
+        if option in _SECONDS and detail["type"].startswith(("int", "float", "greater", "less")):
             yield "in seconds"
 
 

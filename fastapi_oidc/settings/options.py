@@ -63,7 +63,7 @@ _FROM_ENVIRONMENT: Any = PydanticUndefined
 class OIDCSettings(BaseSettings):
     """Settings of `OIDC`. Settings that are not passed are read from `OIDC_*` variables.
 
-    A named instance reads its own variables: `OIDC_PARTNERS_CLIENT_ID` for
+    A named registration reads its own variables: `OIDC_PARTNERS_CLIENT_ID` for
     `OIDCSettings(name="partners")`. Times are in seconds, sizes in bytes. In the environment, a
     list is JSON or words separated by spaces, `extra_params` is JSON, and `cookie_secret` is one
     secret or a JSON list. Raises ConfigurationError, which names every invalid or missing setting
@@ -106,7 +106,9 @@ class OIDCSettings(BaseSettings):
     base_url: BaseURL = Field(default=None, validate_default=True)
     """The application's scheme and host in browsers, such as `https://app.example.com`."""
     name: InstanceName = DEFAULT_NAME
-    """The instance's name; it is used for its cookies, its routes and `request.state.<name>`."""
+    """The name of the registration. With it alone, cookies, routes and `request.state.<name>` have
+    this name too.
+    """
     trusted_origins: Origins = ()
     """Origins from which websockets are accepted, besides the application's own."""
 
@@ -173,7 +175,7 @@ class OIDCSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """A `.env` file may have other variables, for example those of another OIDC instance."""
+        """A `.env` file may have other variables, for example those of another registration."""
         if isinstance(dotenv_settings, DotEnvSettingsSource):
             dotenv_settings = FileOfVariables(dotenv_settings)
         return init_settings, env_settings, dotenv_settings, file_secret_settings

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from typing import Annotated, Any, Final, NoReturn, TypeAlias, Unpack
+from typing import Annotated, Any, Final, NoReturn, Unpack
 from weakref import WeakKeyDictionary
 
-from fastapi import APIRouter, FastAPI, Security
-from fastapi.security import SecurityScopes
-from fastapi.security.base import SecurityBase
+from fastapi import APIRouter, FastAPI
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -28,11 +25,17 @@ from fastapi_oidc.errors import (
 )
 from fastapi_oidc.flows.relying_party import Application
 from fastapi_oidc.peer_names import require_known
-from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.resource_server import AccessToken, Caller, ResourceServer
-from fastapi_oidc.resource_server.introspections import Introspections
+from fastapi_oidc.resource_server.permission import Permission
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.web.api_documents import Documented, protected_resource, refusals, token_scheme
+from fastapi_oidc.web.api_documents import (
+    Documented,
+    metadata_router,
+    protected_resource,
+    refusals,
+    token_scheme,
+)
+from fastapi_oidc.web.api_guards import AnyToken, RequireToken, RequireUser, documented
 from fastapi_oidc.web.api_options import (
     APIOptions,
     described,
@@ -43,39 +46,25 @@ from fastapi_oidc.web.api_options import (
     resource_server,
     step_up_of,
 )
-from fastapi_oidc.web.api_tools import Protected, paths_in, with_lifespan_of
+from fastapi_oidc.web.api_tools import Protected, paths_in, scopes_by_tool, with_lifespan_of
 from fastapi_oidc.web.authorization_header import token_scheme_in
 from fastapi_oidc.web.challenge import Challenger
-from fastapi_oidc.web.dependencies import CSRF_IN_DOCUMENT, RequireAuth, RequireCSRF
+from fastapi_oidc.web.dependencies import CSRF_PARAMETER, RequireAuth, RequireCSRF
 from fastapi_oidc.web.misuse import Argument, awaited
 from fastapi_oidc.web.overrides import override_of
 from fastapi_oidc.web.refusal import SignInRequired
-from fastapi_oidc.web.request_contexts import context_of, require_own_middleware
+from fastapi_oidc.web.request_contexts import context_of, noted, require_own_middleware
+from fastapi_oidc.web.route_checks import calls_of
 from fastapi_oidc.web.runtime import Registrations, Runtime
 from fastapi_oidc.web.serving import Serving
+from fastapi_oidc.web.startup import report_missing_introspection
 from fastapi_oidc.web.token_request import presented_token
 
 _ACCEPTED: Final = "fastapi_oidc.access_tokens"
-_PUBLIC: Final = {"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"}
-"""CORS headers: clients in browsers read the metadata too."""
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Safe methods (RFC 9110 9.2.1), which need no CSRF token."""
 
 _log = logging.getLogger("fastapi_oidc.configuration")
-
-RequireToken: TypeAlias = Callable[..., Awaitable[AccessToken]]
-RequireUser: TypeAlias = Callable[..., Awaitable[Caller[Identity]]]
-
-
-class _Token(SecurityBase):
-    """A dependency: the access token of the request, if it has the endpoint's scopes."""
-
-    def __init__(self, api: API[Any], model: Documented) -> None:
-        self._api, self.scheme_name, self.model = api, model.scheme_name, model.model
-
-    @awaited
-    async def __call__(self, connection: HTTPConnection, needs: SecurityScopes) -> AccessToken:
-        return await self._api.access_token(connection, *needs.scopes)
 
 
 class API(Serving[Identity, Any]):
@@ -138,8 +127,8 @@ class API(Serving[Identity, Any]):
             token_url=options.get("token_url"),
         )
         self._scheme = Documented(f"{self._engine.name}_api{'' if number == 1 else number}", model)
-        self._token = _Token(self, self._scheme)
-        self._required: dict[tuple[tuple[str, ...], str | None, StepUp | None], RequireToken] = {}
+        self._token = AnyToken(self, self._scheme)
+        self._required: dict[Permission, AnyToken | RequireToken] = {Permission(): self._token}
         self._looking: asyncio.Task[None] | None = None
         self._engine.apis.append(self)
 
@@ -149,7 +138,7 @@ class API(Serving[Identity, Any]):
         role: str | None = None,
         max_age: int | None = None,
         acr_values: Sequence[str] = (),
-    ) -> RequireToken:
+    ) -> AnyToken | RequireToken:
         """A dependency: the `AccessToken` of the request, if it has all of `scopes` and the `role`.
 
         With `max_age` the user must have authenticated in that many seconds, with `acr_values` in
@@ -157,12 +146,12 @@ class API(Serving[Identity, Any]):
         with arguments depend on `api.require()`. Raises ConfigurationError.
         """
         require_scopes_readable(scopes)
-        key = (scopes, role, step_up_of(max_age, acr_values))
-        if key not in self._required:
-            self._required[key] = self._requirement(*key)
-        return self._required[key]
+        permission = Permission(scopes, role, step_up_of(max_age, acr_values))
+        if permission not in self._required:
+            self._required[permission] = RequireToken(self._token, permission, self._require)
+        return noted(self._required[permission])
 
-    @cached_property
+    @property
     def require_user(self) -> RequireUser[Identity]:
         """A dependency: the `Caller`, by an access token or else by a session.
 
@@ -170,37 +159,17 @@ class API(Serving[Identity, Any]):
         in `Security(oidc.require_user, scopes=[...])`. A request with a session must have the
         session's CSRF token, unless its method is safe (GET, HEAD, OPTIONS).
         """
-        if (fixed := self.registrations.fixed) is not None:
-            self._require_identities(fixed)
-        if not self._engine.signs_in:
-            return self._token_user
-        cookie = Documented(self._require_auth.scheme_name, self._require_auth.model)
-
-        @awaited
-        async def require_user(
-            connection: HTTPConnection,
-            needs: SecurityScopes,
-            _cookie: None = Security(cookie),
-            _token: None = Security(self._scheme),
-            _csrf_token: str | None = CSRF_IN_DOCUMENT,
-        ) -> Caller[Identity]:
-            return await self.caller(connection, *needs.scopes)
-
-        return require_user
+        return noted(self._require_user)
 
     @cached_property
-    def _token_user(self) -> RequireUser[Identity]:
-        """`require_user` where nobody has a session."""
-
-        @awaited
-        async def require_user(
-            connection: HTTPConnection,
-            needs: SecurityScopes,
-            _token: None = Security(self._scheme),
-        ) -> Caller[Identity]:
-            return await self.caller(connection, *needs.scopes)
-
-        return require_user
+    def _require_user(self) -> RequireUser[Identity]:
+        if (fixed := self.registrations.fixed) is not None:
+            self._require_identities(fixed)
+        token = documented("token", self._scheme)
+        if not self._engine.signs_in:
+            return RequireUser(self, token)
+        scheme = Documented(self._require_auth.scheme_name, self._require_auth.model)
+        return RequireUser(self, documented("cookie", scheme), token, CSRF_PARAMETER)
 
     @cached_property
     def router(self) -> APIRouter:
@@ -208,23 +177,17 @@ class API(Serving[Identity, Any]):
 
         Raises ConfigurationError when the API has no `resource`.
         """
-        path = metadata_path(self._url)
+        return metadata_router(metadata_path(self._url), self._metadata)
 
-        async def metadata(request: Request) -> JSONResponse:
-            server = self._server_of(self._serving(request))
-            document = protected_resource(
-                self._url,
-                [each.expected.issuer for each in server.issuers],
-                self.scopes,
-                has_certificates=self._certificate_header is not None,
-                dpop_required=server.dpop_required,
-            )
-            return JSONResponse(document, headers=_PUBLIC)
-
-        router = APIRouter()
-        # A plain route: dependencies of the application do not apply to it.
-        router.add_route(path, metadata, include_in_schema=False)
-        return router
+    def _metadata(self, request: Request) -> dict[str, object]:
+        server = self._server_of(self._serving(request))
+        return protected_resource(
+            self._url,
+            [each.expected.issuer for each in server.issuers],
+            self.scopes,
+            has_certificates=self._certificate_header is not None,
+            dpop_required=server.dpop_required,
+        )
 
     @property
     def _url(self) -> str:
@@ -255,12 +218,9 @@ class API(Serving[Identity, Any]):
         if not callable(app):
             explanation = "api.protected takes the ASGI application first, and then its scopes"
             raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-        words = {
-            name: (scope,) if isinstance(scope, str) else tuple(scope)
-            for name, scope in (tools or {}).items()
-        }
-        require_scopes_readable([*scopes, *chain.from_iterable(words.values())])
-        return Protected(partial(self.access_token, role=role), app, scopes, words)
+        by_tool = scopes_by_tool(tools or {})
+        require_scopes_readable([*scopes, *chain.from_iterable(by_tool.values())])
+        return Protected(partial(self.access_token, role=role), app, scopes, by_tool)
 
     def mount(
         self,
@@ -296,9 +256,9 @@ class API(Serving[Identity, Any]):
                 presented = presented_token(context, connection, self._certificate_header)
                 accepted[self] = await self._server_of(self._serving(connection)).accept(presented)
         except (ProtocolViolation, ProviderError, SessionError) as cause:
-            self._refuse(connection, cause, scopes)
+            self._refuse(connection, cause, Permission(scopes, role))
         token: AccessToken = accepted[self]
-        self._require_permission(connection, token, scopes, role)
+        self._require(connection, token, Permission(scopes, role))
         return token
 
     @awaited
@@ -315,9 +275,11 @@ class API(Serving[Identity, Any]):
         if brings_token or (by_token and not by_session) or not self._engine.signs_in:
             real = self.access_token
             token = await (called(by_token) if by_token else real(connection, *scopes))
-            self._require_permission(connection, token, scopes)
+            self._require(connection, token, Permission(scopes))
             application = self._application or runtime.party.application
-            identity = await application.identity_of(token.claims, None, token.value)
+            party = runtime.party.at(token.iss)
+            name = None if party is None else party.settings.name
+            identity = await application.identity_of(token.claims, None, token.value, name)
             return Caller(identity, access_token=token)
         auth = self._require_auth
         try:
@@ -362,7 +324,8 @@ class API(Serving[Identity, Any]):
                 self.resource,
             )
         if self._fixed is not None and self._fixed.introspections is not None:
-            self._looking = asyncio.create_task(self._look_for(self._fixed.introspections))
+            looking = report_missing_introspection(self.audience, self._fixed.introspections)
+            self._looking = asyncio.create_task(looking)
 
     async def aclose(self) -> None:
         """Stop looking for the endpoint."""
@@ -370,65 +333,28 @@ class API(Serving[Identity, Any]):
             self._looking.cancel()
             await asyncio.wait([self._looking])
 
-    async def _look_for(self, introspections: Introspections) -> None:
-        try:
-            await introspections.require_endpoint()
-        except ConfigurationError as error:
-            _log.error("The API %s: %s", self.audience, error.explanation)
-        except ProviderError:
-            pass  # Requests with a token tell of the outage.
-
-    def _requirement(
-        self, scopes: tuple[str, ...], role: str | None, step_up: StepUp | None
-    ) -> RequireToken:
-        if not scopes and role is None and step_up is None:
-            return self._token
-
-        @awaited
-        async def required(
-            connection: HTTPConnection,
-            token: AccessToken = Security(self._token, scopes=scopes),
-        ) -> AccessToken:
-            self._require_permission(connection, token, scopes, role, step_up)
-            return token
-
-        return required
-
-    def _require_permission(
-        self,
-        connection: HTTPConnection,
-        token: AccessToken,
-        scopes: tuple[str, ...],
-        role: str | None = None,
-        step_up: StepUp | None = None,
+    def _require(
+        self, connection: HTTPConnection, token: AccessToken, permission: Permission
     ) -> None:
-        """Require the client's scopes, the user's role and authentication (RFC 6750, RFC 9470)."""
         at = self._serving(connection).party.clock.instant()
-        if missing := [scope for scope in scopes if scope not in token.scope]:
-            explanation = f"the token lacks the scope {' '.join(missing)}"
-            cause = ProtocolViolation(Code.ACCESS_TOKEN_SCOPE, explanation, client=token.client_id)
-        elif role is not None and role not in token.roles:
-            cause = ProtocolViolation(Code.ACCESS_TOKEN_ROLE, f"the token lacks the role {role}")
-        elif step_up is not None and not step_up.is_met(token.auth_time, token.acr, at):
-            explanation = f"the endpoint requires {step_up.parameters()}"
-            cause = ProtocolViolation(Code.ACCESS_TOKEN_STEP_UP_REQUIRED, explanation)
-        else:
-            return
-        self._refuse(connection, cause, scopes, step_up)
+        if (cause := permission.lack(token, at)) is not None:
+            self._refuse(connection, cause, permission)
 
     def _refuse(
         self,
         connection: HTTPConnection,
         cause: ProtocolViolation | ProviderError | SessionError,
-        scopes: tuple[str, ...],
-        step_up: StepUp | None = None,
+        permission: Permission,
     ) -> NoReturn:
+        """Raises AccessTokenError, whose challenge names what all guards of the endpoint need."""
         try:
             require_own_middleware(connection)
         except ConfigurationError as misplaced:
             hint = "scopes of MCP tools are given to api.mount(..., tools={...})"
             raise ConfigurationError(misplaced.code, f"{misplaced.explanation}; {hint}") from cause
         scheme = token_scheme_in(connection.scope["headers"])
-        error = self._challenger.refusal(cause, scheme, scopes, step_up)
+        guards = [each for each in calls_of(connection.scope) if isinstance(each, RequireToken)]
+        others = [guard.permission for guard in guards if guard.token is self._token]
+        error = self._challenger.refusal(cause, scheme, permission.joined(others))
         context_of(connection, self._engine.name).own(error)
         raise error from cause

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
+from fastapi import APIRouter
 from fastapi.openapi.models import (
     HTTPBearer,
     OAuth2,
@@ -15,9 +16,13 @@ from fastapi.openapi.models import (
 )
 from fastapi.security.base import SecurityBase as Scheme
 from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url
+
+_PUBLIC: Final = {"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"}
 
 
 class Refusal(BaseModel):
@@ -64,6 +69,18 @@ def token_scheme(
         authorizationUrl=authorization_url, tokenUrl=token_url, scopes=dict(scopes)
     )
     return OAuth2(flows=OAuthFlows(authorizationCode=flow))
+
+
+def metadata_router(path: str, document: Callable[[Request], Mapping[str, object]]) -> APIRouter:
+    """A router that serves the metadata at `path`, also to clients in browsers (RFC 9728 3)."""
+
+    async def metadata(request: Request) -> JSONResponse:
+        return JSONResponse(document(request), headers=_PUBLIC)
+
+    router = APIRouter()
+    # A plain route: dependencies of the application do not apply to it.
+    router.add_route(path, metadata, include_in_schema=False)
+    return router
 
 
 def protected_resource(

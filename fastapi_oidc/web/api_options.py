@@ -63,7 +63,7 @@ def resource_server(
     return ResourceServer(
         issuers=tuple(known.values()),
         clock=party.clock,
-        proofs=Proofs(party.sessions.cells, party.clock),
+        proofs=Proofs(runtime.engine.proofs, party.sessions.names.prefix, party.clock),
         introspections=introspections,
         introspects_jwts=options.get("introspect") is True,
         dpop_required=options.get("dpop_required", False),

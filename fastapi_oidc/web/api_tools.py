@@ -54,6 +54,13 @@ class Protected:
         await self.app(scope, receive, send)
 
 
+def scopes_by_tool(given: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """The scopes of each tool, where a single one may be a string."""
+    return {
+        name: (scope,) if isinstance(scope, str) else tuple(scope) for name, scope in given.items()
+    }
+
+
 def called_tools(body: bytes | None) -> frozenset[str] | None:
     """The tools that a JSON-RPC message or batch calls (MCP 2025-11-25, "Tools").
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from fastapi_oidc.codes import ANSWERS
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
-from fastapi_oidc.protocol.step_up import StepUp
+from fastapi_oidc.resource_server.permission import Permission
 
 _UNDECIDED: Final = "Access tokens cannot be checked right now. Try again shortly."
 _REFUSED: Final = ANSWERS[Code.ACCESS_TOKEN_KIND]
@@ -55,10 +54,9 @@ class Challenger:
         self,
         cause: OIDCError,
         scheme: Scheme | None,
-        scope: Sequence[str],
-        step_up: StepUp | None = None,
+        needed: Permission,
     ) -> AccessTokenError:
-        """The error for `cause` at an endpoint that needs `scope` and `step_up`.
+        """The error for `cause` at an endpoint that needs this permission.
 
         It never quotes the token. `scheme` is that of the request, None without a token.
         """
@@ -66,10 +64,10 @@ class Challenger:
             # No token of this user would have the role, so there is nothing to request.
             return AccessTokenError(cause)
         members = _error_of(cause)
-        if scope:
-            members["scope"] = " ".join(scope)
-        if step_up is not None:
-            members |= step_up.parameters()
+        if needed.scopes:
+            members["scope"] = " ".join(needed.scopes)
+        if needed.step_up is not None:
+            members |= needed.step_up.parameters()
         if cause.code is Code.ACCESS_TOKEN_BINDING:
             scheme = "DPoP"
         return AccessTokenError(cause, self._challenges(scheme, members))

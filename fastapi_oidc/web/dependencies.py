@@ -21,7 +21,7 @@ from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
 from fastapi_oidc.web.locals import OIDCLocals
-from fastapi_oidc.web.misuse import awaited
+from fastapi_oidc.web.misuse import Dependency, awaited, require_kind
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import (
@@ -34,20 +34,24 @@ from fastapi_oidc.web.runtime import RequestData
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 
 _NAMED: Final = Parameter.POSITIONAL_OR_KEYWORD
-CSRF_IN_DOCUMENT: Any = Header(
-    default=None, alias=CSRF_HEADER, description="The session's CSRF token, unless a form has it."
+CSRF_PARAMETER: Final = Parameter(
+    "csrf_header",
+    Parameter.KEYWORD_ONLY,
+    default=Header(
+        default=None,
+        alias=CSRF_HEADER,
+        description="The session's CSRF token, unless a form has it.",
+    ),
+    annotation=str | None,
 )
 """The header in the OpenAPI document; `RequireCSRF` reads it from the request itself."""
 
-_CSRF_TOKEN: Final = Parameter(
-    "csrf_header", Parameter.KEYWORD_ONLY, default=CSRF_IN_DOCUMENT, annotation=str | None
-)
 URL_ENCODED = "application/x-www-form-urlencoded"
 _FORMS = (URL_ENCODED, "multipart/form-data")
 _DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
 
 
-class RequireAuth(SecurityBase, Generic[Identity]):
+class RequireAuth(SecurityBase, Dependency, Generic[Identity]):
     """The session of the request; a request without a session is refused.
 
     A page navigation (GET or HEAD) is redirected to the login route and returns afterwards. Any
@@ -97,7 +101,7 @@ class RequireAuth(SecurityBase, Generic[Identity]):
             raise SessionError(Code.SESSION_FORBIDDEN, explanation)
 
 
-class Guard(ABC, Generic[Identity]):
+class Guard(Dependency, ABC, Generic[Identity]):
     """A check of the session from `require_auth`, which is a sub-dependency.
 
     So `app.dependency_overrides[require_auth]` changes the session of every guard that depends on
@@ -121,6 +125,7 @@ class Guard(ABC, Generic[Identity]):
         """The session; raises SessionError."""
         if session is None:
             session = await self._require_auth(connection)
+        require_kind("session of a guard, also of an override", session, OIDCSession)
         context: RequestContext[Identity, Any] = context_of(connection, self._require_auth.instance)
         with context.owning():
             await self._check(context, connection, session)
@@ -153,8 +158,10 @@ class Require(Guard[Identity]):
         session: OIDCSession[Identity],
     ) -> None:
         """Raises SessionError (session.forbidden)."""
-        if not await called(self._predicate, session.identity):
-            raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's predicate was not true")
+        result: object = await called(self._predicate, session.identity)
+        if not result:
+            said = "was not true" if result is not None else "returned None, which is not true"
+            raise SessionError(Code.SESSION_FORBIDDEN, f"the endpoint's predicate {said}")
 
 
 class RequireRole(Guard[Identity]):
@@ -182,7 +189,7 @@ class RequireRole(Guard[Identity]):
             raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {self._role!r}")
 
 
-class OptionalUser(Generic[Identity]):
+class OptionalUser(Dependency, Generic[Identity]):
     """The session of the request, None without one."""
 
     def __init__(self, instance: str) -> None:
@@ -207,7 +214,7 @@ class RequireCSRF(Guard[Identity]):
     """
 
     def __init__(self, require_auth: RequireAuth[Identity]) -> None:
-        super().__init__(require_auth, _CSRF_TOKEN)
+        super().__init__(require_auth, CSRF_PARAMETER)
 
     async def _check(
         self,
@@ -219,6 +226,12 @@ class RequireCSRF(Guard[Identity]):
         token = connection.headers.get(CSRF_HEADER)
         if token is None:
             token = await _csrf_field(connection)
+        if token is None and connection.scope["type"] == "websocket":
+            explanation = (
+                "a browser sends no CSRF token with a websocket: use require_auth, which refuses "
+                "pages of other origins"
+            )
+            raise SessionError(Code.SESSION_CSRF, explanation)
         context.runtime.csrf.require(session, token)
 
 
@@ -244,7 +257,7 @@ async def form_of(request: Request) -> FormData:
         raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation) from None
 
 
-class Locals(Generic[Identity, RequestData]):
+class Locals(Dependency, Generic[Identity, RequestData]):
     """The `OIDCLocals` of the request; a session is optional."""
 
     def __init__(self, instance: str | None = None) -> None:

@@ -8,17 +8,15 @@ from dataclasses import replace
 from functools import partial
 from types import NoneType
 from typing import Annotated, Any, TypeAlias
-from urllib.parse import urlencode
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
+from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.callback import (
     Callback,
@@ -36,11 +34,12 @@ from fastapi_oidc.flows.logout import (
     complete_logout,
     require_endings,
 )
-from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
+from fastapi_oidc.flows.relying_party import Redirection
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.error_text import shown as shown_text
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import responses
+from fastapi_oidc.web.choice import choices, chosen, of_session
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.misuse import awaited, require_kind
@@ -119,9 +118,9 @@ class Endpoints(Serving[Identity, RequestData]):
         if return_to is not None:
             options = replace(options, return_to=return_to)
         with context.owning():
-            party = await _chosen(context, options)
+            party = await chosen(context, options)
             if party is None:
-                return await shown(context, chooser_page(_choices(context, options)))
+                return await shown(context, chooser_page(choices(context, options)))
             redirection = await begin_login(
                 party,
                 options,
@@ -263,7 +262,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
         async def session_management_config(request: Request) -> Response:
             context = self._context(request)
-            party = await _of_session(context) or context.runtime.party
+            party = await of_session(context) or context.runtime.party
             return responses.not_stored(await session_management(party, context.origin))
 
         return self._named(Role.SESSION_MANAGEMENT, session_management_config)
@@ -379,56 +378,6 @@ class Endpoints(Serving[Identity, RequestData]):
 
         endpoint.__name__ = role.route_name(self.registrations.engine.name)
         return endpoint
-
-
-async def _chosen(
-    context: RequestContext[Identity, Any], options: LoginOptions
-) -> RelyingParty[Identity] | None:
-    """The registration of a login; None if the user must choose one."""
-    party = context.runtime.party
-    if options.provider is not None:
-        if (named := party.named(options.provider)) is None:
-            raise HTTPException(404, "There is no such provider.", NO_STORE)
-        return named
-    if not party.is_one_of_several:
-        return party
-    if not (options.silent or options.steps_up):
-        return None
-    return await _of_session(context) or (party if options.silent else None)
-
-
-async def _of_session(context: RequestContext[Identity, Any]) -> RelyingParty[Identity] | None:
-    """The registration of the browser's session; None without one."""
-    party = context.runtime.party
-    if not party.is_one_of_several:
-        return party
-    live = await current(party, context.cookies)
-    return None if live is None else party.of(live.session)
-
-
-def _choices(
-    context: RequestContext[Any, Any], options: LoginOptions
-) -> tuple[tuple[str, str], ...]:
-    """The labels of the registrations, and the URLs of their logins with these options.
-
-    Raises ConfigurationError for options that no link can carry.
-    """
-    if options.scope is not None or options.extra_params:
-        explanation = "a login with scope or extra_params names its provider: users cannot choose"
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-    words, login = options.acr_values, context.paths.required(Role.LOGIN)
-    wanted = {
-        "return_to": options.return_to,
-        "prompt": options.prompt,
-        "login_hint": options.login_hint,
-        "max_age": options.max_age,
-        "acr_values": (words if isinstance(words, str) else " ".join(words)) or None,
-    }
-    asked = {name: value for name, value in wanted.items() if value is not None}
-    return tuple(
-        (label, f"{login}?{urlencode(asked | {'provider': name})}")
-        for name, label in context.runtime.labels.items()
-    )
 
 
 def _advise_on_address(context: RequestContext[Any, Any]) -> None:

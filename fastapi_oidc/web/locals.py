@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, NoReturn
+from typing import TYPE_CHECKING, Generic, NoReturn
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
@@ -31,6 +31,13 @@ class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
         alias = super(OIDCLocals, cls).__class_getitem__(types)  # type: ignore[misc]
         alias.__signature__ = REFUSED_SIGNATURE
         return alias
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what there is, for names of other libraries."""
+            has = "session, identity, data, ended, unavailable and is_authenticated"
+            raise AttributeError(f"OIDCLocals has no {name!r}: it has {has}", name=name, obj=self)
 
     @property
     def identity(self) -> Identity | None:

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import ref
 
 from fastapi.exception_handlers import http_exception_handler
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse
@@ -21,6 +22,7 @@ from fastapi_oidc.web.cors import advise_on_cors, report_cors_inside, with_cors
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.locals import TooEarly
 from fastapi_oidc.web.misuse import SCOPE_KEY
+from fastapi_oidc.web.overrides import advise_on_overrides
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import (
@@ -31,7 +33,12 @@ from fastapi_oidc.web.request_contexts import (
 )
 from fastapi_oidc.web.route_checks import require_sound_routes
 from fastapi_oidc.web.runtime import Instance
-from fastapi_oidc.web.startup import report_memory_of_one, report_missing_routes, watched
+from fastapi_oidc.web.startup import (
+    report_memory_of_one,
+    report_missing_routes,
+    report_open_mounts,
+    watched,
+)
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -56,6 +63,12 @@ class OIDCMiddleware:
     def __init__(
         self, app: ASGIApp, oidc: Instance[Any, Any], *, exclude: Iterable[str] = ()
     ) -> None:
+        if isinstance(app, Starlette) or not hasattr(oidc, "registrations"):
+            given = "" if isinstance(app, Starlette) else f", not {type(oidc).__name__}"
+            raise TypeError(
+                "OIDCMiddleware is added as a class, with an instance of OIDC or StandaloneAPI"
+                f"{given}: app.add_middleware(OIDCMiddleware, oidc=oidc)"
+            )
         self._registrations = oidc.registrations
         self._served = Served(oidc.registrations, _excluded(exclude))
         self._names = (self._served.engine.name,)
@@ -99,7 +112,9 @@ class OIDCMiddleware:
                 raise
             # FastAPI handles HTTPExceptions of endpoints: this one is from load_request_data.
             await self._interrupt(scope, error, receive, response.send)
-        except Exception:
+        except Exception as error:
+            for fault in contexts.faults():
+                error.add_note(fault)  # such as a response that is a coroutine
             if not response.started and _is_plain(scope) and contexts.has_changes():
                 # Starlette would respond outside of all middlewares, and the cookies would be lost.
                 plain = PlainTextResponse("Internal Server Error", 500, headers=NO_STORE)
@@ -118,6 +133,7 @@ class OIDCMiddleware:
             await _close(error.status, send)
             return
         advise_on_cors(context)
+        advise_on_overrides(context)
         response = await refusal_response(context, error)
         await with_cors(scope["app"], self._names, response)(scope, receive, send)
 
@@ -174,6 +190,7 @@ class OIDCMiddleware:
         if "app" in scope:
             self._check(scope)
             report_cors_inside(scope["app"], self._names)
+            report_open_mounts(scope["app"])
             if self._served.engine.signs_in:
                 report_missing_routes(*self._names, scope)
             if self._registrations.fixed is not None:
@@ -183,7 +200,7 @@ class OIDCMiddleware:
 
     def _check(self, scope: Scope) -> None:
         """Check the routes at startup or at the first request; after a failure, at each request."""
-        require_sound_routes(scope["app"], self._names)
+        require_sound_routes(scope["app"], self._names, self._served.engine.identity_type)
         self._is_checked = True
 
 
@@ -218,7 +235,7 @@ class _Response:
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
-            self._contexts.require_awaited()
+            self._contexts.require_used()
             self.started = True
             self._contexts.close()
             has_changes = self._contexts.has_changes()

@@ -1,7 +1,8 @@
-"""Refuses calls that would leave an endpoint open: without parentheses, or without `await`."""
+"""Refuses uses that would leave an endpoint open: a guard that nobody calls, or nobody awaits."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 from inspect import CORO_CREATED, getcoroutinestate
@@ -16,8 +17,39 @@ from fastapi_oidc.errors import Code, ConfigurationError
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Call: TypeAlias = Coroutine[Any, Any, Any]
+Use: TypeAlias = "Call | Dependency"
+"""What a request has begun to use."""
 
 SCOPE_KEY = "fastapi_oidc"
+
+
+class Dependency:
+    """Base of what FastAPI calls for `Depends(...)`. It has no value of its own, and says so."""
+
+    def __bool__(self) -> bool:
+        """True for FastAPI, which asserts it. Raises TypeError for `if`, `not`, `and` and `or`."""
+        if not str(sys._getframe(1).f_globals.get("__name__")).startswith("fastapi."):
+            raise TypeError(self._how_to_use("is neither true nor false"))
+        return True
+
+    def __or__(self, other: object) -> NoReturn:
+        """Raises TypeError: operators would drop one of two guards."""
+        raise TypeError(self._how_to_use("cannot be joined with an operator"))
+
+    __and__ = __ror__ = __rand__ = __or__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises AttributeError, for example with `dependencies=[guard]`."""
+        text = self._how_to_use(f"has no {name!r}")
+        raise AttributeError(text, name=name, obj=self)
+
+    def _how_to_use(self, fault: str) -> str:
+        name = type(self).__name__
+        return (
+            f"{name} {fault}: it is a dependency. Write Depends(...) around it, or `await` its "
+            "call with the request. Several guards are several Depends(...); for one role of "
+            "several write oidc.require(lambda user: ...)"
+        )
 
 
 class Argument:
@@ -45,18 +77,18 @@ class Argument:
 def awaited(
     function: Callable[Parameters, Coroutine[Any, Any, Result]],
 ) -> Callable[Parameters, Coroutine[Any, Any, Result]]:
-    """`function`, whose call without `await` refuses the response of the request.
+    """The method `function`, whose call without `await` refuses the response of the request.
 
     A call without a request or websocket raises TypeError.
     """
 
     @wraps(function)
     def call(*args: Parameters.args, **named: Parameters.kwargs) -> Coroutine[Any, Any, Result]:
-        for given in (*args, *named.values()):
+        for given in (*args[1:], *named.values()):
             if isinstance(given, HTTPConnection):
                 made = function(*args, **named)
                 if (contexts := given.scope.get(SCOPE_KEY)) is not None:
-                    contexts.note(made)
+                    contexts.note(made, args[0])
                 return made
         given = ", ".join(type(each).__name__ for each in (*args, *named.values())[1:])
         raise TypeError(
@@ -67,20 +99,21 @@ def awaited(
     return call
 
 
-def is_lost(call: Call) -> bool:
-    """Whether nobody has awaited the call so far."""
-    return getcoroutinestate(call) == CORO_CREATED
+def is_lost(use: Use) -> bool:
+    """Whether nobody has awaited the call so far, or called the dependency."""
+    return isinstance(use, Dependency) or getcoroutinestate(use) == CORO_CREATED
 
 
-def require_awaited(calls: Iterable[Call]) -> None:
-    """Raise ConfigurationError (configuration.invalid) for a call that nobody has awaited."""
-    for lost in filter(is_lost, calls):
-        lost.close()  # so Python does not warn of it as well
-        explanation = (
-            f"{name_of(lost)} was called without await, so it has checked nothing; the response "
-            "was not sent"
-        )
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+def faults_of(uses: Iterable[Use]) -> list[str]:
+    """What is wrong with the uses that are lost."""
+    return [_fault_of(use) for use in uses if is_lost(use)]
+
+
+def _fault_of(lost: Use) -> str:
+    if isinstance(lost, Dependency):
+        return f"{name_of(lost)} was read in this request and not called: write Depends(...)"
+    lost.close()  # so Python does not warn of it as well
+    return f"{name_of(lost)} was called without await"
 
 
 def require_kind(argument: str, given: object, *kinds: type) -> None:
@@ -92,6 +125,7 @@ def require_kind(argument: str, given: object, *kinds: type) -> None:
 
 
 def name_of(function: Any) -> str:
-    """The name of a function or of its call, for the developer."""
-    name: str = function.__qualname__.removesuffix(".__call__")
+    """The name of a function, of its call or of a dependency, for the developer."""
+    named = type(function) if isinstance(function, Dependency) else function
+    name: str = named.__qualname__.removesuffix(".__call__")
     return name

@@ -50,7 +50,9 @@ class Outgoing(Serving[Identity, RequestData]):
         cookie can be refreshed only within its request, before the response starts; a session in a
         store at any time. Raises ConfigurationError unless exactly one API matches.
         """
-        require_kind("session of oidc.auth", session, OIDCSession, AccessToken, Caller, Grant)
+        require_kind(
+            "session of oidc.auth(session)", session, OIDCSession, AccessToken, Caller, Grant
+        )
         runtime, target = self.runtime, Target(audience=audience, resource=resource, scope=scope)
         proofs = runtime.engine.grants.proofs
         session = _of_caller(session) if isinstance(session, Caller) else session

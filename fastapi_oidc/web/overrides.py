@@ -13,6 +13,9 @@ from typing import Any
 from starlette.requests import HTTPConnection
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.web.misuse import Dependency, name_of
+from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.route_checks import calls_of
 
 
 def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], Any] | None:
@@ -31,3 +34,17 @@ def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], 
             "parameters, or override require_user",
         )
     return override
+
+
+def advise_on_overrides(context: RequestContext[Any, Any]) -> None:
+    """Log that an override reaches nothing of the endpoint that refused a request."""
+    overrides = getattr(context.scope["app"], "dependency_overrides", {})
+    calls = [id(each) for each in calls_of(context.scope)]
+    lost = [each for each in overrides if isinstance(each, Dependency) and id(each) not in calls]
+    if lost:
+        context.runtime.party.announcer.advise(
+            "dependency_overrides",
+            f"the endpoint that refused a request does not depend on {name_of(lost[0])}, which is "
+            "overridden. Override the object in its Depends(...): each oidc.require_role(...) and "
+            "oidc.require(...) makes another one, and all of them depend on oidc.require_auth",
+        )

@@ -22,7 +22,7 @@ STYLE: Final = (
     "main{box-sizing:border-box;width:min(28rem,100% - 2rem);margin:1rem;padding:2rem;"
     "background:#fff;border:1px solid #d5d9df;border-radius:.75rem}"
     "h1{margin:0;font-size:1.375rem;line-height:1.3}"
-    "p{margin:.75rem 0 0}"
+    "p{margin:.75rem 0 0}p,pre{overflow-wrap:anywhere}pre{white-space:pre-wrap}"
     "a,button{display:inline-block;margin-top:1.5rem;padding:.625rem 1.125rem;border:0;"
     "border-radius:.5rem;background:#1d5fc4;color:#fff;font:inherit;font-weight:600;"
     "text-decoration:none;cursor:pointer}"
@@ -54,7 +54,21 @@ def _headers(form_action: Literal["'none'", "'self'"]) -> dict[str, str]:
 
 _HEADERS: Final = _headers("'none'")
 # With no-referrer the form's Origin would be "null", which applications refuse.
-HEADERS_OF_FORM: Final = _headers("'self'") | {"Referrer-Policy": "same-origin"}
+_HEADERS_OF_FORM: Final = _headers("'self'") | {"Referrer-Policy": "same-origin"}
+
+
+def document(
+    heading: str, content: str, status: HTTPStatus = HTTPStatus.OK, *, is_form: bool = True
+) -> HTMLResponse:
+    """A page with this HTML as its content, without scripts and content of other origins."""
+    html = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="robots" content="noindex">'
+        f"<title>{escape(heading)}</title><style>{STYLE}</style></head>"
+        f"<body><main><h1>{escape(heading)}</h1>{content}</main></body></html>"
+    )
+    return HTMLResponse(html, status, headers=_HEADERS_OF_FORM if is_form else _HEADERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +98,11 @@ class Page:
     choices: tuple[tuple[str, str], ...] = ()
 
     def response(self) -> Response:
-        """The page as an HTML response, without scripts and without content of other origins."""
+        """The page as an HTML response."""
         text = f"<p>{escape(self.text)}</p>" if self.text else ""
         code = f"<small>{escape(self.code)}</small>" if self.code else ""
-        html = (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            '<meta name="robots" content="noindex">'
-            f"<title>{escape(self.heading)}</title><style>{STYLE}</style></head>"
-            f"<body><main><h1>{escape(self.heading)}</h1>{text}"
-            f"{self._links()}{self._other()}{code}</main></body></html>"
-        )
-        headers = _HEADERS if self.fields is None else HEADERS_OF_FORM
-        return HTMLResponse(html, self.status, headers=headers)
+        content = f"{text}{self._links()}{self._other()}{code}"
+        return document(self.heading, content, self.status, is_form=self.fields is not None)
 
     def _links(self) -> str:
         target = "" if self.fields is None else ' target="_blank" rel="noopener"'

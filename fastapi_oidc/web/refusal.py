@@ -99,7 +99,7 @@ def announce_refusal(context: RequestContext[Any, Any], error: OIDCError) -> Non
         error.details["websocket"] = context.connection.url.replace(query="")
     if (is_websocket or error.code not in _FIRST_VISITS) and not error.is_announced:
         party = context.runtime.party
-        party.announcer(refusal(EventName.REQUEST_REFUSED, error, party.clock.now()))
+        party.sessions.announcer(refusal(EventName.REQUEST_REFUSED, error, party.clock.now()))
 
 
 def _json(context: RequestContext[Any, Any], error: OIDCError) -> Response:

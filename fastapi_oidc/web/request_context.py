@@ -232,7 +232,7 @@ class RequestContext(Generic[Identity, RequestData]):
         if self._is_cleared:
             return None
         if isinstance(pending, NewSession | SetCookie):
-            return unless_ended(party, await party.sessions.judge(pending.live.copy))
+            return unless_ended(party, await party.sessions.judge_again(pending.live))
         return await current(party, self.cookies)
 
     async def change(
@@ -275,13 +275,14 @@ class RequestContext(Generic[Identity, RequestData]):
 
         If loading fails, a new session is ended; a session from before continues.
         """
+        continues = outcome.session.generation > 0  # a silent login, or a step-up
+        is_new = not (continues or outcome.replayed)
         if outcome.live is not None:
-            is_new = not (outcome.silent or outcome.replayed)
             self._pending = (NewSession if is_new else SetCookie)(outcome.live)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
-            if not (outcome.silent or outcome.replayed):
+            if is_new:
                 await self.abandon()
             raise
         self._are(OIDCLocals(outcome.session, data))
@@ -310,7 +311,7 @@ class RequestContext(Generic[Identity, RequestData]):
         party, session = self.runtime.party, None if self.known is None else self.known.session
         if session is not None:
             party.sessions.end_here(session.id, "signed_out")
-        if isinstance(self._pending, NewSession):
+        if isinstance(self._pending, NewSession | SetCookie):
             self._begun = self._pending.live
         self._is_cleared, self._has_ended = True, False
         self.left()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import ref
 
 from starlette.exceptions import HTTPException
@@ -16,7 +16,7 @@ from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.cookie_header import require_parsable
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.locals import OIDCLocals
-from fastapi_oidc.web.misuse import SCOPE_KEY, Call, is_lost, require_awaited
+from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, Use, faults_of, is_lost, name_of
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.routes import Application, Entrance, RouteTemplates
 from fastapi_oidc.web.runtime import Engine, Registrations, Runtime
@@ -78,7 +78,7 @@ class RequestContexts:
         self._entrance = Entrance.of(scope)
         self._opened: RequestContext[Any, Any] | None = None
         self._is_repeated = outer is not None and outer.serves(served.engine)
-        self._calls: list[Call] = []
+        self._uses: list[Use] = []
         self.is_open = True
         """Whether the response has not started, so cookies can still be sent."""
         self.only = served.engine.name if outer is None else None
@@ -120,15 +120,27 @@ class RequestContexts:
             self._opened.is_open = self.is_open
         return self._opened
 
-    def note(self, call: Call) -> None:
-        """Remember a call of a guard until it is awaited. After the start it cannot matter."""
-        if self.is_open:
-            self._calls = [*filter(is_lost, self._calls), call]
+    def note(self, use: Use, of: object = None) -> None:
+        """Remember a guard until it is called, and a call `of` it until it is awaited.
 
-    def require_awaited(self) -> None:
-        """Raise ConfigurationError for a guard that was called without `await`."""
-        calls, self._calls = self._calls, []
-        require_awaited(calls)
+        Raises ConfigurationError (configuration.invalid) after the start for a call that follows a
+        lost one: `while oidc.is_still_signed_in(socket)` without `await` would never end.
+        """
+        lost = [each for each in self._uses if each is not of and is_lost(each)]
+        self._uses = [*lost, use]
+        if not self.is_open and name_of(use) in map(name_of, lost):
+            self.require_used()
+
+    def require_used(self) -> None:
+        """Raise ConfigurationError for a guard that was not called, or without `await`."""
+        for fault in self.faults():
+            explanation = f"{fault}. It has checked nothing; the response was not sent"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+
+    def faults(self) -> list[str]:
+        """What is wrong with the guards that the request has used so far."""
+        uses, self._uses = self._uses, []
+        return faults_of(uses)
 
     def close(self) -> None:
         """The response starts, or none will: no further cookies can be sent."""
@@ -182,6 +194,18 @@ class RequestContexts:
             if name == b"cookie" and cookie in line:
                 return True
         return False
+
+
+Guarding = TypeVar("Guarding", bound=Dependency)
+
+
+def noted(dependency: Guarding) -> Guarding:
+    """`dependency`, which the running request, if there is one, must call."""
+    reference = of_this_task.get()
+    contexts = None if reference is None else reference()
+    if contexts is not None:
+        contexts.note(dependency)
+    return dependency
 
 
 def context_of(connection: HTTPConnection, name: str | None = None) -> RequestContext[Any, Any]:

@@ -1,5 +1,7 @@
 """Finds mistakes in an application's endpoints that FastAPI ignores, before the first request.
 
+An endpoint may be open: its user comes from the request, or nothing reads the scopes it needs.
+
 `from __future__ import annotations` turns annotations into strings. FastAPI evaluates them with the
 names of the module, so it does not find an `oidc` that is local to a function like `create_app`.
 The parameter becomes a query parameter, and every request fails with 422.
@@ -12,12 +14,16 @@ from typing import Any, Final, ForwardRef
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.web.dependencies import RequireAuth
+from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.web.dependencies import Locals, OptionalUser, RequireAuth
+from fastapi_oidc.web.misuse import Dependency, name_of
 from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.serving import Serving
 
 _OPEN: Final = (
     Role.LOGIN,
@@ -31,11 +37,12 @@ _OPEN: Final = (
 _HANDLERS: Final[Mapping[Role, str]] = {role: f"{role.name.lower()}_handler" for role in _OPEN}
 
 
-def require_sound_routes(app: Any, instances: Collection[str]) -> None:
-    """Raise ConfigurationError for an endpoint of `app`, or of an app in it, that can never work.
+def require_sound_routes(app: Any, instances: Collection[str], identity: object) -> None:
+    """Raise ConfigurationError for an endpoint of `app`, or of an app in it, that is a mistake.
 
-    Such endpoints have a parameter whose annotation cannot be evaluated, or are routes of a login
-    that need a session.
+    It can never work: its parameter's annotation cannot be evaluated, or it is a route of a login
+    and needs a session. Or it is open: it reads an `identity` from the request, or requires scopes
+    of sessions.
     """
     open_routes = {role.route_name(name): role for name in instances for role in _OPEN}
     for path, route in _routes(app.routes):
@@ -47,6 +54,26 @@ def require_sound_routes(app: Any, instances: Collection[str]) -> None:
             _require_open(path, role, calls)
         for each in _flattened(dependant):
             _require_readable(path, each)
+            _require_no_method(path, each.call)
+            _require_no_scopes(path, each)
+            _require_no_identity(path, each, identity)
+
+
+def open_mounts(app: Any) -> list[str]:
+    """The paths of mounted endpoints and files to which the guard of `app` does not apply.
+
+    None are found unless `app` has a guard for all of its endpoints. A subclass of StaticFiles may
+    have a guard of its own.
+    """
+    if not any(_refuses(each.dependency) for each in app.router.dependencies):
+        return []
+    found: list[str] = []
+    for mount in app.routes:
+        if isinstance(mount, Mount):
+            inner = _routes(mount.routes, mount.path)
+            found += [path for path, route in inner if _is_open(route)]
+            found += [mount.path] if type(mount.app) is StaticFiles else []
+    return found
 
 
 def calls_of(scope: Scope) -> list[object]:
@@ -62,6 +89,15 @@ def _routes(routes: Sequence[BaseRoute], prefix: str = "") -> Iterator[tuple[str
         path = prefix + (route.path or "")
         yield path, route
         yield from _routes(getattr(route, "routes", ()), path)
+
+
+def _is_open(route: RouteContext) -> bool:
+    dependant: Dependant | None = getattr(route, "dependant", None)
+    return dependant is not None and not any(_refuses(each.call) for each in _flattened(dependant))
+
+
+def _refuses(call: object) -> bool:
+    return isinstance(call, Dependency) and not isinstance(call, Locals | OptionalUser)
 
 
 def _flattened(dependant: Dependant) -> Iterator[Dependant]:
@@ -93,3 +129,38 @@ def _require_readable(path: str, dependant: Dependant) -> None:
                 "names of the function that makes the application: remove that import from this "
                 "module, or make `oidc` and its aliases outside of the function",
             )
+
+
+def _require_no_method(path: str, call: Any) -> None:
+    if isinstance(getattr(call, "__self__", None), Serving):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"{path}: Depends({name_of(call)}) guards nothing, because FastAPI ignores what it "
+            "returns: it is for your code, with await. Guards are oidc.require_auth, "
+            "oidc.require_role(...) and api.require(...); oidc.optional_user and oidc.locals "
+            "guard nothing either, and return the session",
+        )
+
+
+def _require_no_scopes(path: str, dependant: Dependant) -> None:
+    readers = (each.security_scopes_param_name for each in _flattened(dependant))
+    if isinstance(dependant.call, Dependency) and dependant.own_oauth_scopes and not any(readers):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"{path}: nothing checks the scopes of Security({name_of(dependant.call)}, ...): only "
+            "access tokens have scopes. Write oidc.require(lambda user: ...) for sessions, or "
+            "Security(oidc.require_user, scopes=[...])",
+        )
+
+
+def _require_no_identity(path: str, dependant: Dependant, identity: object) -> None:
+    fields = (*dependant.query_params, *dependant.body_params)
+    if dependant.call in (identity, StandardIdentity) or any(
+        field.field_info.annotation is StandardIdentity for field in fields
+    ):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"{path}: the identity would be read from the request, so anybody could choose it. "
+            "Write session: Annotated[OIDCSession[User], Depends(oidc.require_auth)], and use "
+            "session.identity",
+        )

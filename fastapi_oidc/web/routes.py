@@ -77,7 +77,7 @@ class RouteTemplates:
         self.by_role = {
             role: path
             for role in Role
-            if (path := _mounted_path(app, role.route_name(instance))) is not None
+            if (path := path_of(app, role.route_name(instance))) is not None
         }
         self._exact = frozenset(self.by_role.values())
         self._open = [path.split(_ANY) for path in self._exact if _ANY in path]
@@ -93,7 +93,8 @@ class RouteTemplates:
         return False
 
 
-def _mounted_path(app: Application, name: str) -> str | None:
+def path_of(app: Application, name: str) -> str | None:
+    """The path of the route `name` in an app, a mount or a router; None without the route."""
     for parameters in ({}, {REGISTRATION: _ANY}):
         with suppress(NoMatchFound):
             return app.url_path_for(name, **parameters)

@@ -55,13 +55,17 @@ CreatePublicSession: TypeAlias = Callable[
 class Engine(Generic[Identity, RequestData]):
     """What all requests of one `OIDC` instance share, whichever registration serves them.
 
+    `identity_type` is the type as which stored identities are read.
+    `proofs` is where used DPoP proofs are, which a full store must not forget.
     `records_endings`: the provider may end sessions, because there is a store. `apis` are the APIs
     that accept access tokens. `step_ups` are the requirements of the application's guards.
     `signs_in`: there are logins. At a shutdown, token requests are awaited for `patience` seconds.
     """
 
     name: str
+    identity_type: type[Identity]
     store: Store
+    proofs: Store
     network: Network
     endings: Endings
     last_steps: LastSteps

@@ -1,4 +1,4 @@
-"""Checks at startup: are the routes and the middleware there?
+"""Checks at startup: are the routes, the middleware and the provider's endpoints there?
 
 The findings are only logged. The application still starts, because the routes may be in another
 application, and the middleware may be inside of another one.
@@ -14,10 +14,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
+from starlette.routing import BaseRoute, Match
 from starlette.types import Message, Scope, Send
 
+from fastapi_oidc.errors import ConfigurationError, ProviderError
+from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.web.cors import serves
-from fastapi_oidc.web.routes import Role, RouteTemplates
+from fastapi_oidc.web.route_checks import open_mounts
+from fastapi_oidc.web.routes import Role, RouteTemplates, path_of
 from fastapi_oidc.web.runtime import Runtime
 
 _log = logging.getLogger("fastapi_oidc.configuration")
@@ -38,6 +42,39 @@ def report_missing_routes(instance: str, scope: Scope) -> None:
             instance,
             ", ".join(missing),
         )
+    for role, path in mounted.items():
+        hiding = _hiding(scope["app"], path, role.route_name(instance))
+        if role in _NEEDED and hiding is not None:
+            _log.error(
+                "The route %s is never reached: requests go to %s, which was added before it.\n"
+                "Nobody can sign in.\n"
+                "Move app.include_router(oidc.router, ...) above that route.",
+                path,
+                getattr(hiding, "path", hiding),
+            )
+            return
+
+
+def _hiding(app: Any, path: str, name: str) -> BaseRoute | None:
+    """The route that gets the requests at `path` in place of the route `name`; None if that does.
+
+    Routes are tried in the order in which they were added.
+    """
+    scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "headers": []}
+    first = next((each for each in app.routes if each.matches(scope)[0] is Match.FULL), None)
+    return first if first is not None and path_of(first, name) is None else None
+
+
+def report_open_mounts(app: Any) -> None:
+    """Log what is mounted and open, if the application has a guard for all of its endpoints."""
+    if paths := open_mounts(app):
+        _log.warning(
+            "The guard in `dependencies` of the application does not apply to: %s.\n"
+            "These are mounted, and answer requests without a session.\n"
+            "Give the mounted application guards and OIDCMiddleware of its own (see the page "
+            '"Protect everything"), or mount on an application without that guard.',
+            ", ".join(paths),
+        )
 
 
 def report_memory_of_one(runtime: Runtime[Any, Any]) -> None:
@@ -50,6 +87,16 @@ def report_memory_of_one(runtime: Runtime[Any, Any]) -> None:
             f'"memory" is that of one process, and this server has {workers}: each of them has '
             "data of its own. Use a store in Redis, or one process",
         )
+
+
+async def report_missing_introspection(api: str, introspections: Introspections) -> None:
+    """Log that the provider does not introspect the tokens of this API."""
+    try:
+        await introspections.require_endpoint()
+    except ConfigurationError as error:
+        _log.error("The API %s: %s", api, error.explanation)
+    except ProviderError:
+        pass  # Requests with a token tell of the outage.
 
 
 def configured_workers(arguments: Sequence[str], environment: Mapping[str, str]) -> int:

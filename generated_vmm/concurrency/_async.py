@@ -8,7 +8,6 @@ import math
 import socket
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 Given = ParamSpec("Given")
@@ -73,11 +72,6 @@ class Wakeup:
             return False
         self._called.clear()
         return True
-
-
-def from_thread(call: Callable[..., object]) -> Callable[..., object]:
-    """A function for other threads, which calls `call` on this event loop."""
-    return partial(asyncio.get_running_loop().call_soon_threadsafe, call)
 
 
 async def in_thread(

@@ -61,11 +61,6 @@ class Wakeup:
         return True
 
 
-def from_thread(call: Callable[..., object]) -> Callable[..., object]:
-    """What another thread may call, so that `call` is called: there."""
-    return call
-
-
 def in_thread(
     function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
 ) -> Result:

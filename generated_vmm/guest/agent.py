@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import base64
-import bisect
 import contextlib
 import errno
 import fcntl
@@ -29,14 +28,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 VERSION = 1
 PORT = "1024"
 INSTANCE = os.urandom(16).hex()  # of this process, which knows no programs of another one
 HOST_CID = 2
-TIOCSWINSZ, F_SETPIPE_SZ = 0x5414, 1031
+TIOCSWINSZ = 0x5414
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 ULIMITS = {"cpu_seconds": "t", "file_kib": "f", "memory_kib": "v", "open_files": "n"}
 
@@ -46,19 +45,28 @@ LONGEST_LINE, LONGEST_HEAD = 65536, 65536
 LONGEST_WAIT = 30.0  # seconds that a request waits for news
 LONGEST_SILENCE = 60.0  # seconds without a byte of a request that has begun
 REPLAY = 1024 * 1024  # bytes of output that can be read again
-MOST_CHUNKS = 4096  # pieces of output, for a program that writes single bytes
+MOST_FRAMES = 4096  # pieces of output, for a program that writes single bytes
 ENDED_BYTES, ENDED_PROGRAMS = 16 * 1024 * 1024, 256  # of ended programs; the oldest go first
-LARGEST_SPECIAL = 16 * 1024 * 1024  # bytes of a file without a size, as in /proc
 HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is paused none pass
 
 
 class Refused(Exception):
-    """A request that is not carried out: status, stable code, text, and perhaps an errno."""
+    """A request that is not carried out, with a stable code."""
 
-    def __init__(self, status: int, code: str, text: str, number: int | None = None) -> None:
-        super().__init__(text)
-        self.status = status
-        self.fault = {"fault_message": text, "code": code, "errno": number}
+    def __init__(self, status: int, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.code = status, code
+
+
+def fault_of(error: Exception) -> tuple[int, dict[str, object]]:
+    """Status and body of the response to a request that failed."""
+    status, code, number, text = 400, "malformed", None, f"{type(error).__name__}: {error}"
+    if isinstance(error, Refused):
+        status, code, text = error.status, error.code, str(error)
+    elif isinstance(error, OSError):
+        status, code, number = 422, "failed", error.errno
+        text = f"{error.strerror}: {os.fsdecode(error.filename or '')}".rstrip(": ")
+    return status, {"fault_message": text, "code": code, "errno": number}
 
 
 # JSON
@@ -101,24 +109,29 @@ def to_json(value: object) -> str:
     return "null" if value is None else str(value).lower()
 
 
-# Programs
+# Control groups
 
 
-def own_group() -> str | None:
-    """The folder of this process in cgroup 2, None without one."""
+def own_group() -> str:
+    """The folder of this process in cgroup 2, empty without one."""
     with contextlib.suppress(OSError, StopIteration):
         with open("/proc/mounts") as mounts, open("/proc/self/cgroup") as groups:
             mount = next(line.split()[1] for line in mounts if line.split()[2] == "cgroup2")
             own = next(line[3:].strip("/\n") for line in groups if line.startswith("0::"))
-        return os.path.join(mount, own)
-    return None
+        return os.path.join(mount, own).rstrip("/")
+    return ""
+
+
+def put(path: str, text: str) -> None:
+    """Writes to a file of a control group, which is there."""
+    with open(path, "r+") as file:
+        file.write(text)
 
 
 def freeze(group: str, wanted: bool) -> None:
     """Freezes the processes of a control group and waits until they stand still, or thaws them."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it has ended meanwhile
-        with open(f"{group}/cgroup.freeze", "w") as file:
-            file.write("1" if wanted else "0")
+        put(f"{group}/cgroup.freeze", "1" if wanted else "0")
         deadline = time.monotonic() + 5
         while wanted and not is_frozen(group):
             if time.monotonic() > deadline:
@@ -134,14 +147,101 @@ def is_frozen(group: str) -> bool:
 
 def groups_beside(own: str) -> list[str]:
     """The control groups of everything else in this guest, except that of process 1."""
-    if not ISOLATED:
-        return []  # they are those of a host
     found, folder = [], own
     while os.path.exists(os.path.join(parent := os.path.dirname(folder), "cgroup.procs")):
         beside = (each.path for each in os.scandir(parent) if each.is_dir())
         found += [path for path in beside if path != folder and not path.endswith("/init.scope")]
         folder = parent
     return found
+
+
+class Group:
+    """The control group of one program; without a path, it has no processes."""
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+
+    def others(self) -> list[int]:
+        """Its living processes except the agent."""
+        with contextlib.suppress(OSError), open(f"{self.path}/cgroup.procs") as procs:
+            return [pid for pid in map(int, procs) if pid != os.getpid()]
+        return []
+
+    def kill(self) -> None:
+        """Ends its processes, and removes it."""
+        GROUPS.leave(self)
+        with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
+            put(f"{self.path}/cgroup.freeze", "1")
+        deadline = time.monotonic() + 5
+        while not self.remove() and time.monotonic() < deadline:
+            for pid in self.others():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.001)
+
+    def remove(self) -> bool:
+        """Removes it, unless it has processes."""
+        try:
+            os.rmdir(self.path)
+        except OSError as error:
+            return error.errno != errno.EBUSY
+        return True
+
+
+class Groups:
+    """Starts processes in control groups: the agent is in the one in which the next begins.
+
+    A process that joins a group waits for the RCU of the kernel, often 10 ms; one that is born in
+    it does not. So the agent moves, when somebody else is in its group, or the group is frozen.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.home, self.current = own_group(), Group()
+        self.left: list[Group] = []  # those that had processes when the agent moved
+
+    def start(self, args: list[Any], **options: Any) -> tuple[subprocess.Popen[bytes], Group]:
+        """Starts a process in a group of its own."""
+        with self.lock:
+            if not self.current.path or self.current.others():
+                self.move()
+            self.current.path, self.current = "", Group(self.current.path)  # its program has ended
+            return subprocess.Popen(args, 0, **options), self.current
+
+    def move(self) -> None:
+        """Moves the agent, with all its threads, to a new group."""
+        self.left = [group for group in (*self.left, self.current) if not group.remove()]
+        path, self.current = f"{self.home}/guest-{os.urandom(8).hex()}", Group()
+        if self.home:
+            with contextlib.suppress(OSError):  # no right to it
+                os.mkdir(path)
+                put(f"{path}/cgroup.procs", "0")
+                self.current = Group(path)
+
+    def leave(self, group: Group) -> None:
+        """Moves the agent elsewhere if it is in this group."""
+        with self.lock:
+            if group is self.current:
+                self.move()
+
+    def close(self) -> None:
+        """Leaves no group behind, and no process in any."""
+        with self.lock, contextlib.suppress(OSError):
+            put(f"{self.home}/cgroup.procs", "0")
+            self.left, self.current = [*self.left, self.current], Group()
+            for group in self.left:
+                group.kill()
+
+
+# Programs
+
+
+def ready(ends: Iterable[int], seconds: float | None, event: int = select.POLLIN) -> list[int]:
+    """Those that can be read from, or written to, in time."""
+    poll = select.poll()
+    for end in ends:
+        poll.register(end, event)
+    return [end for end, _ in poll.poll(None if seconds is None else max(0.0, seconds * 1000))]
 
 
 def resize(terminal: int, size: dict[str, int]) -> None:
@@ -157,17 +257,6 @@ def account(name: str) -> pwd.struct_passwd:
         raise Refused(422, "no_such_user", f"{name}: no such user") from None
 
 
-def require_program(name: str, paths: str, folder: str) -> None:
-    """Raises the OSError for a program that cannot be run, for which a shell has a status alone."""
-    places = [name] if "/" in name else [os.path.join(path, name) for path in paths.split(":")]
-    found = [
-        place for place in (os.path.join(folder, each) for each in places) if os.path.exists(place)
-    ]
-    if not any(os.access(place, os.X_OK) and not os.path.isdir(place) for place in found):
-        number = errno.EACCES if found else errno.ENOENT
-        raise OSError(number, os.strerror(number), name)
-
-
 class Program:
     """A program, the last bytes of its output, and every process that it leaves behind.
 
@@ -179,20 +268,15 @@ class Program:
         self.name, self.spec, self.terminal = name, spec, spec.get("terminal")
         self.replay, self.drops = spec.get("replay_bytes", REPLAY), spec.get("drop_output", False)
         self.condition, self.input_lock = threading.Condition(), threading.Lock()
-        self.starts: list[int] = []  # the position of each chunk
-        self.chunks: list[tuple[str, bytes]] = []
+        self.frames: list[tuple[int, str, bytes]] = []  # each with its position
         self.end = self.acknowledged = self.input_size = 0
         self.returncode: int | None = None
         self.timed_out = False
-        self.token = os.urandom(16).hex()
-        self.group = f"{GROUP}/guest-{self.token}" if GROUP else ""
-        self.input: int | None = None
         self.awake, self.waking = os.pipe()
         os.set_blocking(self.waking, False)
-        self.outlets: dict[int, str] = {}
         theirs = self._open_ends()
         try:
-            self.child = self._start(theirs)
+            self.child, self.group = self._start(theirs)
         except BaseException:
             self._close()
             raise
@@ -203,101 +287,70 @@ class Program:
 
     def _open_ends(self) -> list[int]:
         """Opens our ends of input and output, and returns those of the program."""
+        self.input: int | None
         if self.terminal:
             outer, inner = os.openpty()
-            self.outlets, self.input, theirs = {outer: "stdout"}, os.dup(outer), [inner] * 3
             resize(outer, self.terminal)
+            self.outlets, self.input, theirs = {outer: "stdout"}, os.dup(outer), [inner] * 3
         else:
-            (out, out_inner), (err, err_inner) = os.pipe(), os.pipe()
-            self.outlets, theirs = {out: "stdout", err: "stderr"}, [0, out_inner, err_inner]
-            if self.spec.get("stdin"):
-                theirs[0], self.input = os.pipe()
-                with contextlib.suppress(OSError):  # over the limit of a user
-                    fcntl.fcntl(self.input, F_SETPIPE_SZ, PART)
-            else:
-                theirs[0] = os.open(os.devnull, os.O_RDONLY)
-        if self.input is not None:
-            os.set_blocking(self.input, False)
+            (inlet, self.input), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+            self.outlets, theirs = {out: "stdout", err: "stderr"}, [inlet, stdout, stderr]
+        os.set_blocking(self.input, False)
+        if not self.terminal and not self.spec.get("stdin"):
+            self._close_input()
         return theirs
 
-    def _start(self, ends: list[int]) -> subprocess.Popen[bytes]:
-        """Starts a shell that becomes the program: `preexec_fn` would need a slow fork."""
-        environment = {**os.environ, "GUEST_PROGRAM": self.token}
-        user = account(self.spec["user"]) if self.spec.get("user") else None
-        if user:
+    def _start(self, ends: list[int]) -> tuple[subprocess.Popen[bytes], Group]:
+        """Starts the program; a shell becomes it if it has limits or a terminal."""
+        args, environment = self.spec["args"], dict(os.environ)
+        as_user: dict[str, Any] = {}
+        if self.spec.get("user"):
+            user = account(self.spec["user"])
             environment |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
-        environment |= self.spec.get("env") or {}
-        args, folder = self.spec["args"], self.spec.get("cwd")
-        require_program(args[0], environment.get("PATH", os.defpath), folder or "")
-        self._make_group()
+            groups = os.getgrouplist(user.pw_name, user.pw_gid)
+            as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
+            if self.terminal:
+                os.fchown(ends[0], user.pw_uid, -1)
         steps = [f"exec <>{os.ttyname(ends[0])} >&0 2>&1"] if self.terminal else []
-        if self.group and not user:
-            steps.append(f"echo 0 >{self.group}/cgroup.procs")
         for name, limit in (self.spec.get("limits") or {}).items():
             steps.append(f"ulimit -{ULIMITS[name]} {limit:d}")
-        script = " && ".join([*steps, 'exec "$@"'])
-        return subprocess.Popen(
-            ["/bin/sh", "-c", script, "sh", *args],
-            stdin=ends[0], stdout=ends[1], stderr=ends[2], cwd=folder, env=environment,
-            preexec_fn=self._entering(user, ends[0]) if user else None, start_new_session=True,
+        if steps:
+            args = ["/bin/sh", "-c", " && ".join([*steps, 'exec "$@"']), "sh", *args]
+        return GROUPS.start(
+            args, stdin=ends[0], stdout=ends[1], stderr=ends[2], cwd=self.spec.get("cwd"),
+            env=environment | (self.spec.get("env") or {}), start_new_session=True, **as_user,
         )  # fmt: skip
 
-    def _entering(self, user: pwd.struct_passwd, terminal: int) -> Callable[[], None]:
-        """What the child does to become another user, with system calls alone."""
-        groups = os.getgrouplist(user.pw_name, user.pw_gid)
-        if self.terminal:
-            os.fchown(terminal, user.pw_uid, -1)
-
-        def enter() -> None:
-            if self.group:
-                procs = os.open(f"{self.group}/cgroup.procs", os.O_WRONLY)
-                os.write(procs, b"0")
-                os.close(procs)
-            os.setgroups(groups)
-            os.setgid(user.pw_gid)
-            os.setuid(user.pw_uid)
-
-        return enter
-
-    def _make_group(self) -> None:
-        try:
-            os.mkdir(self.group)
-        except OSError:  # without the rights, the token names the processes
-            self.group = ""
-
     def _run(self) -> None:
-        exited = os.pidfd_open(self.child.pid)
-        limit = self.spec.get("timeout_ms")
+        exited, limit = os.pidfd_open(self.child.pid), self.spec.get("timeout_ms")
         deadline = time.monotonic() + limit / 1000 if limit else None
         while not self._step(exited, deadline):
             pass
-        for outlet in list(self.outlets):  # what is there now: others may write for ever
-            for _ in range(32):
-                if outlet in self.outlets and select.select([outlet], [], [], 0)[0]:
-                    self._append(*self._read(outlet))
+        for _ in range(32):  # what is there now: others may write for ever
+            if not (found := ready(self.outlets, 0)):
+                break
+            for outlet in found:
+                self._append(*self._read(outlet))
         with self.condition:
             self.returncode = self.child.wait()
             self.condition.notify_all()
         os.close(exited)
         while self.outlets:  # processes that it left behind must not wait
-            for outlet in select.select(list(self.outlets), [], [])[0]:
+            for outlet in ready(self.outlets, None):
                 self._read(outlet)
         self._close()
 
     def _step(self, exited: int, deadline: float | None) -> bool:
         """Waits for news and handles them; true once the program has ended."""
-        poll = select.poll()
-        for end in (exited, self.awake, *(self.outlets if self._has_room() else ())):
-            poll.register(end, select.POLLIN)
         left = None if deadline is None or self.timed_out else deadline - time.monotonic()
-        found = {end for end, _ in poll.poll(None if left is None else max(0.0, left * 1000))}
+        found = ready((exited, self.awake, *(self.outlets if self._has_room() else ())), left)
         if left is not None and left <= 0:
             self.timed_out = True
             self.kill()
-        for end in found - {exited}:
+        for end in found:
             if end == self.awake:
                 os.read(end, 4096)
-            else:
+            elif end != exited:
                 self._append(*self._read(end))
         return exited in found
 
@@ -314,25 +367,24 @@ class Program:
     def _append(self, stream: str, data: bytes) -> None:
         with self.condition:
             if data:
-                self.starts.append(self.end)
-                self.chunks.append((stream, data))
+                self.frames.append((self.end, stream, data))
             self.end += len(data)
             self._trim()
             self.condition.notify_all()
 
     def _trim(self) -> None:
         """Drops the oldest output beyond the replay, if it is acknowledged or may be lost."""
-        while len(self.starts) > 1:
-            after = self.starts[1]
-            is_over = self.end - after >= self.replay or len(self.chunks) > MOST_CHUNKS
+        while len(self.frames) > 1:
+            after = self.frames[1][0]
+            is_over = self.end - after >= self.replay or len(self.frames) > MOST_FRAMES
             if not is_over or not (self.drops or after <= self.acknowledged):
                 return
-            del self.starts[0], self.chunks[0]
+            del self.frames[0]
 
     def _has_room(self) -> bool:
         with self.condition:
             unread = self.end - self.acknowledged
-            return self.drops or (unread < self.replay and len(self.chunks) <= MOST_CHUNKS)
+            return self.drops or (unread < self.replay and len(self.frames) <= MOST_FRAMES)
 
     # For hosts, from any thread.
 
@@ -344,10 +396,11 @@ class Program:
             "output_bytes": self.end, "input_bytes": self.input_size,
         }  # fmt: skip
 
-    def wait(self, seconds: float) -> None:
-        """Waits until the program has ended, or the time is up."""
+    def wait(self, seconds: float) -> dict[str, object]:
+        """The state at the end, or when the time is up."""
         with self.condition:
             self.condition.wait_for(lambda: self.returncode is not None, seconds)
+        return self.view()
 
     def output(self, offset: int, seconds: float) -> dict[str, object]:
         """The output from a position on, at most `PART` bytes; all before it is acknowledged."""
@@ -356,21 +409,19 @@ class Program:
                 raise Refused(409, "no_such_offset", f"the output has {self.end} bytes")
             self.acknowledged = max(self.acknowledged, offset)
             self._trim()
-            with contextlib.suppress(OSError):  # the thread is awake already
+            with contextlib.suppress(OSError):  # the thread is awake already, or has ended
                 os.write(self.waking, b"x")
             self.condition.wait_for(
                 lambda: self.end > offset or self.returncode is not None, seconds
             )
-            at = begin = max(offset, self.starts[0]) if self.starts else offset
-            frames: list[object] = []
-            index = bisect.bisect_right(self.starts, at) - 1
-            while at < min(self.end, begin + PART):
-                stream, data = self.chunks[index]
-                part = data[at - self.starts[index] :][: begin + PART - at]
-                frames.append({"stream": stream, "data": base64.b64encode(part).decode()})
-                at, index = at + len(part), index + 1
+            at = begin = max(offset, self.frames[0][0] if self.frames else 0)
+            found: list[object] = []
+            for position, stream, data in self.frames:
+                if part := data[at - position :][: begin + PART - at]:
+                    found.append({"stream": stream, "data": base64.b64encode(part).decode()})
+                    at += len(part)
             lost = begin - offset
-            return {"frames": frames, "lost_bytes": lost, "next_offset": at, "program": self.view()}
+            return {"frames": found, "lost_bytes": lost, "next_offset": at, "program": self.view()}
 
     def write(self, offset: int, data: bytes, seconds: float, close: bool) -> dict[str, object]:
         """Writes what the program takes in time; bytes that it has are not written again."""
@@ -380,8 +431,7 @@ class Program:
             rest, deadline = data[self.input_size - offset :], time.monotonic() + seconds
             try:
                 while rest and self.input is not None:
-                    left = max(0.0, deadline - time.monotonic())
-                    if not select.select([], [self.input], [], left)[1]:
+                    if not ready([self.input], deadline - time.monotonic(), select.POLLOUT):
                         break
                     size = os.write(self.input, rest)
                     rest, self.input_size = rest[size:], self.input_size + size
@@ -401,54 +451,26 @@ class Program:
                 raise Refused(409, "no_terminal", f"{self.name} has no terminal")
             resize(self.input, size)
 
-    def signal(self, number: int) -> None:
+    def signal(self, number: int) -> dict[str, object]:
         """Signals the process group; SIGKILL ends every process that the program has started."""
-        if number == signal.SIGKILL:
-            return self.kill()
         with self.condition:
             if self.returncode is None:  # else another group may have its number
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.child.pid, number)
+        if number == signal.SIGKILL:
+            self.group.kill()
+        return self.view()
 
     def hold(self, wanted: bool) -> None:
         """Makes every process of the program stand still, or run again."""
-        if self.group:
-            return freeze(self.group, wanted)
-        known: set[int] = set()
-        while found := set(self._members()) - known:  # those that were forked meanwhile
-            known |= found
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP if wanted else signal.SIGCONT)
+        if self.group.path:
+            freeze(self.group.path, wanted)
+        else:
+            self.signal(signal.SIGSTOP if wanted else signal.SIGCONT)
 
     def kill(self) -> None:
         """Ends every process of the program, those in other sessions included."""
-        if self.group:  # nothing can fork then; SIGKILL ends frozen ones
-            with contextlib.suppress(OSError), open(f"{self.group}/cgroup.freeze", "w") as file:
-                file.write("1")
-        with self.condition:
-            if self.returncode is None:  # it may be a shell yet, which has not joined the group
-                os.kill(self.child.pid, signal.SIGKILL)
-        deadline = time.monotonic() + 5
-        while (found := self._members()) and time.monotonic() < deadline:
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.001)
-        self._remove_group()
-
-    def _members(self) -> list[int]:
-        """The living processes of the group; without one, those that have inherited the token."""
-        if self.group:
-            with contextlib.suppress(OSError), open(f"{self.group}/cgroup.procs") as procs:
-                return [int(line) for line in procs]
-            return []
-        return [int(name) for name in os.listdir("/proc") if name.isdigit() and self._owns(name)]
-
-    def _owns(self, pid: str) -> bool:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-            return f"GUEST_PROGRAM={self.token}".encode() in file.read().split(b"\0")
-        return False
+        self.signal(signal.SIGKILL)
 
     def _close_input(self) -> None:
         if self.input is not None:
@@ -461,11 +483,6 @@ class Program:
             for end in (*self.outlets, self.awake, self.waking):
                 os.close(end)
             self.outlets, self.waking = {}, -1
-        self._remove_group()
-
-    def _remove_group(self) -> None:
-        with contextlib.suppress(OSError):  # it has processes, or is gone
-            os.rmdir(self.group)
 
 
 class Programs:
@@ -478,52 +495,55 @@ class Programs:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[str, Program] = {}
-        self.expiry: threading.Timer | None = None
+        self.held_until: float | None = None
 
     def hold(self) -> None:
         """Makes everything stand still, until `release` or for some time."""
         with self.lock:
-            self._expire_after()
+            self._extend()
+            GROUPS.leave(GROUPS.current)
             try:
                 self._freeze(True)
             except BaseException:
                 self._release()
                 raise
 
-    def _freeze(self, wanted: bool) -> None:
-        for program in list(self.known.values()):
-            program.hold(wanted)
-        for group in groups_beside(GROUP) if GROUP else ():
-            freeze(group, wanted)
-
-    def _expire_after(self) -> None:
-        if self.expiry:
-            self.expiry.cancel()
-        self.expiry = timer = threading.Timer(HELD_SECONDS, lambda: self.release(timer))
-        timer.daemon = True
-        timer.start()
-
-    def release(self, expired: threading.Timer | None = None) -> None:
-        """Lets everything run again; a timer does so only for the hold that it belongs to."""
+    def release(self) -> None:
+        """Lets everything run again."""
         with self.lock:
-            if expired is None or expired is self.expiry:
-                self._release()
-
-    def _release(self) -> None:
-        if self.expiry:
-            self.expiry.cancel()
-        self._freeze(False)
-        self.expiry = None
+            self._release()
 
     @contextlib.contextmanager
     def releasing(self) -> Iterator[None]:
         """A block before a release. Raises `Refused` if something has run since the hold."""
         with self.lock:
-            if self.expiry is None:
+            if self.held_until is None:
                 raise Refused(409, "not_held", "the programs are not held any more")
-            self._expire_after()
+            self._extend()
             yield
             self._release()
+
+    def _extend(self) -> None:
+        self.held_until = time.monotonic() + HELD_SECONDS
+        timer = threading.Timer(HELD_SECONDS, self.expire)
+        timer.daemon = True
+        timer.start()
+
+    def expire(self) -> None:
+        """Lets everything run again, unless the guest has been held anew."""
+        with self.lock:
+            if self.held_until is not None and self.held_until <= time.monotonic():
+                self._release()
+
+    def _release(self) -> None:
+        self._freeze(False)
+        self.held_until = None
+
+    def _freeze(self, wanted: bool) -> None:
+        for program in list(self.known.values()):
+            program.hold(wanted)
+        for group in groups_beside(GROUPS.current.path) if ISOLATED else ():
+            freeze(group, wanted)
 
     def start(self, name: str, spec: dict[str, Any]) -> Program:
         """Starts the program once, however often it is asked to."""
@@ -532,7 +552,7 @@ class Programs:
                 if program.spec != spec:
                     raise Refused(409, "id_taken", f"{name} is the id of another program")
                 return program
-            if self.expiry:
+            if self.held_until is not None:
                 raise Refused(503, "held", "nothing starts before the programs are released")
             if spec.get("agent", INSTANCE) != INSTANCE:
                 text = f"the agent was restarted; {name} may have run before"
@@ -542,7 +562,7 @@ class Programs:
 
     def _make_room(self) -> None:
         ended = [one for one in self.known.values() if one.returncode is not None]
-        sizes = [sum(len(data) for _, data in one.chunks) for one in ended]
+        sizes = [sum(len(data) for *_, data in one.frames) for one in ended]
         while len(ended) > ENDED_PROGRAMS or sum(sizes) > ENDED_BYTES:
             sizes.pop(0)
             del self.known[ended.pop(0).name]
@@ -581,9 +601,8 @@ def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO
         with open(temporary, "xb") as file:
             yield file
             file.flush()
-            if owner or before:
-                ids = owner_of(owner) if owner else (before.st_uid, before.st_gid)  # type: ignore[union-attr]  # one of them is
-                os.fchown(file.fileno(), *ids)
+            ids = (before.st_uid, before.st_gid) if before else (-1, -1)
+            os.fchown(file.fileno(), *(owner_of(owner) if owner else ids))
             default = stat.S_IMODE(before.st_mode) if before else 0o644
             os.fchmod(file.fileno(), int(mode, 8) if mode else default)  # fchown clears bits
         os.replace(temporary, target)
@@ -606,13 +625,14 @@ def owner_of(owner: str) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def tar(*words: str | bytes, stdin: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """The guest's own tar; raises OSError with what it said if it fails."""
-    command, environment = ["tar", *words], {**os.environ, "LC_ALL": "C"}
-    with open(os.memfd_create("tar"), "rb") as said:
-        with subprocess.Popen(
-            command, 0, stdin=stdin, stdout=subprocess.PIPE, stderr=said, env=environment
-        ) as child:
+def tool(*args: str | bytes, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of the guest's system; raises OSError with what it said if it fails."""
+    with open(os.memfd_create("said"), "rb") as said:
+        child, _ = GROUPS.start(
+            [*args], stdin=stdin, stdout=subprocess.PIPE, stderr=said,
+            env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+        with child:
             try:
                 yield child
             except BrokenPipeError:  # it has failed, and says why
@@ -624,7 +644,7 @@ def tar(*words: str | bytes, stdin: int | None = None) -> Iterator[subprocess.Po
             text = os.pread(said.fileno(), 500, 0).decode(errors="replace")
             known = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
             number = next((one for one in known if os.strerror(one) in text), errno.EIO)
-            raise OSError(number, f"{os.strerror(number)} (tar: {' '.join(text.split())})")
+            raise OSError(number, f"{os.strerror(number)} ({args[0]!s}: {' '.join(text.split())})")
 
 
 # The machine
@@ -656,8 +676,8 @@ def renew_host_keys(folder: str = "/etc/ssh") -> None:
         if re.fullmatch(r"ssh_host_\w+_key(\.pub)?", name):
             os.unlink(os.path.join(folder, name))
     for command in ("ssh-keygen -A", "systemctl try-restart ssh.service sshd.service"):
-        with contextlib.suppress(FileNotFoundError):  # no such program in this guest
-            subprocess.run(command.split(), check=False, capture_output=True)
+        with contextlib.suppress(OSError), tool(*command.split()):  # if the guest has it
+            pass
 
 
 RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps need randomness
@@ -669,6 +689,11 @@ RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps 
 }
 
 # Requests
+
+SPEC = (
+    "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms", "replay_bytes",
+    "drop_output", "agent",
+)  # fmt: skip
 
 
 def require_known(members: Iterable[str], known: Iterable[str]) -> None:
@@ -685,7 +710,7 @@ class Link(threading.Thread):
         self.link, self.file = link, link.makefile("rb")
         self.parts: Iterator[bytes] = iter(())
         self.query: dict[str, str] = {}
-        self.goes_on = True
+        self.goes_on, self.has_replied = True, False
 
     def run(self) -> None:
         """Answers requests until the host goes away."""
@@ -705,20 +730,25 @@ class Link(threading.Thread):
         length = re.search(rb"(?i)\ncontent-length: *(\d+)", b"\n" + head)
         self.parts = self._parts(int(length[1]) if length else 0)
         path, _, query = target.partition("?")
-        self.query = dict(parse_qsl(query))
+        self.query, self.has_replied = dict(parse_qsl(query)), False
         try:
-            self._answer(method, path)
-        except Refused as refused:
-            self._reply(refused.status, refused.fault)
-        except OSError as error:
-            if error.errno in (None, errno.ECONNRESET, errno.EPIPE):
-                raise  # of this connection
-            text = f"{error.strerror}: {os.fsdecode(error.filename or '')}"
-            self._reply(422, Refused(422, "failed", text.rstrip(": "), error.errno).fault)
-        except (ValueError, KeyError, TypeError) as error:
-            self._reply(400, Refused(400, "malformed", f"{type(error).__name__}: {error}").fault)
+            value = self._answer(method, path)
+            if isinstance(value, bytes):
+                self.link.sendall(value)
+            elif not self.has_replied:
+                self._reply(200, {} if value is None else value)
+        except Exception as error:
+            if self.has_replied:
+                raise  # the host sees that the response is cut off
+            self._reply(*fault_of(error))
         for _ in self.parts:  # of a body that was refused
             pass
+
+    def _answer(self, method: str, path: str) -> object:
+        for known, pattern, handler in ROUTES:
+            if method == known and (found := re.fullmatch(pattern, path)):
+                return handler(self, *map(unquote, found.groups()))
+        raise Refused(501, "unknown", f"version {VERSION} does not know {method} {path}")
 
     def _parts(self, size: int) -> Iterator[bytes]:
         """The body of a request in parts. Raises ConnectionResetError if it is cut off."""
@@ -728,7 +758,7 @@ class Link(threading.Thread):
             size -= len(data)
             yield data
 
-    def _body(self, *known: str) -> dict[str, Any]:
+    def body(self, *known: str) -> dict[str, Any]:
         """The JSON body. A member that is not known is of a newer version: it is named."""
         content = bytearray()
         for part in self.parts:
@@ -740,73 +770,40 @@ class Link(threading.Thread):
         require_known(body, known)
         return {name: value for name, value in body.items() if value is not None}
 
-    def _seconds(self) -> float:
+    def seconds(self) -> float:
+        """How long the host waits for news."""
         return min(int(self.query.get("wait_ms", "0")) / 1000, LONGEST_WAIT)
 
-    def _head(self, status: int, header: str) -> None:
-        head = f"HTTP/1.1 {status} -\r\nAgent-Version: {VERSION}\r\n{header}\r\n\r\n"
-        self.link.sendall(head.encode())
+    def _begin(self, status: int, *headers: str, body: bytes = b"") -> None:
+        """Replies with a head, and the first bytes of the body."""
+        self.has_replied = True
+        head = (f"HTTP/1.1 {status} -", f"Agent-Version: {VERSION}", *headers, "\r\n")
+        self.link.sendall("\r\n".join(head).encode() + body)
 
     def _reply(self, status: int, value: object) -> None:
-        data = to_json(value).encode()
-        self._head(status, f"Content-Type: application/json\r\nContent-Length: {len(data)}")
-        self.link.sendall(data)
+        body, kind = to_json(value).encode(), "Content-Type: application/json"
+        self._begin(status, kind, f"Content-Length: {len(body)}", body=body)
 
-    def _answer(self, method: str, path: str) -> None:
-        for (known, pattern), handler in ROUTES.items():
-            if method == known and (found := re.fullmatch(pattern, path)):
-                value = handler(self, *map(unquote, found.groups()))
-                return None if value is None else self._reply(200, value)
-        raise Refused(501, "unknown", f"version {VERSION} does not know {method} {path}")
+    def _stream(self, file: IO[bytes]) -> bytes:
+        """Replies with all that a file has, whose size is not known, and returns the last bytes."""
+        self._begin(200, "Transfer-Encoding: chunked")
+        while data := file.read(PART):
+            self.link.sendall(b"%x\r\n%b\r\n" % (len(data), data))
+        return b"0\r\n\r\n"
 
-    # One method for each operation.
-
-    def get_agent(self) -> object:
-        """This agent."""
-        return {"version": VERSION, "instance": INSTANCE, "isolated": ISOLATED}
-
-    def list_programs(self) -> object:
-        """Every program that is known."""
-        return [program.view() for program in list(PROGRAMS.known.values())]
+    # Operations that need more than a line.
 
     def start_program(self, name: str) -> object:
         """Starts a program, once."""
-        known = "args env cwd user limits terminal stdin timeout_ms replay_bytes drop_output agent"
-        spec = self._body(*known.split())
+        spec = self.body(*SPEC)
         require_known(spec.get("limits") or {}, ULIMITS)
-        return PROGRAMS.start(name, spec).view()
-
-    def get_program(self, name: str) -> object:
-        """The state of a program, at its end or when the time is up."""
-        program = PROGRAMS.get(name)
-        program.wait(self._seconds())
-        return program.view()
-
-    def remove_program(self, name: str) -> object:
-        """Ends a program and forgets it."""
-        PROGRAMS.remove(name)
-        return {}
-
-    def read_output(self, name: str) -> object:
-        """The next output of a program."""
-        return PROGRAMS.get(name).output(int(self.query["offset"]), self._seconds())
+        return PROGRAMS.start(name, spec).output(0, self.seconds())
 
     def write_input(self, name: str) -> object:
         """Input for a program."""
-        body = self._body("offset", "data", "close")
+        body = self.body("offset", "data", "close")
         data, close = base64.b64decode(body["data"]), body.get("close", False)
-        return PROGRAMS.get(name).write(body["offset"], data, self._seconds(), close)
-
-    def signal_program(self, name: str) -> object:
-        """A signal for a program."""
-        program = PROGRAMS.get(name)
-        program.signal(self._body("signal")["signal"])
-        return program.view()
-
-    def resize_terminal(self, name: str) -> object:
-        """Another size of a program's terminal."""
-        PROGRAMS.get(name).resize(self._body("rows", "columns"))
-        return {}
+        return PROGRAMS.get(name).write(body["offset"], data, self.seconds(), close)
 
     def stat_file(self, path: str) -> object:
         """What a path leads to."""
@@ -818,51 +815,45 @@ class Link(threading.Thread):
             "modified_ns": found.st_mtime_ns,
         }  # fmt: skip
 
-    def read_file(self, path: str) -> None:
-        """The content of a file."""
+    def read_file(self, path: str) -> object:
+        """The content of a file; those in /proc have no size."""
         with open(unquote_to_bytes(path), "rb", opener=without_waiting) as file:
-            size = os.fstat(file.fileno()).st_size
-            data = b"" if size else file.read(LARGEST_SPECIAL) or b""
-            self._head(200, f"Content-Length: {size or len(data)}")
-            self.link.sendall(data)
-            if size and self.link.sendfile(file, 0, size) != size:
+            if not (size := os.fstat(file.fileno()).st_size):
+                return self._stream(file)
+            self._begin(200, f"Content-Length: {size}")
+            if self.link.sendfile(file, 0, size) != size:
                 raise ConnectionResetError(errno.ECONNRESET, "the file was cut off")
+        return None
 
-    def write_file(self, path: str) -> object:
+    def write_file(self, path: str) -> None:
         """Replaces a file as a whole."""
         with replacing(unquote_to_bytes(path), **self.query) as file:
             for part in self.parts:
                 file.write(part)
-        return {}
 
-    def read_folder(self, path: str) -> None:
+    def read_folder(self, path: str) -> object:
         """A folder as a tar stream, which is cut off if tar fails."""
         folder = unquote_to_bytes(path)
         os.listdir(folder)  # raises what is wrong with it, before the response begins
-        with tar("-C", folder, "-cf", "-", ".") as child:
-            self._head(200, "Transfer-Encoding: chunked")
-            try:
-                while data := child.stdout.read(PART):  # type: ignore[union-attr]  # a pipe
-                    self.link.sendall(b"%x\r\n%b\r\n" % (len(data), data))
-            except OSError as error:
-                raise ConnectionResetError(errno.ECONNRESET, "the host went away") from error
-        self.link.sendall(b"0\r\n\r\n")
+        with tool("tar", "-C", folder, "-cf", "-", ".") as child:
+            end = self._stream(child.stdout)  # type: ignore[arg-type]  # a pipe
+        return end
 
-    def write_folder(self, path: str) -> object:
+    def write_folder(self, path: str) -> None:
         """Unpacks a tar stream: into a folder that is there, else as a whole or not at all."""
         into = target = os.path.realpath(unquote_to_bytes(path))
         if not os.path.lexists(target):
             os.mkdir(into := beside(target), 0o755)
         try:
-            with tar("-C", into, "-xpof", "-", stdin=subprocess.PIPE) as child:
+            with tool("tar", "-C", into, "-xpof", "-", stdin=subprocess.PIPE) as child:
                 for part in self.parts:
                     child.stdin.write(part)  # type: ignore[union-attr]  # a pipe
             os.rename(into, target)
         except BaseException:
             if into != target:
-                subprocess.run([b"rm", b"-rf", b"--", into], check=False)
+                with tool("rm", "-rf", "--", into):
+                    pass
             raise
-        return {}
 
     def connect_port(self, number: str) -> None:
         """Joins this connection to a port of the guest's own address."""
@@ -872,7 +863,7 @@ class Link(threading.Thread):
             port = socket.create_connection(("::1", int(number)))
         self.link.settimeout(None)
         self.goes_on = False
-        self.link.sendall(b"HTTP/1.1 200 -\r\n\r\n")
+        self._begin(200)
         with port:
             ends = port, self.link, socket.SHUT_RDWR  # vsock devices do not pass on half an end
             back = threading.Thread(target=relay, args=ends, daemon=True)
@@ -885,7 +876,7 @@ class Link(threading.Thread):
 
         Programs that are held run again afterwards, if that is wanted, and not after a failure.
         """
-        body = self._body(*RENEWALS, "release")
+        body = self.body(*RENEWALS, "release")
         if not ISOLATED:
             raise Refused(403, "no_machine", "this agent is a process of a host, not of a machine")
         done = [name for name in RENEWALS if name in body]
@@ -893,16 +884,6 @@ class Link(threading.Thread):
             for name in done:
                 RENEWALS[name](body[name])
         return {"renewed": done}
-
-    def hold(self) -> object:
-        """Makes everything but this agent stand still."""
-        PROGRAMS.hold()
-        return {}
-
-    def let_go(self) -> object:
-        """Lets everything run again."""
-        PROGRAMS.release()
-        return {}
 
 
 def relay(source: socket.socket, target: socket.socket, end: int = socket.SHUT_WR) -> None:
@@ -914,44 +895,43 @@ def relay(source: socket.socket, target: socket.socket, end: int = socket.SHUT_W
         target.shutdown(end)
 
 
-NAME = "/programs/([^/]+)"
-ROUTES: dict[tuple[str, str], Callable[..., object]] = {
-    ("GET", "/agent"): Link.get_agent,
-    ("GET", "/programs"): Link.list_programs,
-    ("GET", NAME): Link.get_program,
-    ("PUT", NAME): Link.start_program,
-    ("DELETE", NAME): Link.remove_program,
-    ("GET", f"{NAME}/output"): Link.read_output,
-    ("PUT", f"{NAME}/input"): Link.write_input,
-    ("PUT", f"{NAME}/signal"): Link.signal_program,
-    ("PUT", f"{NAME}/terminal"): Link.resize_terminal,
-    ("GET", "/stat/([^/]+)"): Link.stat_file,
-    ("GET", "/files/([^/]+)"): Link.read_file,
-    ("PUT", "/files/([^/]+)"): Link.write_file,
-    ("GET", "/folders/([^/]+)"): Link.read_folder,
-    ("PUT", "/folders/([^/]+)"): Link.write_folder,
-    ("GET", r"/ports/(\d+)"): Link.connect_port,
-    ("PUT", "/clock"): Link.renew,
-    ("PUT", "/identity"): Link.renew,
-    ("PUT", "/hold"): Link.hold,
-    ("DELETE", "/hold"): Link.let_go,
-}
-GROUP = own_group()
+GROUPS = Groups()
 PROGRAMS = Programs()
 ISOLATED = False  # before `main` knows where it listens, and wherever this is only imported
-
-
-def end_with_input() -> None:
-    """Ends this process when nobody holds the other end of its standard input."""
-    while os.read(0, 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def end_once(number: int, _: object) -> None:
-    """Ends this process; a second signal does not interrupt the end of its programs."""
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit()
+NAME, PATH = "/programs/([^/]+)", "/([^/]+)"
+ROUTES: tuple[tuple[str, str, Callable[..., object]], ...] = (
+    ("GET", "/agent", lambda _: {"version": VERSION, "instance": INSTANCE, "isolated": ISOLATED}),
+    ("GET", "/programs", lambda _: [each.view() for each in list(PROGRAMS.known.values())]),
+    ("GET", NAME, lambda link, name: PROGRAMS.get(name).wait(link.seconds())),
+    ("PUT", NAME, Link.start_program),
+    ("DELETE", NAME, lambda _, name: PROGRAMS.remove(name)),
+    (
+        "GET",
+        f"{NAME}/output",
+        lambda link, name: PROGRAMS.get(name).output(int(link.query["offset"]), link.seconds()),
+    ),
+    ("PUT", f"{NAME}/input", Link.write_input),
+    (
+        "PUT",
+        f"{NAME}/signal",
+        lambda link, name: PROGRAMS.get(name).signal(link.body("signal")["signal"]),
+    ),
+    (
+        "PUT",
+        f"{NAME}/terminal",
+        lambda link, name: PROGRAMS.get(name).resize(link.body("rows", "columns")),
+    ),
+    ("GET", f"/stat{PATH}", Link.stat_file),
+    ("GET", f"/files{PATH}", Link.read_file),
+    ("PUT", f"/files{PATH}", Link.write_file),
+    ("GET", f"/folders{PATH}", Link.read_folder),
+    ("PUT", f"/folders{PATH}", Link.write_folder),
+    ("GET", r"/ports/(\d+)", Link.connect_port),
+    ("PUT", "/clock", Link.renew),
+    ("PUT", "/identity", Link.renew),
+    ("PUT", "/hold", lambda _: PROGRAMS.hold()),
+    ("DELETE", "/hold", lambda _: PROGRAMS.release()),
+)
 
 
 def listener_for(where: str) -> socket.socket:
@@ -965,29 +945,39 @@ def listener_for(where: str) -> socket.socket:
             os.unlink(where)
         listener.bind(where)
         os.chmod(where, 0o600)  # nobody can connect before `listen`
-        threading.Thread(target=end_with_input, daemon=True).start()
     listener.listen(128)
     return listener
 
 
+def serve(listener: socket.socket, ends: Iterable[int]) -> None:
+    """Answers hosts until there is something to read from one of the ends."""
+    while listener.fileno() in ready((listener.fileno(), *ends), None):
+        link, address = listener.accept()
+        if ISOLATED and address[0] != HOST_CID:  # a program in the guest
+            link.close()
+        else:
+            Link(link).start()
+
+
 def main(where: str) -> None:
-    """Serves until a signal, and ends every program then."""
+    """Serves until a signal, or the end of its input, and ends every program then."""
     global ISOLATED
-    signal.signal(signal.SIGTERM, end_once)
+    stopped, stopping = os.pipe()
+    os.set_blocking(stopping, False)
+    signal.set_wakeup_fd(stopping)  # whichever thread gets the signal
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     listener = listener_for(where)
     ISOLATED = listener.family == socket.AF_VSOCK
+    GROUPS.move()
+    if not GROUPS.current.path:
+        print("agent: no cgroup 2: a kill reaches one process group alone", file=sys.stderr)
     PROGRAMS.release()  # of an agent before this one
     print("agent: listening", flush=True)
-    try:
-        while True:
-            link, address = listener.accept()
-            if ISOLATED and address[0] != HOST_CID:  # a program in the guest
-                link.close()
-            else:
-                Link(link).start()
-    finally:
-        for program in list(PROGRAMS.known.values()):
-            program.kill()
+    serve(listener, [stopped] if where.isdecimal() else [stopped, 0])
+    for program in list(PROGRAMS.known.values()):
+        program.kill()
+    GROUPS.close()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ mount_at devpts /dev/pts
 mount_at tmpfs /run
 mount_at tmpfs /tmp
 mount_at cgroup2 /sys/fs/cgroup
-mount -o remount,favordynmods /sys/fs/cgroup 2>/dev/null # programs join their groups sooner
+mount -o remount,favordynmods /sys/fs/cgroup 2>/dev/null # the agent changes its group sooner
 ip link set lo up 2>/dev/null
 modprobe vmw_vsock_virtio_transport 2>/dev/null
 while :; do

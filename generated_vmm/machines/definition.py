@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from generated_vmm import FullVmConfiguration, NetworkInterface, SerialDevice
+from generated_vmm import FullVmConfiguration, SerialDevice
 
 OWN_DISKS: Final = "disks/"
 """Paths that begin so are relative: they name files in the machine's own folder, or in its jail."""
+BOOT_FILES: Final = ("kernel_image_path", "initrd_path")
 RestartPolicy: TypeAlias = Literal["never", "on-failure", "always"]
 
 
@@ -93,64 +93,46 @@ class Definition(Frozen):
         return source is not None and bool(source.kernel_image_path)
 
 
-class Disk(NamedTuple):
-    """A file of a drive or of persistent memory."""
+class File(NamedTuple):
+    """A file that a monitor opens at its start, and the member of a device that names it.
+
+    `id` is that of the drive or persistent memory; the kernel and the initial RAM disk have none.
+    """
 
     id: str
-    path: str
+    device: BaseModel
+    member: str
     is_read_only: bool
 
-
-def disks_of(configuration: FullVmConfiguration) -> list[Disk]:
-    """The disks and the persistent memory that have a file."""
-    drives = configuration.drives or []
-    found = [Disk(one.drive_id, one.path_on_host or "", bool(one.is_read_only)) for one in drives]
-    found += [
-        Disk(one.id, one.path_on_host, bool(one.read_only)) for one in configuration.pmem or []
-    ]
-    return [one for one in found if one.path]
+    @property
+    def path(self) -> str:
+        """The file's path; relative if it is the machine's own."""
+        return getattr(self.device, self.member) or ""
 
 
-def read_only_files(configuration: FullVmConfiguration) -> list[str]:
-    """The kernel, the initial RAM disk, and the disks that are only read."""
-    source = configuration.boot_source
-    boot = [source.kernel_image_path, source.initrd_path or ""] if source else []
-    return [one for one in boot if one] + [
-        one.path for one in disks_of(configuration) if one.is_read_only
-    ]
-
-
-def files_of(configuration: FullVmConfiguration) -> list[str]:
+def files_of(configuration: FullVmConfiguration) -> list[File]:
     """All files that a monitor opens at its start."""
-    written = [one.path for one in disks_of(configuration) if not one.is_read_only]
-    return read_only_files(configuration) + written
+    source = configuration.boot_source
+    found = [File("", source, name, True) for name in BOOT_FILES] if source else []
+    for drive in configuration.drives or []:
+        found.append(File(drive.drive_id, drive, "path_on_host", bool(drive.is_read_only)))
+    for pmem in configuration.pmem or []:
+        found.append(File(pmem.id, pmem, "path_on_host", bool(pmem.read_only)))
+    return [file for file in found if file.path]
 
 
-def with_paths(configuration: FullVmConfiguration, paths: Mapping[str, str]) -> FullVmConfiguration:
-    """The configuration with other files, by the id of the drive or persistent memory."""
-    made = configuration.model_copy(deep=True)
-    for drive in made.drives or []:
-        if drive.drive_id in paths:
-            drive.path_on_host = paths[drive.drive_id]
-    for device in made.pmem or []:
-        if device.id in paths:
-            device.path_on_host = paths[device.id]
-    return made
+def disks_of(configuration: FullVmConfiguration) -> list[File]:
+    """The files of drives and of persistent memory."""
+    return [file for file in files_of(configuration) if file.id]
 
 
-def with_absolute_files(
-    configuration: FullVmConfiguration, own: Collection[str]
+def with_files(
+    configuration: FullVmConfiguration, path_of: Callable[[File], str]
 ) -> FullVmConfiguration:
-    """The configuration with paths that do not depend on this process's folder, except `own`."""
-    absolute = {
-        path: path if path in own else os.path.abspath(path) for path in files_of(configuration)
-    }
-    disks = {one.id: absolute[one.path] for one in disks_of(configuration)}
-    made = with_paths(configuration, disks)
-    if made.boot_source is not None:
-        made.boot_source.kernel_image_path = absolute.get(made.boot_source.kernel_image_path, "")
-        if made.boot_source.initrd_path:
-            made.boot_source.initrd_path = absolute[made.boot_source.initrd_path]
+    """A copy of the configuration with other files."""
+    made = configuration.model_copy(deep=True)
+    for file in files_of(made):
+        setattr(file.device, file.member, path_of(file))
     return made
 
 
@@ -165,18 +147,10 @@ def in_order(shown: FullVmConfiguration, before: FullVmConfiguration) -> FullVmC
     if source is None or not source.kernel_image_path:
         made.boot_source = before.boot_source
     made.cpu_config, made.logger = before.cpu_config, before.logger
-    drives = [drive.drive_id for drive in before.drives or []]
-    interfaces = [one.iface_id for one in before.network_interfaces or []]
-    made.drives = sorted(made.drives or [], key=lambda one: _place(drives, one.drive_id))
+    drives = {one.drive_id: place for place, one in enumerate(before.drives or [])}
+    nets = {one.iface_id: place for place, one in enumerate(before.network_interfaces or [])}
+    made.drives = sorted(made.drives or [], key=lambda one: drives.get(one.drive_id, len(drives)))
     made.network_interfaces = sorted(
-        made.network_interfaces or [], key=lambda one: _place(interfaces, _id_of(one))
+        made.network_interfaces or [], key=lambda one: nets.get(one.iface_id, len(nets))
     )
     return made
-
-
-def _id_of(interface: NetworkInterface) -> str:
-    return interface.iface_id
-
-
-def _place(known: list[str], name: str) -> int:
-    return known.index(name) if name in known else len(known)

@@ -7,20 +7,32 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 HostPath: TypeAlias = str | os.PathLike[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class MachinesOptions(TypedDict, total=False):
     """The programs, the files that machines may use, and the limits of time, in seconds.
 
     `files` are files and folders of the host; machines may use no other files than these and their
     own. None: they may use any. If `detached`, monitors outlive this program. `timeout` is for a
     monitor to respond after its start, `grace` for a guest to shut down, and `snapshot_timeout` for
-    writing or reading the memory of a machine.
+    writing or reading the memory of a machine. `Options` has the defaults.
     """
+
+    binary: HostPath | Sequence[HostPath]
+    jailer: HostPath
+    files: Sequence[HostPath] | None
+    detached: bool
+    timeout: float
+    grace: float
+    snapshot_timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of a folder of machines, with their defaults."""
 
     binary: HostPath | Sequence[HostPath] = "firecracker"
     jailer: HostPath = "jailer"
@@ -44,9 +56,7 @@ class Options:
     def require_allowed(self, path: str) -> Path:
         """The file, without links in its path. Raises ValueError unless machines may use it."""
         found = Path(path).resolve()
-        if self.files is None:
-            return found
-        allowed = [Path(each).resolve() for each in self.files]
+        allowed = [found] if self.files is None else [Path(each).resolve() for each in self.files]
         if not any(found.is_relative_to(each) for each in allowed):
             raise ValueError(f"{path} is in none of the folders whose files machines may use")
         return found

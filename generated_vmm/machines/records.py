@@ -16,6 +16,9 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 Kind: TypeAlias = Literal[
     "create", "start", "pause", "resume", "snapshot", "restore", "clone", "edit", "stop", "delete"
 ]
+What: TypeAlias = Literal["finished", "undone", "ended", "lost", "started", "failed"]
+State: TypeAlias = Literal["Ended", "Not started", "Paused", "Running"]
+FORMAT: Final = 1
 
 
 def new_id() -> str:
@@ -40,9 +43,8 @@ class Operation(Frozen):
     """An operation that has begun: what is done, by whom, since when, and its present step.
 
     `machine` and `name` are those of the machine that it changes or makes. `target` is the id of
-    the snapshot or machine that it makes. With `resumes`, the machine ran before and will run
-    again. `uid` is the user of the jail of a machine that is being made; None
-    is one that no other machine has.
+    the snapshot or machine that it makes. `uid` is the user of the jail of a machine that is being
+    made; None is one that no other machine has.
     """
 
     id: str = Field(default_factory=new_id)
@@ -54,7 +56,6 @@ class Operation(Frozen):
     step: str = "begins"
     target: str = ""
     target_name: str = ""
-    resumes: bool = False
     uid: int | None = 0
 
     @property
@@ -86,24 +87,28 @@ class End(Frozen):
 class MachineRecord(Frozen):
     """A machine as it is stored.
 
-    `should_run` says whether its guest should run. `started_at` is None unless its monitor was
-    started and has not been seen to end; `end` is its last end. `uid` is the user of its jail, 0
-    without a jail. `failures` counts the ends since the last long run, and `retry_at` is the moment
-    of the next restart. `last_operation` is the id of the operation that has changed it last.
-    `boot` is the boot of the host in which it was made, started or reconciled last.
+    `should_be` is the state in which operations have left it. `started_at` is None unless its
+    monitor was started and has not been seen to end; `end` is its last end, which `reconcile` has
+    reported if `is_told`. `uid` is the user of its jail, 0 without a jail. `failures` counts the
+    ends since the last long run, and `retry_at` is the moment of the next restart. `last_operation`
+    is the id of the operation that has changed it last. `agent_error` says why the guest's agent
+    could not do its part when the machine was resumed last; empty if it could. `boot` is the boot
+    of the host in which it was made, started or reconciled last.
     """
 
     id: str
     name: str
     definition: Definition
     created_at: AwareDatetime = Field(default_factory=now)
-    should_run: bool = False
+    should_be: State = "Ended"
     uid: int = 0
     started_at: AwareDatetime | None = None
     end: End | None = None
+    is_told: bool = True
     failures: int = 0
     retry_at: AwareDatetime | None = None
     last_operation: str = ""
+    agent_error: str = ""
     boot: str = Field(default_factory=boot_id)
 
 
@@ -111,7 +116,8 @@ class SnapshotRecord(Frozen):
     """A snapshot as it is stored.
 
     `definition` is that of its machine at the time, and `disks` are the paths of the copies of its
-    disks in the folder of the snapshot, by the id of the drive or persistent memory.
+    disks in the folder of the snapshot, by the id of the drive or persistent memory. `is_held` says
+    that the guest's agent let it stand still, so that a copy can get an identity before it runs.
     """
 
     id: str
@@ -120,13 +126,14 @@ class SnapshotRecord(Frozen):
     machine_name: str
     definition: Definition
     disks: dict[str, str] = Field(default_factory=dict)
+    is_held: bool = False
     created_at: AwareDatetime = Field(default_factory=now)
 
 
 class Format(Frozen):
     """The format of a folder."""
 
-    format: int
+    format: int = FORMAT
 
 
 class Report(Frozen):
@@ -137,12 +144,22 @@ class Report(Frozen):
     `reconcile`, with the reason in `why`.
     """
 
-    what: Literal["finished", "undone", "ended", "lost", "started", "failed"]
+    what: What
     machine: str
     name: str
     operation: Operation | None = None
     end: End | None = None
     why: str = ""
+
+
+def operation_on(
+    record: MachineRecord, kind: Kind, by: str, target: str = "", target_name: str = ""
+) -> Operation:
+    """An operation that changes a machine, or copies it."""
+    machine, name = record.id, record.name
+    return Operation(
+        kind=kind, machine=machine, name=name, by=by, target=target, target_name=target_name
+    )
 
 
 def write(path: Path, record: BaseModel) -> None:

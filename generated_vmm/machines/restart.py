@@ -19,11 +19,11 @@ def after_end(record: MachineRecord, end: End) -> dict[str, object]:
     ran = (end.at - began).total_seconds() if began is not None else 0.0
     failures = 1 if ran >= LONG_RUN_SECONDS else record.failures + 1
     again = policy == "always" or (policy == "on-failure" and end.is_failure)
-    again = again and record.should_run
+    again = again and record.should_be in ("Running", "Paused")
     return {
         "started_at": None,
         "end": end,
-        "should_run": again,
+        "should_be": "Running" if again else "Ended",
         "failures": failures,
         "retry_at": next_try(failures, end.at) if again else None,
     }
@@ -37,6 +37,6 @@ def next_try(failures: int, at: datetime) -> datetime:
 
 def is_due(record: MachineRecord) -> bool:
     """Whether a machine that does not run should be started now."""
-    if not record.should_run or record.started_at is not None:
+    if record.should_be != "Running" or record.started_at is not None:
         return False
     return record.retry_at is None or record.retry_at <= now()

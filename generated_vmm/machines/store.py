@@ -1,17 +1,14 @@
-"""The folder of machines: its format, its names, and the locks of its machines.
+"""The folder of machines: its format, its records, and the lock of the process that controls it.
 
-    format.json                 the version of the format
-    machines/ID/machine.json    the machine; without it, the folder is of one that is being made
-    machines/ID/operation.json  the operation that has begun
-    machines/ID/disks           its own disks
-    run/ID                      the folder of its monitor
-    control                     the lock of the process that controls the machines
-    jails                       the jails
-    snapshots/ID                snapshot.json, state, memory, disks
-    snapshots/.ID.new           a snapshot that is being made
-
-The process that carries out an operation holds a lock on the folder of the machine, which the
-kernel releases when the process ends. An operation without a lock was left half done.
+format.json                 the version of the format
+control                     the lock
+machines/ID/machine.json    the machine; without it, the folder is of one that is being made
+machines/ID/operation.json  the operation that has begun
+machines/ID/disks           its own disks
+run/ID                      the folder of its monitor
+jails                       the jails
+snapshots/ID/snapshot.json  the snapshot, beside state, memory and disks; without it, the folder
+                            is of one that is being made or removed
 """
 
 from __future__ import annotations
@@ -19,18 +16,18 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 from itertools import count
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from generated_vmm.machines.definition import OWN_DISKS, disks_of
-from generated_vmm.machines.errors import MachineBusy, MachineError
+from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import identity, remove_folder
 from generated_vmm.machines.records import (
+    FORMAT,
     Format,
     MachineRecord,
     Operation,
@@ -39,9 +36,7 @@ from generated_vmm.machines.records import (
     write,
 )
 
-FORMAT: Final = 1
 ID: Final = re.compile(r"[0-9a-f]{12}")
-UNFINISHED: Final = re.compile(r"\.([0-9a-f]{12})\.(new|deleted)")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 FIRST_UID: Final = 0x70000000
 """Distributions use no ids from here on: https://systemd.io/UIDS-GIDS/."""
@@ -49,15 +44,72 @@ FIRST_UID: Final = 0x70000000
 Record = TypeVar("Record", bound=BaseModel)
 
 
-class Lease:
-    """The lock of one machine; it is also released when the process ends."""
+class Records(Generic[Record]):
+    """The records of one kind, in folders that are named by an id."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, folder: Path, name: str, kind: type[Record]) -> None:
+        self._folder, self._name, self._kind = folder, name, kind
+        self._known: dict[str, tuple[tuple[int, int], Record]] = {}
 
-    def release(self) -> None:
-        """Releases the lock."""
-        os.close(self._descriptor)
+    def path(self, id: str) -> Path:
+        """The folder with this id."""
+        return self._folder / id
+
+    def ids(self) -> list[str]:
+        """The ids of all folders, also of those without a record; other names are ignored."""
+        return sorted(name for name in os.listdir(self._folder) if ID.fullmatch(name))
+
+    def get(self, id: str) -> Record | None:
+        """A record; None if there is none. Raises `MachineError` if it cannot be read.
+
+        A file that has not changed since is not read again.
+        """
+        path, known = f"{self._folder}/{id}/{self._name}", self._known.get(id)
+        try:
+            found = os.stat(path)
+            version = (found.st_ino, found.st_mtime_ns)
+            if known is None or known[0] != version:
+                known = (version, self._kind.model_validate_json(Path(path).read_bytes()))
+                self._known[id] = known
+            return known[1]
+        except FileNotFoundError:
+            self._known.pop(id, None)
+            return None
+        except (OSError, ValidationError) as error:
+            raise MachineError(f"{path} cannot be read: {type(error).__name__}") from error
+
+    def all(self) -> list[Record]:
+        """Every record."""
+        return [record for record in map(self.get, self.ids()) if record is not None]
+
+    def put(self, id: str, record: Record) -> None:
+        """Stores a record. Raises OSError; then the old one stays."""
+        write(self._folder / id / self._name, record)
+        self._known.pop(id, None)
+
+    def forget(self, id: str) -> None:
+        """Removes a record; does nothing if there is none. Raises OSError."""
+        path = self._folder / id / self._name
+        if path.exists():
+            path.unlink()
+            sync_folder(path.parent)
+
+    def begin(self, id: str) -> Path:
+        """Creates a folder, which has no record yet. Raises OSError."""
+        for folder in (self.path(id), self.path(id) / "disks"):
+            folder.mkdir(mode=0o700)
+        return self.path(id)
+
+    def remove(self, id: str) -> None:
+        """Removes a folder: its record first, so that it is not offered, and other records last."""
+        self.forget(id)
+        folder = self.path(id)
+        for path in list(folder.iterdir()) if folder.exists() else ():
+            if path.is_dir() and not path.is_symlink():
+                remove_folder(path)
+            elif path.suffix != ".json":
+                path.unlink()
+        remove_folder(folder)
 
 
 class Store:
@@ -68,47 +120,27 @@ class Store:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(folder))
-        self._cache: dict[Path, tuple[tuple[int, int], BaseModel]] = {}
-        for path in (self.folder, self.machines, self.snapshots, self.jails, self.folder / "run"):
+        machines, snapshots = self.folder / "machines", self.folder / "snapshots"
+        self.jails, self.run = self.folder / "jails", self.folder / "run"
+        for path in (self.folder, machines, snapshots, self.jails, self.run):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if path.stat().st_uid != os.geteuid():
                 raise MachineError(f"{path} belongs to another user")
             path.chmod(0o700)
-        with self.locked():
-            if self.format is None:
-                write(self._format_path, Format(format=FORMAT))
-        found = self.format
-        if found is None or found.format != FORMAT:
+        formats = Records(self.folder.parent, "format.json", Format)
+        if (found := formats.get(self.folder.name)) is None:
+            formats.put(self.folder.name, Format())
+        elif found.format != FORMAT:
             raise MachineError(f"{self.folder} has a format that this release cannot use: {found}")
+        self.machines = Records(machines, "machine.json", MachineRecord)
+        self.operations = Records(machines, "operation.json", Operation)
+        self.snapshots = Records(snapshots, "snapshot.json", SnapshotRecord)
+        self._naming = threading.Lock()
 
-    @property
-    def machines(self) -> Path:
-        """The folder with a folder for each machine."""
-        return self.folder / "machines"
+    def take_control(self) -> int:
+        """Takes the lock of the one process that controls the machines; it ends with the process.
 
-    @property
-    def snapshots(self) -> Path:
-        """The folder with a folder for each snapshot."""
-        return self.folder / "snapshots"
-
-    @property
-    def jails(self) -> Path:
-        """The folder with the jails."""
-        return self.folder / "jails"
-
-    @property
-    def _format_path(self) -> Path:
-        return self.folder / "format.json"
-
-    @property
-    def format(self) -> Format | None:
-        """The format of the folder. Raises `MachineError` if it cannot be read."""
-        return self._read(self._format_path, Format)
-
-    def take_control(self) -> Lease:
-        """Takes the lock of the one process that controls the machines.
-
-        Raises `MachineError` if another process has it.
+        Returns its descriptor. Raises `MachineError` if another process has it.
         """
         descriptor = os.open(self.folder / "control", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
@@ -119,199 +151,58 @@ class Store:
             raise MachineError(f"process {owner} controls the machines of {self.folder}") from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        return Lease(descriptor)
+        return descriptor
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Waits for the lock of the folder; for the moment in which a name is taken."""
-        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+    def begin_machine(self, operation: Operation) -> Operation:
+        """Creates the folder of a machine that is being made, with its operation.
 
-    def path(self, machine: str) -> Path:
-        """The folder of a machine."""
-        return self.machines / machine
-
-    def ids(self) -> list[str]:
-        """The ids of all machines, also of those that are being made; other names are ignored."""
-        return sorted(name for name in os.listdir(self.machines) if ID.fullmatch(name))
-
-    def record(self, machine: str) -> MachineRecord | None:
-        """A machine; None if there is none. Raises `MachineError` if it cannot be read."""
-        return self._read(self.path(machine) / "machine.json", MachineRecord)
-
-    def operation(self, machine: str) -> Operation | None:
-        """The operation of a machine that has begun, whether its process still runs or not."""
-        return self._read(self.path(machine) / "operation.json", Operation)
-
-    def write_record(self, record: MachineRecord) -> None:
-        """Stores a machine. Raises OSError."""
-        path = self.path(record.id) / "machine.json"
-        write(path, record)
-        self._cache.pop(path, None)
-
-    def write_operation(self, operation: Operation) -> None:
-        """Stores an operation. Raises OSError: then nothing may be done."""
-        path = self.path(operation.machine) / "operation.json"
-        write(path, operation)
-        self._cache.pop(path, None)
-
-    def clear_operation(self, machine: str) -> None:
-        """Forgets an operation, which is finished or undone."""
-        path = self.path(machine) / "operation.json"
-        if path.exists():  # else the machine was deleted
-            path.unlink()
-            sync_folder(path.parent)
-
-    def lease(self, machine: str, name: str) -> Lease:
-        """Takes the lock of a machine. Raises `MachineBusy`, and `MachineError` if it is gone."""
-        try:
-            descriptor = os.open(self.path(machine), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            raise MachineError(f"{name} does not exist any more") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise MachineBusy(name, self.operation(machine)) from None
-        if not os.fstat(descriptor).st_nlink:
-            os.close(descriptor)
-            raise MachineError(f"{name} does not exist any more")
-        return Lease(descriptor)
-
-    def begin_machine(self, operation: Operation) -> tuple[Operation, Lease]:
-        """Creates the folder of a machine that is being made, with its operation and lock.
-
-        Returns the operation with the user of its jail.
-
-        Raises `MachineError` for an invalid name, and for one that another machine has.
+        Returns the operation with the user of its jail. Raises `MachineError` for an invalid name,
+        and for one that another machine has, and OSError.
         """
         if NAME.fullmatch(operation.name) is None:
             raise MachineError("a name has letters, digits, dots, hyphens and underscores")
-        with self.locked():
-            if operation.name in self._names():
+        with self._naming:
+            others: list[MachineRecord | Operation] = [*self.machines.all(), *self.operations.all()]
+            if any(each.name == operation.name for each in others):
                 raise MachineError(f"there is a machine called {operation.name}")
             if operation.uid is None:
-                operation = operation.model_copy(update={"uid": self._free_uid()})
-            folder = self.path(operation.machine)
-            folder.mkdir(mode=0o700)
-            lease = self.lease(operation.machine, operation.name)
+                taken = {each.uid for each in others}
+                free = next(uid for uid in count(FIRST_UID) if uid not in taken)
+                operation = operation.model_copy(update={"uid": free})
             try:
-                (folder / "disks").mkdir(mode=0o700)
-                self.write_operation(operation)
+                self.machines.begin(operation.machine)
+                self.operations.put(operation.machine, operation)
             except BaseException:
-                lease.release()
-                remove_folder(folder)
+                self.machines.remove(operation.machine)
                 raise
-        return operation, lease
+        return operation
 
-    def _names(self) -> Iterator[str]:
-        for machine in self.ids():
-            yield from (each.name for each in self._of(machine))
-
-    def _of(self, machine: str) -> list[MachineRecord | Operation]:
-        """The record of a machine and its operation, as far as there are any."""
-        return [each for each in (self.record(machine), self.operation(machine)) if each]
-
-    def remove_machine(self, machine: str) -> None:
-        """Removes a machine: first its record, so that it is not offered, last its operation."""
-        folder = self.path(machine)
-        (folder / "machine.json").unlink(missing_ok=True)
-        if not folder.exists():
-            return
-        sync_folder(folder)
-        for entry in os.scandir(folder):
-            if entry.is_dir(follow_symlinks=False):
-                remove_folder(Path(entry.path))
-            elif entry.name != "operation.json":
-                os.unlink(entry.path)
-        remove_folder(folder)
+    def tidy_snapshots(self) -> None:
+        """Removes snapshots whose removal was not finished, and that no operation makes."""
+        made = {operation.target for operation in self.operations.all()}
+        for id in self.snapshots.ids():
+            if id not in made and self.snapshots.get(id) is None:
+                self.snapshots.remove(id)
 
     def tidy_disks(self, record: MachineRecord) -> None:
         """Removes the disks in a machine's folder that its definition does not name."""
         used = {disk.path for disk in disks_of(record.definition.configuration)}
-        for entry in os.scandir(self.path(record.id) / "disks"):
-            if f"{OWN_DISKS}{entry.name}" not in used:
-                os.unlink(entry.path)
+        for path in (self.machines.path(record.id) / "disks").iterdir():
+            if f"{OWN_DISKS}{path.name}" not in used:
+                path.unlink()
 
     def source(self, record: MachineRecord, path: str) -> Path:
         """The file of a path in a machine's definition. ValueError for one outside its folder."""
         if not path.startswith("/") and ".." in Path(path).parts:
             raise ValueError(f"{path} is not in the machine's own folder")
-        return self.path(record.id) / path
+        return self.machines.path(record.id) / path
 
     def require_free(self, record: MachineRecord, path: Path, *, writable: bool) -> None:
         """Raises ValueError if another machine writes to a disk, or uses one that is written to."""
         wanted = identity(path)
-        others = (self.record(machine) for machine in self.ids() if machine != record.id)
-        for other in filter(None, others):
-            for disk in disks_of(other.definition.configuration):
-                if (writable or not disk.is_read_only) and wanted == identity(
-                    self.path(other.id) / disk.path
-                ):
+        for other in self.machines.all():
+            for disk in disks_of(other.definition.configuration) if other.id != record.id else ():
+                used = identity(self.machines.path(other.id) / disk.path)
+                if (writable or not disk.is_read_only) and wanted == used:
                     does = "uses" if disk.is_read_only else "writes to"
                     raise ValueError(f"{other.name} {does} this disk: use a copy of it")
-
-    def _free_uid(self) -> int:
-        """A user id for a jail that no machine has."""
-        found = [each for machine in self.ids() for each in self._of(machine)]
-        taken = {each.uid for each in found}
-        return next(uid for uid in count(FIRST_UID) if uid not in taken)
-
-    def snapshot_path(self, snapshot: str) -> Path:
-        """The folder of a snapshot."""
-        return self.snapshots / snapshot
-
-    def new_snapshot_path(self, snapshot: str) -> Path:
-        """The folder of a snapshot that is being made."""
-        return self.snapshots / f".{snapshot}.new"
-
-    def snapshot(self, snapshot: str) -> SnapshotRecord | None:
-        """A snapshot; None if there is none. Raises `MachineError` if it cannot be read."""
-        return self._read(self.snapshot_path(snapshot) / "snapshot.json", SnapshotRecord)
-
-    def snapshot_ids(self) -> list[str]:
-        """The ids of all whole snapshots; other names are ignored."""
-        return sorted(name for name in os.listdir(self.snapshots) if ID.fullmatch(name))
-
-    def finish_snapshot(self, record: SnapshotRecord) -> None:
-        """Makes a written snapshot appear, as a whole."""
-        new = self.new_snapshot_path(record.id)
-        write(new / "snapshot.json", record)
-        os.rename(new, self.snapshot_path(record.id))
-        sync_folder(self.snapshots)
-
-    def delete_snapshot(self, snapshot: str) -> None:
-        """Makes a snapshot disappear as a whole, and removes its files."""
-        gone = self.snapshots / f".{snapshot}.deleted"
-        os.rename(self.snapshot_path(snapshot), gone)
-        sync_folder(self.snapshots)
-        remove_folder(gone)
-
-    def tidy_snapshots(self) -> None:
-        """Removes what a killed process has left of deleted snapshots, and of unrecorded ones."""
-        wanted = {operation.target for operation in map(self.operation, self.ids()) if operation}
-        for name in os.listdir(self.snapshots):
-            found = UNFINISHED.fullmatch(name)
-            if found is not None and found[1] not in wanted:
-                remove_folder(self.snapshots / name)
-
-    def _read(self, path: Path, kind: type[Record]) -> Record | None:
-        """A stored record. A file that has not changed since is not read again."""
-        try:
-            found = path.stat()
-            version = (found.st_ino, found.st_mtime_ns)
-            known = self._cache.get(path)
-            if known is not None and known[0] == version and isinstance(known[1], kind):
-                return known[1]
-            record = kind.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            self._cache.pop(path, None)
-            return None
-        except (OSError, ValidationError) as error:
-            raise MachineError(f"{path} cannot be read: {type(error).__name__}") from error
-        self._cache[path] = (version, record)
-        return record

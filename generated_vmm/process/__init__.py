@@ -7,16 +7,18 @@
 `AsyncMonitor` and `AsyncJailedMonitor` have the same members, awaited.
 """
 
-from generated_vmm.process._async.monitor import AsyncJailedMonitor, AsyncMonitor
+from generated_vmm.process._async.jailed import AsyncJailedMonitor
+from generated_vmm.process._async.monitor import AsyncMonitor
 from generated_vmm.process._async.streams import (
     AsyncRingBuffer,
     AsyncSerial,
     async_log,
     async_metrics,
 )
-from generated_vmm.process._sync.monitor import JailedMonitor, Monitor
+from generated_vmm.process._sync.jailed import JailedMonitor
+from generated_vmm.process._sync.monitor import Monitor
 from generated_vmm.process._sync.streams import RingBuffer, Serial, log, metrics
-from generated_vmm.process.console import Piece
+from generated_vmm.process.broadcast import Piece
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.lines import DriveRates, LogLine, Metrics, NetworkRates, Rates
 from generated_vmm.process.program import Usage

@@ -13,10 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generated_vmm.process.keeper.asking import ask
 from generated_vmm.process.keeper.folders import known_folders, open_private
-from generated_vmm.process.keeper.leftovers import remove_leftover
+from generated_vmm.process.keeper.messages import ask
 from generated_vmm.process.keeper.record import read_record
+from generated_vmm.process.keeper.removal import remove_leftover
+
+ANSWER_SECONDS = 1.0
+LINE = "{:<9} {:>8} {:>8}  {:<20} {}"
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,7 @@ class Found:
 
     def __str__(self) -> str:
         columns = (self.status, self.pid or "-", self.owner or "-", self.id or "-", self.path)
-        return "{:<9} {:>8} {:>8}  {:<20} {}".format(*columns)
-
-
-ANSWER_SECONDS = 1.0
-TITLES = "{:<9} {:>8} {:>8}  {:<20} {}".format("STATUS", "PID", "OWNER", "ID", "FOLDER")
+        return LINE.format(*columns)
 
 
 def look(path: str, *, clean: bool = False) -> Found | None:
@@ -43,12 +42,11 @@ def look(path: str, *, clean: bool = False) -> Found | None:
 
     Raises `Refused` for a folder that other users could change, or whose monitor cannot be asked.
     """
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        folder = open_private(path)
-        try:
-            return _look_at(path, folder, clean=clean)
-        finally:
-            os.close(folder)
+    with (
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        open_private(path) as folder,
+    ):
+        return _look_at(path, folder.number, clean=clean)
     return None
 
 
@@ -56,8 +54,8 @@ def _look_at(path: str, folder: int, *, clean: bool) -> Found | None:
     if read_record(folder, path) is None:
         return None
     if (seen := ask(folder, path, seconds=ANSWER_SECONDS)) is not None:
-        with seen.connection:
-            return Found(path, *(seen.told[each] for each in ("status", "pid", "owner", "id")))
+        status = "detached" if seen["owner"] is None else "owned"
+        return Found(path, status, *(seen[each] for each in ("pid", "owner", "id")))
     record = read_record(folder, path)  # by now it may say how the monitor has ended
     if record is None:
         return None
@@ -83,29 +81,31 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("command", choices=["list", "clean"])
     parser.add_argument("folders", nargs="*", help="folders to look at besides the known ones")
     options = parser.parse_args(given)
-    clean, failed = options.command == "clean", False
+    clean, failed = options.command == "clean", list[str]()
     folders = {os.path.abspath(path): "" for path in options.folders}
     folders |= {path: entry for entry, path in known_folders()}
-    print(TITLES)
+    print(LINE.format("STATUS", "PID", "OWNER", "ID", "FOLDER"))
     for path, entry in sorted(folders.items()):
-        try:
+        with _reported(path, failed):
             found = look(path, clean=clean)
-        except Exception as error:
-            print(f"{path}: {error}", file=sys.stderr)
-            failed = True
-            continue
-        if found is not None and (not clean or found.status == "removed"):
-            print(found)
-        if found is None and entry and clean:
-            with contextlib.suppress(OSError):
-                os.unlink(entry)
-    try:
+            if found is not None and (not clean or found.status == "removed"):
+                print(found)
+            if found is None and entry and clean:
+                with contextlib.suppress(FileNotFoundError):  # another one cleans too
+                    os.unlink(entry)
+    with _reported("taps", failed):
         for tap in look_at_taps(clean=clean):
             print(tap)
+    return int(bool(failed))
+
+
+@contextlib.contextmanager
+def _reported(what: str, failed: list[str]) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:
-        print(f"taps: {error}", file=sys.stderr)
-        failed = True
-    return int(failed)
+        print(f"{what}: {error}", file=sys.stderr)
+        failed.append(what)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.transport.connection import popped
 
 Item = TypeVar("Item")
@@ -58,11 +61,10 @@ class BroadcastLog(Broadcast):
 class LastItems(BroadcastLog, Generic[Item]):
     """The last items of a stream, oldest first, as far as they fit into a number of bytes."""
 
-    def __init__(self, size: int, most_bytes: float = math.inf) -> None:
+    def __init__(self, most: int, most_bytes: float = math.inf) -> None:
         super().__init__()
-        self._items: deque[tuple[int, Item]] = deque()  # each with its position
-        self._sizes: deque[int] = deque()
-        self._left, self._bytes_left = size, most_bytes
+        self._items: deque[tuple[int, int, Item]] = deque()  # each with its position and its size
+        self._most, self._most_bytes, self._bytes = most, most_bytes, 0
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.piece(0)[0])
@@ -73,49 +75,103 @@ class LastItems(BroadcastLog, Generic[Item]):
     @property
     def last(self) -> Item | None:
         """The last item."""
-        return self._items[-1][1] if self._items else None
+        return self._items[-1][2] if self._items else None
 
-    def put(self, *items: Item, size: int = 0) -> None:
-        """Adds items that have a size in bytes, and drops the oldest."""
-        for item in items:
-            self._items.append((self.position, item))
-            self._sizes.append(size)
-            self.position += 1
-            self._left, self._bytes_left = self._left - 1, self._bytes_left - size
-            while self._left < 0 or self._bytes_left < 0:
-                self._items.popleft()
-                self._left, self._bytes_left = (
-                    self._left + 1,
-                    self._bytes_left + self._sizes.popleft(),
-                )
+    def put(self, item: Item, size: int = 0) -> None:
+        """Adds an item that has a size in bytes, and drops the oldest."""
+        self._items.append((self.position, size, item))
+        self.position += 1
+        self._bytes += size
+        while len(self._items) > self._most or self._bytes > self._most_bytes:
+            self._bytes -= self._items.popleft()[1]
         self.notify()
 
     def piece(self, position: int) -> tuple[list[Item], int]:
         """The stored items from a position on, and the position after them."""
         items = self._items.copy()  # atomic: another thread may put items meanwhile
         end = items[-1][0] + 1 if items else self.position
-        return [item for at, item in items if at >= position], end
+        return [item for at, _, item in items if at >= position], end
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of the console, and their position, counted from the monitor's start."""
+
+    start: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """The position after them: `since` for the next bytes."""
+        return self.start + len(self.data)
+
+
+class Console(BroadcastLog):
+    """The last bytes of the guest's console, and the fifo that leads to it."""
+
+    input: Descriptor | None = None
+    """The fifo that leads to the guest, while the monitor runs."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size, self._kept = size, Piece(0, b"")
+
+    def feed(self, received: bytes) -> None:
+        """Adds bytes and drops the oldest."""
+        data = (self._kept.data + received)[-self._size :]
+        self.position += len(received)
+        self._kept = Piece(self.position - len(data), data)
+        self.notify()
+
+    def read(self, since: int = 0) -> Piece:
+        """The stored bytes from a position on.
+
+        The piece starts after `since` if older bytes have been dropped.
+        """
+        kept = self._kept  # another thread may feed meanwhile
+        start = min(max(since, kept.start), kept.end)
+        return Piece(start, kept.data[start - kept.start :])
+
+    def write_input(self, data: bytes) -> int:
+        """Writes to the guest as much as there is room for; the number of bytes. Raises OSError."""
+        fifo = self.input
+        if fifo is None:
+            raise BrokenPipeError("no monitor reads it")
+        try:
+            return os.write(fifo.number, data)
+        except BlockingIOError:
+            return 0
 
 
 class Work(Broadcast, Generic[Result]):
     """A call in a thread of its own, where no signal handler interrupts it."""
 
-    def __init__(self, call: Callable[[Callable[[], None]], Result], name: str) -> None:
-        """`call` gets a function that raises once the work is cancelled."""
+    def __init__(self, call: Callable[[], Result]) -> None:
         super().__init__()
-        self._call, self._name = call, name
-        self._is_cancelled = self._is_done = False
-        self._turn = [True]  # a thread that takes it begins the work, or decides that it never will
+        self._call = call
         self._value: list[Result] = []
         self._error: BaseException | None = None
+        self._unbegun = [True]  # the thread that takes it begins, or decides against it
+        self.is_done = False
 
     def start(self) -> None:
         """Starts the thread."""
-        threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        threading.Thread(target=self._run, name="monitor-work", daemon=True).start()
 
-    def is_done(self) -> bool:
-        """Whether it has ended, with or without an error."""
-        return self._is_done
+    def cancel(self) -> None:
+        """Ends it if it has not begun."""
+        if popped(self._unbegun):
+            self.is_done = True
+
+    def _run(self) -> None:
+        if not popped(self._unbegun):
+            return
+        try:
+            self._value.append(self._call())
+        except BaseException as error:
+            self._error = error
+        self.is_done = True
+        self.notify()
 
     def result(self) -> Result:
         """The result of the call; raises its error, once."""
@@ -125,23 +181,3 @@ class Work(Broadcast, Generic[Result]):
             finally:
                 self._error = None  # its frames refer to this object, and to descriptors
         return self._value[0]
-
-    def cancel(self) -> None:
-        """Makes the call end soon, or not begin."""
-        self._is_cancelled = True
-        if popped(self._turn):
-            self._is_done = True
-
-    def _require_wanted(self) -> None:
-        if self._is_cancelled:
-            raise InterruptedError("it was cancelled")
-
-    def _run(self) -> None:
-        if not popped(self._turn):
-            return
-        try:
-            self._value.append(self._call(self._require_wanted))
-        except BaseException as error:
-            self._error = error
-        self._is_done = True
-        self.notify()

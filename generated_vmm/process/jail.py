@@ -1,37 +1,38 @@
-"""A jail for a monitor: its paths on both sides, its files, and its control groups."""
+"""A jail for a monitor: its paths on both sides, its files, and its control groups.
+
+Source for the jailer's command line: its `--help` and docs/jailer.md, version 1.16.1.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.jail_files import normal
+from generated_vmm.process.keeper.api import open_beneath
 from generated_vmm.process.keeper.conversation import Order
-from generated_vmm.process.keeper.kernel import mounts
-from generated_vmm.process.keeper.making import ROOT
-from generated_vmm.process.keeper.monitor import open_beneath
+from generated_vmm.process.keeper.folder import ROOT
+from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET
 from generated_vmm.process.place import Place
 from generated_vmm.process.program import find_program
 from generated_vmm.process.settings import (
+    FILES,
     HostPath,
-    JailSettings,
-    cgroup_folders,
-    jailer_arguments,
+    JailedOptions,
+    checked,
     monitor_arguments,
-    without_environment,
+    words_of,
 )
 
-COPIES = {
-    "config_file": "/config.json",
-    "metadata": "/metadata.json",
-    "seccomp_filter": "/seccomp-filter",
-}
+HOST_PATHS = ("chroot_base_dir", "netns", "cwd", *FILES)
+REQUIRED = ("id", "uid", "gid")
+ARGUMENTS = (*REQUIRED, "chroot_base_dir", "netns", "parent_cgroup", "new_pid_ns")
+CONTROL_GROUPS = "/sys/fs/cgroup"
 
 
 class Jail(Place):
@@ -39,19 +40,28 @@ class Jail(Place):
 
     kind: ClassVar[str] = "jailed monitor"
     _is_jailed = True
-    _mode = 0o711  # others may pass through, not read: a user that can read a folder can lock it
 
-    settings: JailSettings
+    def __init__(self, jailer: HostPath, binary: HostPath, options: Mapping[str, Any]) -> None:
+        if missing := [each for each in REQUIRED if options.get(each) is None]:
+            raise TypeError(f"a jail needs {missing}")
+        given = checked(options, JailedOptions.__annotations__, HOST_PATHS)
+        require_jail_options(given)
+        self.settings = {"chroot_base_dir": "/srv/jailer", "cwd": os.path.abspath("."), **given}
+        self.owner = (given["uid"], given["gid"])
+        self._cwd = self.settings["cwd"]
+        self._programs = [os.fspath(jailer), os.path.realpath(shutil.which(binary) or binary)]
+        self._exec_name = os.path.basename(self._programs[1])
+        self._inner_socket = normal(given.get("socket_path", SOCKET))
 
-    def __init__(self, jailer: HostPath, binary: HostPath, settings: JailSettings) -> None:
-        self._program = os.path.realpath(shutil.which(binary) or binary)
-        self._jailer, self._exec_name = os.fspath(jailer), os.path.basename(self._program)
-        self._base = os.path.abspath(settings.chroot_base_dir)
-        directory = Path(self._base, self._exec_name, settings.id)  # the jailer follows links
-        self.root = directory / ROOT
-        super().__init__(binary, replace(settings, directory=directory, socket_path=None))
-        self._inner_socket = normal(settings.socket_path or SOCKET)
-        self.uid, self.owner = settings.uid, (settings.uid, settings.gid)
+    @property
+    def directory(self) -> Path:
+        """The folder of the jail."""
+        return Path(self.settings["chroot_base_dir"], self._exec_name, self.settings["id"])
+
+    @property
+    def root(self) -> Path:
+        """The folder that is `/` to the monitor."""
+        return self.directory / ROOT
 
     @property
     def socket_path(self) -> str:
@@ -62,19 +72,18 @@ class Jail(Place):
         """The path on the host of a path that the monitor sees. Only links lead out of the jail."""
         return self.root / normal(path).lstrip("/")
 
-    def open_socket(self, path: str, root: int | None) -> int:
+    def open_socket(self, path: str, root: Descriptor | None) -> Descriptor:
         """An O_PATH descriptor of a socket in the jail; see `Place.open_socket`."""
         if root is None:
             raise FileNotFoundError(f"{self.directory} is not open")
-        return self._require_own(open_beneath(root, path))
+        return self._require_own(open_beneath(root.number, path))
 
-    def log_file(self) -> str | None:
-        """None: it is inside."""
-
-    def copies(self) -> dict[str, str]:
+    def copies(self) -> list[tuple[str, str]]:
         """The host's files that the monitor reads at its start, and their copies."""
-        given = vars(self.settings)
-        return {given[option]: copy for option, copy in COPIES.items() if given[option]}
+        return [(self.settings[name], copy) for name, copy in self._copies().items()]
+
+    def _copies(self) -> dict[str, str]:
+        return {name: f"/{name}" for name in FILES if name in self.settings}
 
     def require_root(self) -> None:
         """Raises `MonitorStartError` for a user who cannot start the jailer."""
@@ -82,37 +91,58 @@ class Jail(Place):
             raise MonitorStartError("a jail needs root: the jailer changes root, user and groups")
 
     def order(self) -> Order:
-        """The order for the start; see `Place.order`."""
-        return replace(
-            super().order(),
-            socket=("", self._inner_socket),
-            inherits=False,
-            owner=self.owner,
-            groups=cgroup_folders(self.settings, self._exec_name, mounts()),
-            follows=self.settings.new_pid_ns,
+        """The order for the keeper; see `Place.order`."""
+        return self._ordered(
+            ("", self._inner_socket),
+            control_groups(self.settings, self._exec_name),
+            new_pid_ns=self.settings.get("new_pid_ns", False),
         )
 
     def _argv(self) -> list[str]:
-        exec_file = find_program("binary", self._binary[0], self.settings.env)
-        jailer = find_program("jailer", self._jailer, self.settings.env)
+        env = self.settings.get("env")
         paths = {
+            **self._copies(),
             "api_sock": self._inner_socket,
-            "log_path": os.fspath(self.settings.log_path or f"/{LOG}"),
-            "metrics_path": os.fspath(self.settings.metrics_path or f"/{METRICS}"),
-            **{option: copy for option, copy in COPIES.items() if vars(self.settings)[option]},
+            "log_path": self.settings.get("log_path", f"/{LOG}"),
+            "metrics_path": self.settings.get("metrics_path", f"/{METRICS}"),
         }
+        names = zip(("jailer", "binary"), self._programs, strict=True)
+        jailer, exec_file = (find_program(option, each, env) for option, each in names)
         inner = monitor_arguments(self.settings, paths)
         return [jailer, *jailer_arguments(self.settings, exec_file), *inner]
 
-    def _how(self) -> dict[str, Any]:
-        settings = {**without_environment(self.settings), "chroot_base_dir": self._base}
-        settings |= {"socket_path": self._inner_socket}
-        is_init = self.settings.new_pid_ns
-        return {
-            **{"kind": self.kind, "is_init": is_init, "jailer": self._jailer},
-            **{"binary": self._program, "settings": settings},
-        }
 
-    @classmethod
-    def _made_of(cls, how: Mapping[str, Any]) -> Self:
-        return cls(how["jailer"], how["binary"], JailSettings(**how["settings"]))
+def require_jail_options(given: Mapping[str, Any]) -> None:
+    """Raises ValueError for what the jailer would refuse."""
+    if given.get("cgroup_version", 2) not in (1, 2):
+        raise ValueError(f"cgroup_version is {given['cgroup_version']}; it must be 1 or 2")
+    if unknown := set(given.get("resource_limits", ())) - {"fsize", "no-file"}:
+        raise ValueError(f"resource_limits has {sorted(unknown)}; only fsize and no-file exist")
+    for name in given.get("cgroups", ()):
+        if "." not in name or "/" in name:
+            raise ValueError(f"cgroups has {name!r}; it must be a file such as cpu.weight")
+
+
+def jailer_arguments(settings: Mapping[str, Any], exec_file: str) -> list[str]:
+    """The command line of the jailer after its name, up to the monitor's own arguments."""
+    words = words_of({"exec_file": exec_file, **{each: settings.get(each) for each in ARGUMENTS}})
+    if "cgroups" in settings or "parent_cgroup" in settings:
+        words += ["--cgroup-version", str(settings.get("cgroup_version", 2))]
+    for name, value in settings.get("cgroups", {}).items():
+        words += ["--cgroup", f"{name}={value}"]
+    for limit, most in settings.get("resource_limits", {}).items():
+        words += ["--resource-limit", f"{limit}={most}"]
+    return [*words, "--"]
+
+
+def control_groups(settings: Mapping[str, Any], exec_name: str) -> list[str]:
+    """The control groups that the jailer makes for a monitor, where systemd mounts them."""
+    name = f"{settings.get('parent_cgroup', exec_name)}/{settings['id']}"
+    files = settings.get("cgroups", ())
+    if settings.get("cgroup_version", 2) == 1:
+        controllers = {file.partition(".")[0] for file in files}  # two of them may be one folder
+        hierarchies = {os.path.realpath(f"{CONTROL_GROUPS}/{each}") for each in controllers}
+        return [f"{each}/{name}" for each in sorted(hierarchies)]
+    is_alone = os.path.exists(f"{CONTROL_GROUPS}/cgroup.controllers")
+    unified = CONTROL_GROUPS if is_alone else f"{CONTROL_GROUPS}/unified"
+    return [f"{unified}/{name}"] if files or "parent_cgroup" in settings else []

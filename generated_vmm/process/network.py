@@ -16,9 +16,8 @@ from generated_vmm.process._async.waiting import AsyncBlock
 from generated_vmm.process._sync.waiting import Block
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.kernel import LONGEST_END, NETWORK, join
+from generated_vmm.process.keeper.kernel import LONGEST_END, NETWORK, Descriptor, join
 from generated_vmm.process.nursery import NURSERY
-from generated_vmm.process.program import Descriptor
 from generated_vmm.transport.connection import start_over_in_children
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class NetworkNamespace(AsyncBlock, Block):
             reason = os.strerror(ctypes.get_errno())
             what = f"no network namespace can be created: {reason}"
             raise MonitorError(f"{what}; that needs CAP_SYS_ADMIN, which root has")
-        self._descriptor = Descriptor(os.open("/proc/thread-self/ns/net", os.O_RDONLY))
+        self._descriptor = Descriptor(os.open, "/proc/thread-self/ns/net", os.O_RDONLY)
         start_over_in_children(self)
 
     def _remove(self) -> None:
@@ -154,7 +153,9 @@ class Tap(AsyncBlock, Block):
             "address": None if self.address is None else str(self.address),
         }
         try:
-            connection = NURSERY.order({"word": "tap", "tap": tap}, {"tap": tap})
+            connection, theirs = messages.pair()
+            with theirs:
+                NURSERY.order(theirs, {"tap": tap})
         except OSError as error:
             raise MonitorError(f"the tap {self.name} cannot be created: {error}") from error
         start_over_in_children(self)
@@ -162,7 +163,7 @@ class Tap(AsyncBlock, Block):
         told = self._told(connection)
         if told["event"] != "ready":
             self._close()
-            raise MonitorError(told["failure"]["text"])
+            raise MonitorError(told["failure"])
 
     def _remove(self) -> None:
         with self._turn:
@@ -181,7 +182,7 @@ class Tap(AsyncBlock, Block):
             received = messages.receive(connection)
         except TimeoutError:
             raise MonitorError(f"the keeper of the tap {self.name} does not answer") from None
-        lost = {"failure": {"text": f"the keeper of the tap {self.name} was killed"}, "left": []}
+        lost = {"failure": f"the keeper of the tap {self.name} was killed", "left": []}
         return {"event": "removed", **lost} if received is None else received[0]
 
     def start_over(self) -> None:

@@ -5,30 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import stat
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
-from generated_vmm.process.broadcast import LastItems
-from generated_vmm.process.console import Console
+from generated_vmm.process.broadcast import Console, LastItems
+from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
 from generated_vmm.process.lines import (
     READ_BYTES,
-    READING,
     Lines,
     LogLine,
     Metrics,
     MetricsReader,
     parse_log_line,
 )
-from generated_vmm.process.program import Descriptor
 
 Item = TypeVar("Item")
 Feed: TypeAlias = Callable[[bytes], object]
 
-LOG_LINES, METRICS_LINES, LAST_WORDS = 200, 60, 20
-LOG_BYTES, METRICS_BYTES = 1_048_576, 4_194_304
+LAST_WORDS = 20
 LARGEST_FIFO = 1_048_576  # bytes (pipe(7))
 LONGEST_TAIL = 65_536
 
@@ -90,24 +85,12 @@ class Outlets:
         """Only closes the fifos, in a forked process."""
         self._feeds, self._given, self.console.input = {}, {}, None
 
-    def last_words(self, log_file: str | None) -> list[str]:
+    def last_words(self) -> list[str]:
         """The last lines of the log, or of the monitor's output before it had a log."""
-        log = [*(tail_of(log_file) if log_file else []), *(line.text for line in self.log)]
         printed = self.console.read().data.decode("utf-8", "replace").splitlines()
-        return (log or printed)[-LAST_WORDS:]
+        return ([line.text for line in self.log] or printed)[-LAST_WORDS:]
 
 
 def _put(items: LastItems[Item], found: Iterable[tuple[Item, int]]) -> None:
     for item, size in found:
         items.put(item, size=size)
-
-
-def tail_of(path: str) -> list[str]:
-    """The last lines of a file; none if it is not a file or cannot be read."""
-    with contextlib.suppress(OSError), open(os.open(path, READING), "rb") as file:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - LONGEST_TAIL))
-            lines = file.read(LONGEST_TAIL).decode("utf-8", "replace").splitlines()
-            return list(deque(lines, LAST_WORDS))
-    return []

@@ -5,145 +5,173 @@ Paths are the host's unless said otherwise, and are resolved once.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import socket
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
-from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.keeper.conversation import Order
-from generated_vmm.process.keeper.keeper import GIVEN_FOLDER
-from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET, Record
+from generated_vmm.process.errors import MonitorError, MonitorExited
+from generated_vmm.process.keeper.conversation import GIVEN_FOLDER, Order
+from generated_vmm.process.keeper.folders import open_private
+from generated_vmm.process.keeper.kernel import Descriptor, Refused, exit_in_words
+from generated_vmm.process.keeper.messages import ask
+from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET, Record, read_record
 from generated_vmm.process.program import find_program
 from generated_vmm.process.settings import (
+    FILES,
     HostPath,
-    Settings,
-    absolute,
+    MonitorOptions,
+    checked,
     monitor_arguments,
-    without_environment,
 )
 from generated_vmm.transport.connection import LONGEST_PATH, fault_of_path
 
-PATHS = ("config_file", "metadata", "seccomp_filter", "log_path", "metrics_path")
-INHERITED = f"/proc/self/fd/{GIVEN_FOLDER}"
+HOST_PATHS = ("directory", "socket_path", "log_path", "metrics_path", "cwd", *FILES)
 
 
 class Place:
     """A monitor in a folder of its own, which runs as this user and sees the host's files."""
 
     kind: ClassVar[str] = "monitor"
-    _mode = 0o700  # of the folder
-    _is_jailed = _is_init = False
+    _is_jailed = False
 
-    def __init__(self, binary: HostPath | Sequence[HostPath], settings: Settings) -> None:
-        self.settings = settings
-        self.id = settings.id
-        self.uid = os.geteuid()
-        """The user that the monitor runs as."""
+    def __init__(self, binary: HostPath | Sequence[HostPath], options: Mapping[str, Any]) -> None:
         argv = [binary] if isinstance(binary, str | os.PathLike) else binary
-        self._binary = [os.fspath(each) for each in argv]
-        if not self._binary:
+        self._programs: list[Any] = [[os.fspath(each) for each in argv]]
+        if not argv:
             raise ValueError("binary is an empty sequence; it names the monitor's program")
-        if settings.detached and settings.directory is None:
+        self.settings = checked(options, MonitorOptions.__annotations__, HOST_PATHS)
+        self.owner = (os.geteuid(), os.getegid())
+        if self.settings.get("detached") and "directory" not in self.settings:
             raise ValueError("a detached monitor needs a directory to be found by")
-        directory = absolute(settings.directory)
-        self._directory = None if directory is None else Path(directory)
-        self._socket_path = absolute(settings.socket_path)
-        if self._socket_path and (fault := fault_of_path(self._bound_path(self._socket_path))):
-            raise ValueError(f"{fault}: {self._socket_path}")
-        self._cwd = os.path.abspath(settings.cwd or ".")
-        self._paths = {name: absolute(getattr(settings, name)) for name in PATHS}
+        path = self.settings.get("socket_path", "/")
+        if fault := fault_of_path(self._bound_path(path)):
+            raise ValueError(f"{fault}: {path}")
+        self._cwd = self.settings.setdefault("cwd", os.path.abspath("."))
 
     @property
     def directory(self) -> Path:
         """The monitor's folder; a temporary one is known after the start."""
-        if self._directory is None:
+        if "directory" not in self.settings:
             raise MonitorError("the monitor has no folder before it is started")
-        return self._directory
+        return Path(self.settings["directory"])
 
     @property
     def socket_path(self) -> str:
         """The API's socket."""
-        return self._socket_path or str(self.directory / SOCKET)
+        return self.settings.get("socket_path") or str(self.directory / SOCKET)
 
     def _bound_path(self, path: str) -> str:
         """The path by which the monitor binds its socket: a long one by a descriptor."""
         is_long = len(os.fsencode(path)) > LONGEST_PATH
-        return f"{INHERITED}/{os.path.basename(path)}" if is_long else path
-
-    def log_file(self) -> str | None:
-        """The file that has the log too; None if only the outlet has it."""
-        return self._paths["log_path"]
+        return f"/proc/self/fd/{GIVEN_FOLDER}/{os.path.basename(path)}" if is_long else path
 
     def outside(self, path: HostPath) -> Path:
         """The path on the host of a path that the monitor sees."""
         return Path(self._cwd, path)
 
-    def open_socket(self, path: str, root: int | None) -> int:
+    def open_socket(self, path: str, root: Descriptor | None) -> Descriptor:
         """An O_PATH descriptor of a socket of the monitor's user. Raises OSError."""
-        return self._require_own(os.open(self.outside(path), os.O_PATH | os.O_NOFOLLOW))
+        return self._require_own(Descriptor(os.open, self.outside(path), os.O_PATH | os.O_NOFOLLOW))
 
-    def _require_own(self, descriptor: int) -> int:
-        if os.fstat(descriptor).st_uid == self.uid:
-            return descriptor
-        os.close(descriptor)
-        raise PermissionError(f"there is no socket of user {self.uid}")
-
-    # For the keeper
-
-    def known(self) -> dict[str, Any]:
-        """What the nursery knows of the monitor."""
-        if self._directory is None:
-            self._directory = Path(tempfile.gettempdir(), f"vmm-{secrets.token_hex(6)}")
-        return {"word": "keep", "path": str(self.directory)}
-
-    def claim(self) -> dict[str, Any]:
-        """The order for a keeper, to take the folder."""
-        path, how = str(self.directory), self._how()
-        record = Record(path, self.id, how, self._is_jailed, self.uid)
-        return {"record": asdict(record), "mode": self._mode}
+    def _require_own(self, found: Descriptor) -> Descriptor:
+        if os.fstat(found.number).st_uid != self.owner[0]:
+            raise PermissionError(f"there is no socket of user {self.owner[0]}")
+        return found
 
     def order(self) -> Order:
-        """The order for the start. Raises `MonitorStartError` for what cannot be started."""
-        env = os.environ if self.settings.env is None else self.settings.env
+        """The order for the keeper. Raises `MonitorStartError` for what cannot be started."""
+        if "directory" not in self.settings:
+            self.settings["directory"] = f"{tempfile.gettempdir()}/vmm-{secrets.token_hex(6)}"
+        path = self.socket_path
+        place = os.path.split(path) if "socket_path" in self.settings else ("", SOCKET)
+        return self._ordered(place, inherits=self._bound_path(path) != path)
+
+    def _ordered(
+        self, place: tuple[str, str], groups: list[str] | None = None, **options: Any
+    ) -> Order:
+        path, id = str(self.directory), self.settings.get("id")
         return Order(
+            record=Record(path, id, self._how(), self._is_jailed, groups or []),
+            owner=self.owner,
             argv=self._argv(),
-            env=dict(env),
+            env=dict(self.settings.get("env", os.environ)),
             cwd=self._cwd,
-            timeout=self.settings.timeout,
-            detached=self.settings.detached,
-            socket=os.path.split(self._socket_path) if self._socket_path else ("", SOCKET),
-            inherits=self._bound_path(self.socket_path) != self.socket_path,
+            timeout=self.settings.get("timeout", 10.0),
+            detached=self.settings.get("detached", False),
+            socket=place,
+            **options,
         )
 
     def _argv(self) -> list[str]:
-        program, *first = self._binary
-        found = find_program("binary", program, self.settings.env)
-        named = ["--id", self.settings.id] if self.settings.id else []
+        program, *first = self._programs[0]
+        named = ["--id", self.settings["id"]] if "id" in self.settings else []
         paths = {
-            **self._paths,
+            **{name: self.settings.get(name) for name in FILES},
             "api_sock": self._bound_path(self.socket_path),
-            "log_path": self._paths["log_path"] or str(self.directory / LOG),
-            "metrics_path": self._paths["metrics_path"] or str(self.directory / METRICS),
+            "log_path": self.settings.get("log_path") or str(self.directory / LOG),
+            "metrics_path": self.settings.get("metrics_path") or str(self.directory / METRICS),
         }
+        found = find_program("binary", program, self.settings.get("env"))
         return [found, *first, *named, *monitor_arguments(self.settings, paths)]
 
     def _how(self) -> dict[str, Any]:
-        """The data for `from_how`, with absolute paths, in a form for JSON."""
-        given = {**without_environment(self.settings), **self._paths, "cwd": self._cwd}
-        given |= {"socket_path": self._socket_path, "directory": str(self.directory)}
-        return {"kind": self.kind, "is_init": False, "binary": self._binary, "settings": given}
+        """The data for `found_in`, without the environment, which may contain secrets."""
+        settings = {name: value for name, value in self.settings.items() if name != "env"}
+        return {"kind": self.kind, "programs": self._programs, "settings": settings}
+
+    # A place where a monitor runs
 
     @classmethod
-    def from_how(cls, how: Mapping[str, Any]) -> Self:
-        """The place whose data this is. Raises LookupError for a monitor of another kind."""
-        if how["kind"] != cls.kind:
-            raise LookupError(f"it is a {how['kind']}")
-        return cls._made_of(how)
+    def found_in(cls, directory: HostPath) -> Self:
+        """Where the monitor of a folder is. Raises `MonitorError` if it is of another kind."""
+        path, create = os.path.abspath(directory), cast(Callable[..., Self], cls)
+        with _opened(path) as folder:
+            how = _record_in(folder, path).how
+        if how.get("kind") != cls.kind:
+            raise MonitorError(f"{path} has no monitor of this kind: it is a {how.get('kind')}")
+        return create(*how["programs"], how["settings"])
 
-    @classmethod
-    def _made_of(cls, how: Mapping[str, Any]) -> Self:
-        return cls(how["binary"], Settings(**how["settings"]))
+    def attach(self, owner: socket.socket) -> None:
+        """Gives the keeper this end of a connection to its new owner, which is this process.
+
+        Raises `MonitorExited` if the monitor has ended, `MonitorError` if another process owns it.
+        """
+        path, caller = str(self.directory), Descriptor(os.pidfd_open, os.getpid())
+        with _opened(path) as folder:
+            answer = ask(folder, path, "attach", [owner.fileno(), caller.number])
+            if answer is None:
+                raise _ended(_record_in(folder, path))
+        if not answer["is_adopted"]:
+            raise MonitorError(f"{path} is in use by process {answer['owner']}")
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[int]:
+    try:
+        with open_private(path) as folder:
+            yield folder.number
+    except MonitorError:
+        raise
+    except (FileNotFoundError, NotADirectoryError):
+        raise MonitorError(f"{path} is not the folder of a detached monitor") from None
+    except (Refused, OSError) as error:
+        raise MonitorError(f"the monitor of {path} cannot be attached to: {error}") from error
+
+
+def _record_in(folder: int, path: str) -> Record:
+    record = read_record(folder, path)
+    if record is None:
+        raise MonitorError(f"{path} is not the folder of a detached monitor")
+    return record
+
+
+def _ended(record: Record) -> MonitorExited:
+    if record.ended is None:
+        return MonitorExited(f"the monitor of {record.path} was lost: its keeper was killed")
+    how = exit_in_words(record.ended)
+    return MonitorExited(f"the monitor of {record.path} has ended {how}", returncode=record.ended)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
@@ -12,23 +11,7 @@ from pathlib import Path
 
 from generated_vmm.process.errors import MonitorStartError
 
-ELF_HEADER = 20  # bytes up to the machine's number
-ELF_MACHINE = slice(18, 20)
-SCRIPT = b"#!"
 USER_TIME, SYSTEM_TIME, RESIDENT_PAGES = 11, 12, 21  # fields of /proc/PID/stat after the name
-
-
-class Descriptor:
-    """A file descriptor that is closed when the last reference to it is gone.
-
-    Threads share it without a lock: a signal handler may interrupt a thread that holds a lock.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __del__(self) -> None:
-        os.close(self.number)
 
 
 @dataclass(frozen=True)
@@ -64,14 +47,4 @@ def find_program(option: str, name: str, env: Mapping[str, str] | None) -> str:
         if os.path.exists(name):
             reason = "is a folder" if Path(name).is_dir() else "is not executable"
         raise MonitorStartError(f"{option} {name!r} {reason}")
-    with contextlib.suppress(PermissionError):  # the system may run what we may not read
-        beginning, ours = _beginning_of(found), _beginning_of("/proc/self/exe")
-        is_ours = beginning[:6] == ours[:6] and beginning[ELF_MACHINE] == ours[ELF_MACHINE]
-        if not (is_ours or beginning.startswith(SCRIPT)):
-            raise MonitorStartError(f"{option} {found!r} is not a program for this machine")
     return os.path.abspath(found)
-
-
-def _beginning_of(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(ELF_HEADER)

@@ -18,16 +18,12 @@ from generated_vmm.transport.http import DEFAULT_MAX_ANSWER_BYTES as DEFAULT_MAX
 
 if TYPE_CHECKING:
     from generated_vmm.transport._async.channels import AsyncChannel as AsyncChannel
-    from generated_vmm.transport._async.httpx import AsyncUnixTransport as AsyncUnixTransport
     from generated_vmm.transport._async.unix import AsyncUnixChannel as AsyncUnixChannel
-    from generated_vmm.transport._sync.httpx import UnixTransport as UnixTransport
 else:
-    # asyncio and httpx are slow to import and only some programs need them.
+    # asyncio is slow to import, and only some programs need them.
     _MODULES = {
         "AsyncChannel": "_async.channels",
         "AsyncUnixChannel": "_async.unix",
-        "AsyncUnixTransport": "_async.httpx",
-        "UnixTransport": "_sync.httpx",
     }
 
     def __getattr__(name):

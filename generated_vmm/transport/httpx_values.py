@@ -1,4 +1,4 @@
-"""Converts requests, responses and errors to and from those of httpx."""
+"""Converts requests to those of httpx, and its responses and errors to ours."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from types import ModuleType
 
 import httpx
 
-from generated_vmm.errors import VmmConnectionError, VmmError, VmmTimeoutError
+from generated_vmm.errors import VmmError
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import (
     CallFailed,
-    HttpAnswer,
     late,
     lost,
     unreachable,
@@ -23,12 +22,6 @@ from generated_vmm.transport.calls import (
 )
 
 LIBRARIES = ("httpx", "httpx2")
-ERRORS: dict[tuple[type[VmmError], bool], type[httpx.TransportError]] = {
-    (VmmTimeoutError, False): httpx.ConnectTimeout,
-    (VmmTimeoutError, True): httpx.ReadTimeout,
-    (VmmConnectionError, False): httpx.ConnectError,
-    (VmmConnectionError, True): httpx.ReadError,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +107,3 @@ def failure_of(error: Exception) -> CallFailed:
     if "TransportError" in names:
         return unreadable(error)
     return unreadable(f"the transport raised {type(error).__name__}: {error}")
-
-
-@contextmanager
-def failures_as_httpx_has_them() -> Iterator[None]:
-    """Turns `CallFailed` in this block into httpx's transport errors."""
-    try:
-        yield
-    except CallFailed as failed:
-        error = ERRORS.get((failed.kind, failed.sent), httpx.RemoteProtocolError)
-        raise error(failed.reason) from failed.__cause__
-
-
-def seconds_for(request: httpx.Request) -> float | None:
-    """The time limit of the whole call: httpx's `read` timeout; None for no limit."""
-    timeout: dict[str, float | None] = request.extensions.get("timeout", {})
-    return timeout.get("read")
-
-
-def bytes_of(request: httpx.Request, body: bytes) -> bytes:
-    """The request in the bytes of HTTP/1.1."""
-    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    lines += [b"%b: %b" % header for header in request.headers.raw]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
-
-
-def response_from(answer: HttpAnswer) -> httpx.Response:
-    """The response of httpx's type."""
-    return httpx.Response(
-        answer.status_code, headers=answer.headers, stream=httpx.ByteStream(answer.content)
-    )

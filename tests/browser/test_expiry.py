@@ -41,17 +41,6 @@ def test_the_session_ends_on_time_without_a_request(page: Page, site: Site) -> N
     assert site.asked(SESSION) == 1
 
 
-def test_tabs_of_a_machine_that_slept_expire_without_a_request(page: Page, site: Site) -> None:
-    page.context.clock.install()
-    tabs = [opened(tab, site) for tab in (page, page.context.new_page(), page.context.new_page())]
-    asked = site.asked(SESSION)
-    page.context.clock.fast_forward((EIGHT_HOURS + 60) * 1000)
-    for tab in tabs:
-        expect_status(tab, "expired")
-    page.wait_for_timeout(500)
-    assert site.asked(SESSION) == asked
-
-
 def test_a_tab_that_wakes_up_checks_the_end_first(page: Page, site: Site) -> None:
     page.clock.install()
     opened(page, site)
@@ -122,16 +111,6 @@ def test_login_comes_back_to_this_page(page: Page, site: Site) -> None:
         pass_the_end(page)
     assert request.value.url.endswith("?return_to=%2Fmachines%3Fstate%3Don")
     expect(page).to_have_url(site.origin + "/signed-in-again")
-
-
-def test_a_page_can_stay(page: Page, site: Site) -> None:
-    page.clock.install()
-    page.add_init_script("addEventListener('oidc-expired', event => event.preventDefault())")
-    opened(page, site, 'redirect-on-expired="login"')
-    pass_the_end(page)
-    expect_status(page, "expired")
-    page.wait_for_timeout(300)
-    assert site.asked("GET /auth/login") == 0
 
 
 def test_a_session_that_was_over_before_the_page_loaded_leads_nowhere(

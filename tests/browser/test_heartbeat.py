@@ -119,22 +119,6 @@ def test_who_signs_in_in_another_tab_meanwhile_stays_signed_in(
     tolerate("status of (403|503)")
 
 
-def test_a_session_that_must_go_goes_when_the_server_can_be_asked_again(
-    page: Page, site: Site, tolerate: Callable[[str], None]
-) -> None:
-    site.logout_status = 503
-    beating(page, site)
-    site.heartbeat_status = 403
-    assert revalidate(page) == "revoked"
-    site.session_status, site.logout_status = 503, 303
-    assert revalidate(page) == "revoked"
-    assert site.session != NOBODY
-    site.session_status = 200
-    assert revalidate(page) == "revoked"
-    assert site.session == NOBODY
-    tolerate("status of (403|503)")
-
-
 def test_no_heartbeat_goes_to_another_origin(
     page: Page, site: Site, tolerate: Callable[[str], None]
 ) -> None:

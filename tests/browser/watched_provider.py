@@ -83,14 +83,6 @@ def poll(page: Page) -> None:
         page.wait_for_timeout(300)
 
 
-def has_stopped(page: Page) -> bool:
-    """Whether the monitoring has stopped; lets time go by unless an answer is on its way."""
-    monitoring = member(page, "monitoring")
-    if monitoring == "watching":
-        page.clock.run_for(5000)
-    return monitoring == "stopped"
-
-
 def asked(frame: Frame) -> list[str]:
     """What the provider's frame was asked so far."""
     questions: list[str] = frame.evaluate("(window.received ?? []).map(([text]) => text)")

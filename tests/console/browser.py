@@ -19,9 +19,9 @@ Attributes = dict[str, str | None]
 class Form:
     """One form of a page: where it goes, its fields, its buttons by label."""
 
-    def __init__(self, action: str) -> None:
-        self.action = action
-        self.fields: dict[str, str] = {}
+    def __init__(self, action: str, name: str = "", fields: dict[str, str] | None = None) -> None:
+        self.action, self.id = action, name
+        self.fields: dict[str, str] = {} if fields is None else fields
         self.buttons: dict[str, dict[str, str]] = {}
 
 
@@ -50,7 +50,7 @@ class Page(HTMLParser):
         if tag in ("button", "a", "textarea"):
             self._open[tag], self._label = attributes, []
         elif tag == "form":
-            self.forms.append(Form(attributes.get("action") or ""))
+            self.forms.append(Form(attributes.get("action") or "", attributes.get("id") or ""))
         elif tag == "input" and self.forms and attributes.get("name"):
             self._add_field(attributes)
         elif tag == "select":
@@ -83,10 +83,19 @@ class Page(HTMLParser):
             self.forms[-1].fields[attributes["name"] or ""] = written.removeprefix("\n")
         elif tag == "a":
             self.links[label] = attributes.get("href") or ""
+        elif attributes.get("formaction"):
+            self._add_form(attributes, label)
         elif name := attributes.get("name"):
             self.forms[-1].buttons[label] = {name: attributes.get("value") or ""}
         else:
             self.forms[-1].buttons[label] = {}
+
+    def _add_form(self, button: Attributes, label: str) -> None:
+        """A button that sends the form of another place to an address of its own."""
+        of = next(form for form in self.forms if form.id == button.get("form"))
+        form = Form(button.get("formaction") or "", "", {**of.fields})
+        form.buttons[label] = {button.get("name") or "": button.get("value") or ""}
+        self.forms.append(form)
 
 
 class Browser:

@@ -1,7 +1,8 @@
 """A console without its web server that is killed at a chosen moment of a change.
 
-killing.py FOLDER CHANGE MOMENT   does a change to a machine; kills itself before that moment
-killing.py FOLDER look            opens the next console, and prints what it finds
+killing.py FOLDER CHANGE MOMENT [keepers]   does a change to a machine; before that moment, kills
+                                            itself, or the keepers of all monitors
+killing.py FOLDER look                      opens the next console, and prints what it finds
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from examples.console.carry_out import carry_out
-from examples.console.changes import CHANGES
+from examples.console.carry_out import Failure, carry_out
+from examples.console.changes import CHANGES, CREATE_FROM_SNAPSHOT
+from examples.console.creating import created
 from examples.console.demo import samples
 from examples.console.events import on_behalf_of
 from examples.console.host import Host
@@ -25,7 +27,7 @@ from examples.console.launch import Launch
 from examples.console.records import Person, Search
 from generated_vmm import BootSource, Drive, FullVmConfiguration, MachineConfiguration
 from generated_vmm.machines import Definition
-from generated_vmm.machines.store import Store
+from generated_vmm.machines.store import Records
 from generated_vmm.transport import AsyncUnixChannel
 from tests.vmm.machines.parts import SIMULATED
 
@@ -35,6 +37,7 @@ TEXTS = {
     "clone": {"clone.name": "copy", "clone.run": "true"},
     "named_snapshot": {"named_snapshot.name": "new"},
 }
+RESTORE = "restore"
 ON_VICTIM = {"delete": False, "edit": False, "stop": True}
 """Changes of the machine `victim`, and whether it runs before."""
 
@@ -61,13 +64,17 @@ def definition_in(folder: Path) -> Definition:
     return Definition(configuration=configuration)
 
 
-def die_before(moment: int) -> None:
-    """Kills this process before a record of the layer is written, or a monitor is called."""
+def kill_before(moment: int, host: Host, *, keepers: bool) -> None:
+    """Kills something before a record of the layer is written, or a monitor is called."""
     moments = count()
 
     def passed() -> None:
         if next(moments) == moment:
-            os.kill(os.getpid(), signal.SIGKILL)
+            print("killed", flush=True)
+            if keepers:
+                kill_keepers_of(host)
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def counted(call: Callable[..., Any]) -> Callable[..., Any]:
         def with_moments(*given: Any) -> Any:
@@ -78,9 +85,8 @@ def die_before(moment: int) -> None:
 
         return with_moments
 
-    for name in ("begin_machine", "write_operation", "write_record", "clear_operation",
-                 "finish_snapshot", "remove_machine"):  # fmt: skip
-        setattr(Store, name, counted(getattr(Store, name)))
+    for name in ("begin", "put", "forget", "remove"):
+        setattr(Records, name, counted(getattr(Records, name)))
     exchange = AsyncUnixChannel.exchange
 
     async def exchanged(*given: Any) -> Any:
@@ -88,6 +94,14 @@ def die_before(moment: int) -> None:
         return await exchange(*given)
 
     AsyncUnixChannel.exchange = exchanged  # type: ignore[method-assign,assignment]
+
+
+def kill_keepers_of(host: Host) -> None:
+    """Kills the keepers of all monitors that run."""
+    for one in host.hosted:
+        if one.run:
+            stat = Path(f"/proc/{one.run}/stat").read_text()
+            os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
 
 
 async def prepare(host: Host, change: str) -> str:
@@ -104,19 +118,28 @@ async def prepare(host: Host, change: str) -> str:
         if runs:
             await machine.start()
         host.adopt(machine.id)
+    web = host.machines.find("web")
+    if change == RESTORE and web is not None and not host.machines.snapshots():
+        await web.snapshot("base")
     return name
 
 
-async def do(folder: Path, change: str, moment: int) -> None:
+async def do(folder: Path, change: str, moment: int, *, keepers: bool) -> None:
     host = host_in(folder)
     await host.open()
     name = await prepare(host, change)
     monitor = host.get(name)
     assert monitor is not None
-    die_before(moment)
+    kill_before(moment, host, keepers=keepers)
     with on_behalf_of(ALICE):
-        failure = await carry_out(monitor, CHANGES[change], TEXTS.get(change, {}))
-    assert failure is None, failure
+        if change == RESTORE:
+            snapshot = host.machines.snapshots()[0].id
+            texts = {"new.name": "copy", "new.snapshot": snapshot, "new.run": "true"}
+            made = await created(host, CREATE_FROM_SNAPSHOT, texts)
+            failure = made if isinstance(made, Failure) else None
+        else:
+            failure = await carry_out(monitor, CHANGES[change], TEXTS.get(change, {}))
+    assert keepers or failure is None, failure
     await host.close()
 
 
@@ -136,7 +159,8 @@ async def look(folder: Path) -> None:
         if machine.name != "web":
             await machine.delete()
     for snapshot in host.machines.snapshots():
-        await snapshot.delete()
+        if snapshot.name != "base":
+            await snapshot.delete()
     host.records._database.write(lambda one: one.execute("DELETE FROM events").rowcount).result()
     if "end" in sys.argv:
         for machine in host.machines.all():
@@ -147,4 +171,8 @@ async def look(folder: Path) -> None:
 
 if __name__ == "__main__":
     place, what, *rest = sys.argv[1:]
-    asyncio.run(look(Path(place)) if what == "look" else do(Path(place), what, int(rest[0])))
+    asyncio.run(
+        look(Path(place))
+        if what == "look"
+        else do(Path(place), what, int(rest[0]), keepers="keepers" in rest)
+    )

@@ -103,6 +103,7 @@ def hosting_console(
                 console.monitors,
                 everybody_views=settings.everybody_views,
                 api_audience=settings.api_audience,
+                apis=console.apis,
             )
             with serving(app, listener):
                 yield RunningConsole(f"http://127.0.0.1:{port}", console)

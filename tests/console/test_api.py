@@ -20,15 +20,17 @@ SECRET = secrets.token_urlsafe(32)
 Program = Callable[..., httpx.Client]
 
 
-def provider_with_a_program(*, users: Any, clients: list[DevClient]) -> DevProvider:
+def provider_with_a_program(
+    *, users: Any, clients: list[DevClient], resources: list[DevResource]
+) -> DevProvider:
     program = DevClient(
         client_id="program",
         client_secret=SECRET,
         access_token_format="jwt",
         audience=AUDIENCE,
     )
-    resource = DevResource(AUDIENCE, SCOPES)
-    return DevProvider(users=users, clients=[*clients, program], resources=[resource])
+    resources = [*resources, DevResource(AUDIENCE, SCOPES)]
+    return DevProvider(users=users, clients=[*clients, program], resources=resources)
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from threading import Event
 
 import pytest
 
 from examples.console.calls import RecordedChannel
+from examples.console.hosted import HostedMonitor
 from examples.console.records import Records, RecordsError
+from generated_vmm.guest import AsyncGuest, GuestError
+from generated_vmm.machines import Operation as MachineOperation
 from generated_vmm.operation import Operation
 from generated_vmm.transport import HttpAnswer
 from tests.console.browser import PATIENCE, Browser
@@ -22,6 +26,37 @@ from tests.console.running import ALICE, RunningConsole, signed_in
 def alice(host: RunningConsole) -> Iterator[Browser]:
     with signed_in(host, ALICE) as browser:
         yield browser
+
+
+def test_an_operation_that_ends_while_a_page_is_made_breaks_none(
+    alice: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(alice, "origin")
+    known = MachineOperation(kind="clone", machine="0" * 12, name="origin")
+    reads = cycle([known, None])
+    monkeypatch.setattr(HostedMonitor, "operation", property(lambda _: next(reads)))
+    for path in ("/", "/machines/origin", "/machines/origin/devices", "/machines/origin/state"):
+        for _ in range(2):
+            alice.open(path)
+            assert alice.status == 200
+            next(reads)  # the other of the two is first
+    monkeypatch.undo()
+    delete(alice, "origin")
+
+
+def test_a_resume_is_told_as_done_and_what_the_agent_could_not_do_beside_it(
+    alice: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(guest: AsyncGuest) -> None:
+        raise GuestError("no response")
+
+    monkeypatch.setattr(AsyncGuest, "info", silent)
+    create(alice, "origin", new__agent="true")
+    do(alice, "origin", "overview", "Pause", {})
+    do(alice, "origin", "overview", "Resume", {})
+    assert "origin Running" in alice.text
+    assert "The guest's agent failed: no response" in alice.text
+    delete(alice, "origin")
 
 
 def test_a_machine_that_is_cloned_is_busy_and_nothing_else_is_offered(

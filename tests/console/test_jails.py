@@ -167,7 +167,9 @@ def test_a_snapshot_goes_on_in_a_jail_of_its_own(
         delete(alice, name)
 
 
-def test_a_vsock_survives_stop_and_start(alice: Browser) -> None:
+def test_a_vsock_survives_stop_and_start_and_its_user_reaches_an_access(
+    alice: Browser, console: RunningConsole, tmp_path: Path
+) -> None:
     create(alice, "talker", new__start="")
     do(alice, "talker", "devices", "Save vsock", {})
     assert "Socket vsock.socket" in alice.text
@@ -175,6 +177,14 @@ def test_a_vsock_survives_stop_and_start(alice: Browser) -> None:
     alice.click("Stop")
     alice.click("Start again")
     assert "talker Running" in alice.text
+    alice.open("/machines/talker/guest")
+    alice.click("Give access")
+    reached = jail_of(console, tmp_path, "talker") / "root" / "vsock.socket_8080"
+    while not reached.exists():
+        alice.open("/machines/talker/guest")
+        assert "cannot reach it" not in alice.text
+    found = reached.stat()
+    assert (found.st_uid, found.st_mode & 0o777) == (user_of(pid_of(console, "talker")), 0o600)
     delete(alice, "talker")
 
 

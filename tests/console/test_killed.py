@@ -1,4 +1,4 @@
-"""kill -9 of the console at moments of a change: nothing stays paused, and all of it is told."""
+"""kill -9 of the console, or of keepers, at moments of a change: all is whole, and told."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.console.killing import TEXTS
+from tests.console.killing import RESTORE, TEXTS
 from tests.console.running import end_processes_of
 
 STEP = 6
-"""Of six moments one is tried; `tests/vmm/machines/test_killed.py` has all of the layer."""
+"""Of six moments one is tried, with keepers of twelve; the layer's own tests have all of them."""
 MOST = 120
 
 
@@ -43,34 +43,47 @@ def looked(folder: Path, *, real: bool) -> dict[str, Any]:
     return found
 
 
-def kill_at_moments(folder: Path, change: str, *, real: bool = False) -> None:
-    for moment in range(0, MOST, STEP):
-        done = run(folder, change, str(moment), real=real)
+def kill_at_moments(folder: Path, change: str, *keepers: str, real: bool = False) -> None:
+    step = 2 * STEP if keepers else STEP
+    for moment in range(0, MOST, step):
+        done = run(folder, change, str(moment), *keepers, real=real)
         found = looked(folder, real=real)
         where = f"{change} killed at {moment}: {done.stderr[-500:]} {found}"
-        assert found["machines"]["web"] == "Running", where
-        assert found["machines"].get("copy") in (None, "Running"), where
+        is_killed = "killed" in done.stdout
+        assert done.returncode == (-9 if is_killed and not keepers else 0), where
+        states = {"Running", "Ended"} if keepers and is_killed else {"Running"}
+        assert found["machines"]["web"] in states, where
+        assert found["machines"].get("copy", "Running") in states, where
         assert (found["operations"], found["pending"]) == ([], []), where
-        if done.returncode == 0:
-            assert moment > STEP, where
-            return
-        assert done.returncode == -9, where
         told = [one for one in found["events"] if one.startswith("Alice Admin: ")]
         assert told, where
-        if change == "clone" and "copy" in found["machines"]:
-            assert any("finished" in one or "Cloned" in one for one in found["events"]) or told
         assert ("new" in found["snapshots"]) <= (change == "named_snapshot"), where
+        if keepers and is_killed:
+            is_made = {"clone": "copy", RESTORE: "copy", "named_snapshot": "new"}.get(change)
+            is_there = is_made in [*found["machines"], *found["snapshots"]]
+            is_refused = any("Tried to" in one for one in told)
+            assert not is_made or is_there != is_refused, where
+            lost = [one for one in found["events"] if "The monitor was lost" in one]
+            assert lost or found["machines"]["web"] == "Running", where
+        if not is_killed:
+            assert moment > step, where
+            return
     raise AssertionError(f"{change} has more than {MOST} moments")
 
 
-@pytest.mark.parametrize("change", [*TEXTS, "delete", "edit", "stop"])
+@pytest.mark.parametrize("change", [*TEXTS, RESTORE, "delete", "edit", "stop"])
 def test_a_killed_console_leaves_nothing_half_done(folder: Path, change: str) -> None:
     kill_at_moments(folder, change)
 
 
-@pytest.mark.parametrize("change", list(TEXTS))
-def test_the_same_with_the_real_monitor(folder: Path, change: str) -> None:
+def test_killed_keepers_leave_nothing_half_done(folder: Path) -> None:
+    kill_at_moments(folder, "clone", "keepers")
+
+
+@pytest.mark.parametrize("killed", ["console", "keepers"])
+@pytest.mark.parametrize("change", [*TEXTS, RESTORE, "delete", "edit", "stop"])
+def test_the_same_with_the_real_monitor(folder: Path, change: str, killed: str) -> None:
     needed = all(map(os.environ.get, ("FIRECRACKER_BIN", "KERNEL")))
     if not needed or not os.access("/dev/kvm", os.W_OK):
         pytest.skip("not run: it needs FIRECRACKER_BIN, KERNEL and /dev/kvm")
-    kill_at_moments(folder, change, real=True)
+    kill_at_moments(folder, change, *(["keepers"] if killed == "keepers" else []), real=True)

@@ -87,7 +87,7 @@ def hold(response: httpx.Response, answer: str) -> None:
 
 
 def test_the_table_has_every_route(host: RunningConsole) -> None:
-    app = create_app(host.parts.oidc, Monitors({}))
+    app = create_app(host.parts.oidc, host.parts.monitors, apis=host.parts.apis)
     described = get_openapi(title="", version="", routes=app.routes)["paths"]
     own = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
     assert own - {route for answer in rows() for route in routes(answer)} == set()

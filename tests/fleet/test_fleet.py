@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from examples.fleet.__main__ import _serve
 from examples.fleet.commands import HELP, carried_out, status
 from examples.fleet.fleet import Fleet
 from fastapi_oidc.testing import LogoutDelivered, sign_in
@@ -104,3 +105,12 @@ def test_a_line_that_makes_no_sense_changes_nothing(fleet: Fleet, line: str, sai
 def test_what_is_started_twice_goes_on_as_it_was(fleet: Fleet) -> None:
     pid = fleet.redis.pid
     assert carried_out("  start   redis ", fleet.parts) == f"redis: pid {pid}"
+
+
+def test_the_prompt_carries_out_lines_until_quit(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = iter(["restart worker 9", " quit "])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    _serve(fleet)
+    assert capsys.readouterr().out.endswith("There is no worker 9. Type help for the commands.\n")

@@ -59,12 +59,10 @@ def is_running(pid: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("how", ["interrupt", "quit"])
-def test_nothing_is_left_of_it(how: str) -> None:
+def test_nothing_is_left_of_it() -> None:
     require_program("redis-server", package="redis-server")
     require_program("nginx", package="nginx")
     with started(ANY_PORTS) as fleet:
-        assert fleet.stdin
         welcome = said_until(fleet, "Stop with")
         pids = [int(pid) for pid in re.findall(r"pid (\d+)", welcome)]
         [folder] = re.findall(r"Logs and sockets +(/\S+)", welcome)
@@ -72,10 +70,6 @@ def test_nothing_is_left_of_it(how: str) -> None:
         assert all(is_running(pid) for pid in pids)
         assert Path(folder).is_dir()
 
-        if how == "quit":
-            fleet.stdin.write("quit\n")
-            fleet.stdin.flush()
-            said_until(fleet, "Stopping the fleet")
         for _ in range(3):  # somebody who is impatient leaves nothing behind, either
             fleet.send_signal(signal.SIGINT)
         assert fleet.wait(PATIENCE) == 0

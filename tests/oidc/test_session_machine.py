@@ -27,7 +27,7 @@ from tests.oidc.machine.world import MachineWorld, play_story
 EXAMPLES: Final = int(os.environ.get("MACHINE_EXAMPLES", "8"))
 """Examples of each mode; `make machine EXAMPLES=5000` plays more."""
 
-MOST_EXAMPLES: Final = 500
+MOST_EXAMPLES: Final = 100
 """Within so many the machine finds what is broken."""
 
 STEPS: Final = 12
@@ -158,10 +158,9 @@ def test_what_has_to_be_true_stays_true(mode: Mode) -> None:
 
 
 def test_the_machine_finds_what_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = BREAKAGES["ignore leases"]
+    broken = BREAKAGES["refresh all as one"]
     broken.breakage(monkeypatch)
-    # Whoever presents a token twice may also lose the session.
-    with pytest.raises(AssertionError, match=f"{broken.found}|a session was lost"):
+    with pytest.raises(AssertionError, match=broken.found):
         play(broken.mode, MOST_EXAMPLES, phases=[Generation.generate], database=None)
 
 

@@ -49,19 +49,6 @@ class Reader:
         for name, text in files_of(tutorial).items():
             (self.folder / name).write_text(text)
 
-    def run(self, *arguments: str) -> str:
-        """What a Python program prints; fails when it does."""
-        result = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert result.returncode == 0, result.stdout + result.stderr
-        return result.stdout
-
     @contextmanager
     def two_terminals(self) -> Iterator[None]:
         """The provider in one, the application with its settings in the other."""

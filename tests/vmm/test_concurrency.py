@@ -152,24 +152,3 @@ def both(half: ModuleType, wakeup: Any, seconds: float) -> Any:
         return [await wakeup.wait(time.monotonic() + each) for each in (seconds, SOON)]
 
     return waits()
-
-
-@HALVES
-def test_what_a_thread_calls_is_called_on_the_event_loop_if_there_is_one(half: ModuleType) -> None:
-    called: list[threading.Thread] = []
-
-    async def call() -> None:
-        done = asyncio.Event()
-
-        def note() -> None:
-            called.append(threading.current_thread())
-            loop.call_soon_threadsafe(done.set)
-
-        loop = asyncio.get_running_loop()
-        thread = threading.Thread(target=half.from_thread(note), name="caller")
-        thread.start()
-        await done.wait()
-        thread.join()
-
-    asyncio.run(call())
-    assert [thread.name for thread in called] == ["caller" if half is _sync else "MainThread"]

@@ -1,6 +1,6 @@
 """Figures beside those of peers and their targets: `python -m tools.benchmarks [SECTION ...]`.
 
-`--keep` writes them to docs/benchmarks: those with a target into the page, all into figures.txt.
+`--keep` writes them into docs/benchmarks/figures.txt.
 `--before FOLDER` measures the libraries of another checkout, too. Real monitors are asked with
 FIRECRACKER_BIN. Exits with 1 when a target is missed.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,9 +18,7 @@ from typing import Final
 from tools.benchmarks.figures import Figure, machine, of_targets, table
 
 REPOSITORY: Final = Path(__file__).parents[2]
-PAGE: Final = REPOSITORY / "docs" / "benchmarks" / "index.md"
-ALL: Final = PAGE.with_name("figures.txt")
-BLOCK: Final = re.compile(r"(<!-- figures -->\n).*(<!-- figures end -->\n)", re.DOTALL)
+KEPT: Final = REPOSITORY / "docs" / "benchmarks" / "figures.txt"
 LIBRARIES: Final = ("fastapi_oidc", "generated_vmm")
 SECTIONS: Final = {
     "requests": "A signed-in request",
@@ -39,27 +36,23 @@ SECTIONS: Final = {
 def main() -> int:
     """Measures section after section, each in a process of its own; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
-    parser.add_argument("--keep", action="store_true", help=f"write them into {PAGE.name}")
+    parser.add_argument("--keep", action="store_true", help=f"write them into {KEPT.name}")
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="another checkout")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     asked = parser.parse_args()
     if unknown := set(asked.sections) - set(SECTIONS):
         parser.error(f"no section: {', '.join(sorted(unknown))}")
-    every, measured = f"Measured {machine()}.\n", list[Figure]()
-    of_page = every
-    print(every)
+    measured: list[Figure] = []
+    print(every := f"Measured {machine()}.\n")
     for section in asked.sections or SECTIONS:
         before = figures_of(section, asked.before) if asked.before else []
         figures = figures_of(section, REPOSITORY)
         measured += figures
         print(shown := table(SECTIONS[section], figures, before))
         every += f"\n{shown}"
-        if aimed := [figure for figure in figures if figure.at_most is not None]:
-            of_page += f"\n{table(SECTIONS[section], aimed)}"
     print(summary := of_targets(measured))
     if asked.keep:
-        write(PAGE, f"{of_page}\n{summary}")
-        ALL.write_text(f"{every}\n{summary}")
+        KEPT.write_text(f"{every}\n{summary}")
     return int(any(figure.is_missed for figure in measured))
 
 
@@ -78,11 +71,6 @@ def figures_of(section: str, checkout: Path) -> list[Figure]:
     if done.returncode:
         sys.exit(f"{section} failed with the libraries of {checkout}")
     return [Figure.from_json(line) for line in done.stdout.splitlines()]
-
-
-def write(page: Path, text: str) -> None:
-    """Puts the figures into a page, between `<!-- figures -->` and `<!-- figures end -->`."""
-    page.write_text(BLOCK.sub(lambda found: f"{found[1]}\n{text}\n{found[2]}", page.read_text()))
 
 
 if __name__ == "__main__":

@@ -201,15 +201,10 @@ function replace(part, html) {
   rows.forEach((row, at) => {
     const old = part.children[at]
     if (!old) part.append(row)
-    else if (comparable(old) !== comparable(row)) {
-      for (const box of row.querySelectorAll('input[type="checkbox"]')) {
-        const before = old.querySelector(`input[value="${CSS.escape(box.getAttribute('value') ?? '')}"]`)
-        if (before instanceof HTMLInputElement && box instanceof HTMLInputElement) box.checked = before.checked
-      }
-      old.replaceWith(row)
-    }
+    else if (comparable(old) !== comparable(row)) old.replaceWith(row)
   })
   while (part.children.length > rows.length) part.lastElementChild?.remove()
+  for (const time of part.querySelectorAll('time[data-clock]')) localise(time)
   if (focused && !focused.isConnected) {
     const found = [...part.querySelectorAll('a, button')].find((one) => (/** @type {any} */ (one.closest('form') ?? one)[action ? 'action' : 'href']) === (action || href))
     if (found instanceof HTMLElement) found.focus()
@@ -236,6 +231,60 @@ for (const part of document.querySelectorAll('[data-refresh]')) {
     if (html !== undefined) replace(part, html)
     return WATCH_EVERY
   })
+}
+
+/* Of the list, only what has changed since `at` is sent. */
+for (const list of document.querySelectorAll('[data-rows]')) {
+  let { rows: url = '', at = '' } = /** @type {HTMLElement} */ (list).dataset
+  look(async () => {
+    const answer = await ask(`${url}&at=${at}`)
+    if (!answer) return WATCH_EVERY
+    const found = await answer.json()
+    at = arrange(list, found) ? found.at : ''
+    drawn()
+    return WATCH_EVERY
+  })
+}
+
+/**
+ * Puts the rows in order, with those that are new; whether all are there.
+ * @param {Element} list
+ * @param {{order: string[], rows: Record<string, string>, figures: Record<string, string>}} found
+ */
+function arrange(list, { order, rows, figures }) {
+  const known = new Map([...list.children].map((row) => [/** @type {HTMLElement} */ (row).dataset.key, row]))
+  order.forEach((key, place) => {
+    const row = key in rows ? renewed(known.get(key), rows[key]) : known.get(key)
+    if (!row) return
+    known.delete(key)
+    if (list.children[place] !== row) list.insertBefore(row, list.children[place] ?? null)
+    const told = row.querySelector('.figures')
+    if (told && key in figures) told.textContent = figures[key]
+  })
+  for (const row of known.values()) row.remove()
+  return list.children.length === order.length
+}
+
+/**
+ * A row as it is now; what is chosen in it stays chosen, and its button has the focus again.
+ * @param {Element | undefined} old
+ * @param {string} html
+ */
+function renewed(old, html) {
+  const made = document.createElement('ul')
+  made.innerHTML = html
+  const row = /** @type {Element} */ (made.firstElementChild)
+  const [before, now] = [old, row].map((one) => /** @type {HTMLInputElement | null | undefined} */ (one?.querySelector('input[type="checkbox"]')))
+  if (before && now) now.checked = before.checked
+  const focused = old?.contains(document.activeElement) ? document.activeElement : null
+  const { formAction = '', href = '' } = /** @type {any} */ (focused ?? {})
+  old?.replaceWith(row)
+  const found = focused && [...row.querySelectorAll('a, button, input')].find((one) => {
+    const { formAction: action = '', href: to = '' } = /** @type {any} */ (one)
+    return one.tagName === focused.tagName && action === formAction && to === href
+  })
+  if (found instanceof HTMLElement) found.focus()
+  return row
 }
 
 for (const machine of document.querySelectorAll('[data-watch]')) {

@@ -18,7 +18,7 @@ try:
     from redis.backoff import NoBackoff
     from redis.exceptions import RedisClusterException
 except ModuleNotFoundError as missing:
-    explanation = "stores and locks on Redis need: pip install 'fastapi-oidc-vmm[redis]'"
+    explanation = "a store on Redis needs: pip install 'fastapi-oidc-vmm[redis]'"
     raise ModuleNotFoundError(explanation, name=missing.name) from None
 
 DEFAULT_PREFIX: Final = "fastapi_oidc:"

@@ -23,10 +23,11 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fastapi_oidc.errors import Code
-from fastapi_oidc.session.outage import unavailable_as
+from fastapi_oidc.session.outage import lacks_table, unavailable_as
 from fastapi_oidc.session.sql.database import Database, Rows
 from fastapi_oidc.session.sql.dialects import INSERTS, server_time
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Found, Store
@@ -84,12 +85,19 @@ class SQLStore(Store):
     call that takes longer than `timeout` seconds, or fails because the database is unavailable,
     raises SessionError (session.store_unavailable); so does a concurrent change on PostgreSQL if
     its default isolation level is stricter than READ COMMITTED.
+
+    With `creates_tables`, a missing table is created when it is first needed, so a user who may not
+    create tables can use a database that has it.
     """
 
     def __init__(
-        self, engine: AsyncEngine | URL | str, *, timeout: float = DEFAULT_TIMEOUT
+        self,
+        engine: AsyncEngine | URL | str,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        creates_tables: bool = False,
     ) -> None:
-        self._database = Database(engine, timeout)
+        self._database, self._creates_tables = Database(engine, timeout), creates_tables
         self._insert = _insert(self._database.dialect)
         self._purge_at = 0.0
 
@@ -140,7 +148,14 @@ class SQLStore(Store):
     async def _run(self, statement: Executable, **values: object) -> Rows:
         doing = "read" if isinstance(statement, Select) else "write"
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._database.place, doing):
-            return await self._database.run(statement, values)
+            try:
+                return await self._database.run(statement, values)
+            except DBAPIError as error:
+                if not self._creates_tables or not lacks_table(str(error.orig)):
+                    raise
+        await self.create_tables()
+        self._creates_tables = False
+        return await self._run(statement, **values)
 
 
 def _insert(dialect: str) -> Executable:

@@ -15,7 +15,11 @@ from typing import Self, TypedDict, Unpack
 from generated_vmm.concurrency._async import Stream, sleep
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
 from generated_vmm.guest._async.path import AnyPath, AsyncGuestPath
-from generated_vmm.guest._async.program import DEFAULT_MAX_OUTPUT_BYTES, AsyncProgram
+from generated_vmm.guest._async.program import (
+    DEFAULT_MAX_OUTPUT_BYTES,
+    LONGEST_WAIT,
+    AsyncProgram,
+)
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.errors import (
     CompletedProgram,
@@ -126,7 +130,8 @@ class AsyncGuest:
         program, name = None, options.get("id") or uuid.uuid4().hex
         options["id"] = name
         try:
-            program = await self.start(args, stdin=input is not None, **options)
+            wait = LONGEST_WAIT if input is None else 0.0
+            program = await self._start(args, input is not None, wait, options)
             completed = await program.communicate(input, max_output_bytes)
         except BaseException as error:
             # What could not be started is not there; an interruption does not say whether it is.
@@ -148,6 +153,12 @@ class AsyncGuest:
 
         A second call with the same `id` and arguments returns the same program, from any process.
         """
+        return await self._start(args, stdin, 0.0, options)
+
+    async def _start(
+        self, args: Sequence[str], stdin: bool, wait: float, options: ProgramOptions
+    ) -> AsyncProgram:
+        """The program, which has read the output that comes in time, if it waits."""
         if isinstance(args, str | bytes):
             raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
         name, timeout = options.pop("id", None), options.pop("timeout", None)
@@ -160,8 +171,14 @@ class AsyncGuest:
             "agent": instance,
         }
         spec = models.ProgramSpec.model_validate(given)
-        operation = operations.start_program(name or uuid.uuid4().hex, spec)
-        return AsyncProgram(self._link, await self._link.send(operation, name=args[0]))
+        operation = operations.start_program(
+            name or uuid.uuid4().hex, spec, wait_ms=round(wait * 1000)
+        )
+        answer = await self._link.send(operation, wait, name=args[0])
+        program = AsyncProgram(self._link, answer.program)
+        if wait:
+            program.keep(operation, answer)
+        return program
 
     async def attach(self, id: str, *, offset: int = 0) -> AsyncProgram:
         """A program that this or another process of the host has started.

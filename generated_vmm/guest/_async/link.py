@@ -28,7 +28,6 @@ from generated_vmm.transport.http import AnswerParser, request_bytes
 LARGEST_ANSWER = 1_048_576  # bytes; output comes in parts of a quarter of that
 PART = 262_144  # bytes of a file that are sent or received at once
 PAUSE = 0.05  # seconds before a request is repeated
-HEAD_END = b"\r\n\r\n"
 
 
 class AsyncClientOwner(Protocol):
@@ -66,41 +65,47 @@ class AsyncLink:
         operation that a guest that is held refuses is repeated. Raises
         `GuestError`, and the OSError that the agent reports, with `name` as its file.
         """
-        deadline = deadline_after(self.timeout + wait)
+        deadline, request = deadline_after(self.timeout + wait), request_bytes(operation)
         while True:
-            connection, keep = await self._take(deadline), False
             try:
-                request = request_bytes(operation)
-                with failures(self.what, operation):
-                    answer = await answered(connection, request, deadline, LARGEST_ANSWER)
-                keep = answer.reusable
-                return value_of(self.what, operation, answer, name)
+                return await self._exchange(operation, request, (), deadline, name)
             except (GuestAgentLost, GuestHeld):
                 if not repeat or time.monotonic() + PAUSE >= deadline:
                     raise
-            finally:
-                self._put_back(connection, keep=keep)
             await sleep(PAUSE)
 
     async def upload(
         self, operation: Operation[None], size: int, parts: Iterable[bytes], name: str
     ) -> None:
         """Sends an operation with a body; it stops when the agent responds before the end."""
-        connection = await self._take(self._soon())
+        head = request_bytes(operation)[:-2] + b"Content-Length: %d\r\n\r\n" % size
+        await self._exchange(operation, head, parts, None, name)
+
+    async def _exchange(
+        self,
+        operation: Operation[Answer],
+        request: bytes,
+        parts: Iterable[bytes],
+        deadline: float | None,
+        name: str,
+    ) -> Answer:
+        """The value in the response to one request; without a deadline, each part has its own."""
+        connection, keep, is_whole = await self._take(deadline or self._soon()), False, True
         try:
-            content = request_bytes(operation)[:-2] + b"Content-Length: %d\r\n\r\n" % size
-            with failures(self.what, operation):
-                await send(connection, content, self._soon())
             for part in parts:
-                if not connection.is_quiet():
-                    break
                 with failures(self.what, operation):
-                    await send(connection, part, self._soon())
+                    await send(connection, request, self._soon())
+                request, is_whole = part, connection.is_quiet()
+                if not is_whole:  # the agent refuses it, and responds early
+                    request = b""
+                    break
             with failures(self.what, operation):
-                answer = await answered(connection, b"", self._soon(), LARGEST_ANSWER)
-            value_of(self.what, operation, answer, name)
+                until = deadline or self._soon()
+                answer = await answered(connection, request, until, LARGEST_ANSWER)
+            keep = is_whole and answer.reusable
+            return value_of(self.what, operation, answer, name)
         finally:
-            connection.close()
+            self._put_back(connection, keep=keep)
 
     async def download(
         self, operation: Operation[None], name: str
@@ -125,17 +130,15 @@ class AsyncLink:
         """The connection itself, after a response that is a head alone."""
         connection = await self._take(self._soon())
         try:
-            head, answer = b"", AnswerParser(LARGEST_ANSWER)
+            answer = AnswerParser(LARGEST_ANSWER)
             with failures(self.what, operation):
                 await send(connection, request_bytes(operation), self._soon())
-                while not head.endswith(HEAD_END):  # not a byte more: those are the caller's
-                    head += (byte := await receive(connection, self._soon(), 1))
-                    if not byte or len(head) > LARGEST_ANSWER:
-                        raise broken(self.what, operation, "no end of its head")
-                if head.startswith(b"HTTP/1.1 200 "):
+                while not answer.status_code:  # not a byte more: those are the caller's
+                    answer.feed(await receive(connection, self._soon(), 1))
+                if answer.status_code == 200:
                     return await stream_of(connection.socket)
-                while not answer.feed(head):
-                    head = await receive(connection, self._soon())
+                while not answer.feed(await receive(connection, self._soon())):
+                    pass
             value_of(self.what, operation, answer, name)
             raise broken(self.what, operation, f"status {answer.status_code}")
         except BaseException:

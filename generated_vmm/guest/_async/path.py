@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, TypeAlias
@@ -55,12 +56,13 @@ class AsyncGuestPath:
 
     async def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
-        content = bytearray()
+        parts, left = list[bytes](), max_bytes
         async for part, _ in self._link.download(operations.read_file(self._quoted), str(self)):
-            content += part
-            if len(content) > max_bytes:
+            parts.append(part)
+            left -= len(part)
+            if left < 0:
                 raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-        return bytes(content)
+        return b"".join(parts)
 
     async def read_text(self, encoding: str = "utf-8") -> str:
         """The content of a file as text."""
@@ -79,8 +81,7 @@ class AsyncGuestPath:
         self, data: bytes, *, mode: int | None = None, owner: str | None = None
     ) -> None:
         """Writes a file."""
-        parts = (data[at : at + PART] for at in range(0, len(data), PART))
-        await self._link.upload(self._write(mode, owner), len(data), parts, str(self))
+        await self.write_from(io.BytesIO(data), mode=mode, owner=owner)
 
     async def write_text(
         self, text: str, *, mode: int | None = None, owner: str | None = None
@@ -97,21 +98,24 @@ class AsyncGuestPath:
         progress: Progress | None = None,
     ) -> None:
         """Writes a file with the rest of an open file of the host, which must be seekable."""
-        size = _rest_of(file)
-        parts = _parts_of(file, size, progress)
-        await self._link.upload(self._write(mode, owner), size, parts, str(self))
+        octal = None if mode is None else f"{mode:o}"
+        operation = operations.write_file(self._quoted, mode=octal, owner=owner)
+        await self._write(operation, file, progress)
 
     async def write_tar_from(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
         """Unpacks the tar in an open file of the host. Everything belongs to the agent's user.
 
         A new folder is made as a whole or not at all; one that exists is merged, file by file.
         """
-        operation, size = operations.write_folder(self._quoted), _rest_of(file)
-        await self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
+        await self._write(operations.write_folder(self._quoted), file, progress)
 
-    def _write(self, mode: int | None, owner: str | None) -> Operation[None]:
-        octal = None if mode is None else f"{mode:o}"
-        return operations.write_file(self._quoted, mode=octal, owner=owner)
+    async def _write(
+        self, operation: Operation[None], file: BinaryIO, progress: Progress | None
+    ) -> None:
+        at = file.tell()
+        size = file.seek(0, os.SEEK_END) - at
+        file.seek(at)
+        await self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
 
     async def _read_into(
         self, operation: Operation[None], file: BinaryIO, progress: Progress | None
@@ -122,13 +126,6 @@ class AsyncGuestPath:
             size += len(part)
             if progress is not None:
                 progress(size, total)
-
-
-def _rest_of(file: BinaryIO) -> int:
-    at = file.tell()
-    size = file.seek(0, os.SEEK_END) - at
-    file.seek(at)
-    return size
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:

@@ -60,17 +60,20 @@ def describe_program(
     )
 
 
-def start_program(program_id: str, body: models.ProgramSpec) -> Operation[models.ProgramState]:
-    """Start a program. The same request with the same id starts it once.
+def start_program(
+    program_id: str, body: models.ProgramSpec, *, wait_ms: int | None = None
+) -> Operation[models.ProgramOutput]:
+    """Start a program, and wait some time for its output or its end. The same request with the
+    same id starts it once.
 
     PUT /programs/{program_id}.
     """
     return Operation(
         id="startProgram",
         method="PUT",
-        path=f"/programs/{quote(program_id, safe='')}",
+        path=with_query(f"/programs/{quote(program_id, safe='')}", {"wait_ms": wait_ms}),
         body=body.to_json(),
-        read=models.ProgramState.from_answer,
+        read=models.ProgramOutput.from_answer,
     )
 
 

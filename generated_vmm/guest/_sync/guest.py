@@ -17,7 +17,7 @@ from generated_vmm.concurrency._sync import Stream, sleep
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link, Machine
 from generated_vmm.guest._sync.path import AnyPath, GuestPath
-from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, Program
+from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, LONGEST_WAIT, Program
 from generated_vmm.guest.errors import (
     CompletedProgram,
     GuestAgentTooOld,
@@ -123,7 +123,8 @@ class Guest:
         program, name = None, options.get("id") or uuid.uuid4().hex
         options["id"] = name
         try:
-            program = self.start(args, stdin=input is not None, **options)
+            wait = LONGEST_WAIT if input is None else 0.0
+            program = self._start(args, input is not None, wait, options)
             completed = program.communicate(input, max_output_bytes)
         except BaseException as error:
             # What could not be started is not there; an interruption does not say whether it is.
@@ -145,6 +146,12 @@ class Guest:
 
         A second call with the same `id` and arguments returns the same program, from any process.
         """
+        return self._start(args, stdin, 0.0, options)
+
+    def _start(
+        self, args: Sequence[str], stdin: bool, wait: float, options: ProgramOptions
+    ) -> Program:
+        """The program, which has read the output that comes in time, if it waits."""
         if isinstance(args, str | bytes):
             raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
         name, timeout = options.pop("id", None), options.pop("timeout", None)
@@ -157,8 +164,14 @@ class Guest:
             "agent": instance,
         }
         spec = models.ProgramSpec.model_validate(given)
-        operation = operations.start_program(name or uuid.uuid4().hex, spec)
-        return Program(self._link, self._link.send(operation, name=args[0]))
+        operation = operations.start_program(
+            name or uuid.uuid4().hex, spec, wait_ms=round(wait * 1000)
+        )
+        answer = self._link.send(operation, wait, name=args[0])
+        program = Program(self._link, answer.program)
+        if wait:
+            program.keep(operation, answer)
+        return program
 
     def attach(self, id: str, *, offset: int = 0) -> Program:
         """A program that this or another process of the host has started.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, TypeAlias
@@ -56,12 +57,13 @@ class GuestPath:
 
     def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
-        content = bytearray()
+        parts, left = list[bytes](), max_bytes
         for part, _ in self._link.download(operations.read_file(self._quoted), str(self)):
-            content += part
-            if len(content) > max_bytes:
+            parts.append(part)
+            left -= len(part)
+            if left < 0:
                 raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-        return bytes(content)
+        return b"".join(parts)
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """The content of a file as text."""
@@ -80,8 +82,7 @@ class GuestPath:
         self, data: bytes, *, mode: int | None = None, owner: str | None = None
     ) -> None:
         """Writes a file."""
-        parts = (data[at : at + PART] for at in range(0, len(data), PART))
-        self._link.upload(self._write(mode, owner), len(data), parts, str(self))
+        self.write_from(io.BytesIO(data), mode=mode, owner=owner)
 
     def write_text(self, text: str, *, mode: int | None = None, owner: str | None = None) -> None:
         """Writes a file, in UTF-8."""
@@ -96,21 +97,22 @@ class GuestPath:
         progress: Progress | None = None,
     ) -> None:
         """Writes a file with the rest of an open file of the host, which must be seekable."""
-        size = _rest_of(file)
-        parts = _parts_of(file, size, progress)
-        self._link.upload(self._write(mode, owner), size, parts, str(self))
+        octal = None if mode is None else f"{mode:o}"
+        operation = operations.write_file(self._quoted, mode=octal, owner=owner)
+        self._write(operation, file, progress)
 
     def write_tar_from(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
         """Unpacks the tar in an open file of the host. Everything belongs to the agent's user.
 
         A new folder is made as a whole or not at all; one that exists is merged, file by file.
         """
-        operation, size = operations.write_folder(self._quoted), _rest_of(file)
-        self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
+        self._write(operations.write_folder(self._quoted), file, progress)
 
-    def _write(self, mode: int | None, owner: str | None) -> Operation[None]:
-        octal = None if mode is None else f"{mode:o}"
-        return operations.write_file(self._quoted, mode=octal, owner=owner)
+    def _write(self, operation: Operation[None], file: BinaryIO, progress: Progress | None) -> None:
+        at = file.tell()
+        size = file.seek(0, os.SEEK_END) - at
+        file.seek(at)
+        self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
 
     def _read_into(
         self, operation: Operation[None], file: BinaryIO, progress: Progress | None
@@ -121,13 +123,6 @@ class GuestPath:
             size += len(part)
             if progress is not None:
                 progress(size, total)
-
-
-def _rest_of(file: BinaryIO) -> int:
-    at = file.tell()
-    size = file.seek(0, os.SEEK_END) - at
-    file.seek(at)
-    return size
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:

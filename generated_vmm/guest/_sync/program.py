@@ -13,6 +13,7 @@ from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link
 from generated_vmm.guest.answers import Output, broken, frames_of
 from generated_vmm.guest.errors import CompletedProgram, GuestAgentTimeout, ProgramOutputTooLarge
+from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
 LONGEST_WAIT = 10.0  # seconds that the agent delays a response, for news
@@ -33,6 +34,7 @@ class Program:
         self.offset = offset
         self._input_bytes, self._takes_input = state.input_bytes, True
         self._state = state
+        self._kept: list[Output] = []
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.args!r}>"
@@ -83,20 +85,31 @@ class Program:
 
     def _read(self, wait: float) -> list[Output]:
         """The output that is there, or comes in time; the next call acknowledges it."""
+        if found := self._kept:
+            self._kept = []
+            return found
         begun = time.monotonic()
         operation = operations.read_output(self.id, offset=self.offset, wait_ms=round(wait * 1000))
-        answer = self._link.send(operation, wait=wait)
+        found = self._take(operation, self._link.send(operation, wait=wait))
+        if not found and not self._is_at_end():
+            _rest_of(begun, wait)
+        return found
+
+    def keep(self, operation: Operation[object], answer: models.ProgramOutput) -> None:
+        """Stores the output in the response to the start, which is read next."""
+        self._kept = self._take(operation, answer)
+
+    def _take(self, operation: Operation[object], answer: models.ProgramOutput) -> list[Output]:
         try:
             found = list(frames_of(self.offset, answer))
         except ValueError as error:
             raise broken(self._link.what, operation, str(error)) from error
         self._state, self.offset = answer.program, answer.next_offset
-        if not found and not self._is_at_end():
-            _rest_of(begun, wait)
         return found
 
     def _is_at_end(self) -> bool:
-        return self._state.returncode is not None and self.offset >= self._state.output_bytes
+        is_read = self.offset >= self._state.output_bytes and not self._kept
+        return self._state.returncode is not None and is_read
 
     def write(self, data: bytes) -> None:
         """Writes to the program's input, and waits until the program has taken all.

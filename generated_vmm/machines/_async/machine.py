@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from types import TracebackType
-from typing import Self
+from pathlib import Path
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import AsyncGuest
-from generated_vmm.machines._async.furnish import furnish, remember
-from generated_vmm.machines._async.making import clone, edit, restore
+from generated_vmm.machines._async.control import AsyncControl
+from generated_vmm.machines._async.furnish import furnish
+from generated_vmm.machines._async.making import clone, copy_disks, restore
 from generated_vmm.machines._async.memory import write_down
-from generated_vmm.machines._async.operation import AsyncControl, AsyncRun, end, scrap
-from generated_vmm.machines._async.renewal import go_on
+from generated_vmm.machines._async.operation import AsyncChanging, AsyncRun, remove
+from generated_vmm.machines.copies import Taps, Wish
 from generated_vmm.machines.definition import Definition, disks_of
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import grow_file
@@ -26,6 +25,7 @@ from generated_vmm.machines.records import (
     SnapshotRecord,
     new_id,
     now,
+    operation_on,
 )
 from generated_vmm.process import AsyncMonitor
 
@@ -64,7 +64,7 @@ class AsyncMachine:
     @property
     def operation(self) -> Operation | None:
         """The operation that runs, in this process or another one, or was left half done."""
-        return self._control.store.operation(self.id)
+        return self._control.store.operations.get(self.id)
 
     @property
     def monitor(self) -> AsyncMonitor | None:
@@ -74,29 +74,35 @@ class AsyncMachine:
     @property
     def client(self) -> AsyncVmmClient:
         """The client of the monitor. Raises `MachineError` if it does not run."""
-        return self._control.monitors.require(self.id, self.name)
+        return self._control.monitors.client(self.record)
 
     def guest(self) -> AsyncGuest:
         """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
         definition names no agent."""
         return self._control.monitors.guest(self.record)
 
+    def vsock_path(self, port: int) -> Path:
+        """The unix socket to which the guest is led that connects to `port` of its host.
+
+        Listen there while the machine runs. Raises `MachineError` if it does not run, or has no
+        vsock device.
+        """
+        monitor, vsock = self.monitor, self.definition.configuration.vsock
+        if monitor is None or vsock is None:
+            raise MachineError(f"{self.name} does not run, or has no vsock device")
+        return monitor.outside(f"{vsock.uds_path}_{port}")
+
     @property
     def is_up(self) -> bool:
         """Whether its monitor runs, as far as this process knows."""
-        monitor = self.monitor
-        return monitor is not None and monitor.running
+        return self._control.monitors.is_up(self.id)
 
     async def state(self) -> str:
         """`Running`, `Paused`, `Not started` or `Ended`. Raises `VmmError` without a response."""
         return (await self.client.get_instance_info()).state if self.is_up else "Ended"
 
-    def _run(self, kind: Kind, by: str, target: str = "", target_name: str = "") -> AsyncRun:
-        machine, name = self.id, self.name
-        operation = Operation(
-            kind=kind, machine=machine, name=name, by=by, target=target, target_name=target_name
-        )
-        return AsyncRun(self._control, operation)
+    def _run(self, kind: Kind, by: str, grace: float | None = None) -> AsyncRun:
+        return AsyncRun(self._control, operation_on(self.record, kind, by), grace)
 
     async def start(self, *, boot: bool = True, by: str = "") -> None:
         """Starts the monitor and boots the guest; does nothing if it runs.
@@ -110,44 +116,37 @@ class AsyncMachine:
                 vm = await self._control.monitors.start(record)
                 await run.step("configures the monitor")
                 await furnish(vm, record.definition)
-            elif await self.state() != "Not started":
+            elif record.should_be != "Not started":
                 return
-            if boot:
-                await run.step("boots the guest")
-                await self.client.action("InstanceStart")
-            await self._control.change(
-                record,
-                should_run=boot,
-                started_at=now(),
-                retry_at=None,
-                last_operation=run.operation.id,
-            )
+            state = "Running" if boot else "Not started"
+            known = {"started_at": now(), "retry_at": None, "agent_error": ""}
+            await run.commit("boots the guest", should_be=state, **known)
 
     async def pause(self, *, by: str = "") -> None:
         """Pauses a machine that runs."""
-        async with self._run("pause", by):
-            await self.client.pause()
+        async with self._run("pause", by) as run:
+            run.require("Running", "Paused")
+            await run.commit("pauses the machine", should_be="Paused")
 
     async def resume(self, *, by: str = "") -> None:
         """Lets a paused machine run again; its agent sets the clock.
 
-        Raises `GuestError` if the agent fails; the machine runs then.
+        If the agent fails, the machine runs all the same, and `record.agent_error` says why.
         """
-        async with self._run("resume", by):
-            await self.client.resume()
-            await go_on(self._control.monitors, self.record)
+        async with self._run("resume", by) as run:
+            run.require("Paused", "Running")
+            await run.commit("resumes the machine", should_be="Running")
 
     async def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""
-        async with self._run("stop", by) as run:
-            await run.step("ends the monitor")
-            await end(self._control, self.record, run.operation, grace)
+        async with self._run("stop", by, grace) as run:
+            await run.commit("ends the monitor", should_be="Ended", failures=0, retry_at=None)
 
     async def delete(self, *, by: str = "") -> None:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
         async with self._run("delete", by) as run:
             await run.step("removes the files")
-            await scrap(self._control, run.operation)
+            await remove(self._control, run.operation)
 
     async def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.
@@ -156,50 +155,48 @@ class AsyncMachine:
         copied, and its own disks that it no longer has are removed.
         """
         async with self._run("edit", by) as run:
-            was_up = self.is_up
-            if was_up and await self.state() != "Not started":
-                raise MachineError(f"{self.name} runs: stop it first")
-            await run.step("ends the monitor")
-            await self._control.monitors.end(self.id, grace=0)
-            await self._control.change(self.record, started_at=None)
-            await edit(self._control, run, definition)
+            was_up, before = self.is_up, self.definition
+            run.require("Ended", "Not started")
+            if (definition.jail is None) != (before.jail is None):
+                raise MachineError("a machine cannot move into or out of a jail: make another one")
+            known = [disk.path for disk in disks_of(before.configuration)]
+            made = await copy_disks(run, definition, known)
+            await run.commit("changes the definition", definition=made, should_be="Ended")
         if was_up:
             await self.start(boot=False, by=by)
 
     async def snapshot(self, name: str = "", *, by: str = "") -> AsyncSnapshot:
         """Writes the memory, with copies of the disks that the machine writes to.
 
-        A machine that runs is paused meanwhile. The snapshot appears as a whole.
+        A machine that runs is paused meanwhile. The snapshot appears as a whole. If the guest's
+        agent does not let it stand still, `record.is_held` is false; see `restore`.
         """
         control, snapshot = self._control, new_id()
-        async with self._run("snapshot", by, snapshot, name) as run:
-            record = await remember(control, self.record)
-            folder = control.store.new_snapshot_path(snapshot)
-            (folder / "disks").mkdir(mode=0o700, parents=True)
-            folder.chmod(0o700)
-            copies = await write_down(control, run, record, folder)
+        operation = operation_on(self.record, "snapshot", by, snapshot, name)
+        async with AsyncRun(control, operation) as run:
+            folder = await in_thread(control.store.snapshots.begin, snapshot)
+            written = await write_down(run, folder, needs_hold=False)
             await run.step("appears")
-            made = SnapshotRecord(
-                id=snapshot,
-                name=name or f"{record.name}-{now():%Y%m%d-%H%M%S}",
-                machine=record.id,
-                machine_name=record.name,
-                definition=record.definition,
-                disks=copies,
-            )
-            await in_thread(control.store.finish_snapshot, made)
+            await in_thread(control.store.snapshots.put, snapshot, written)
         return AsyncSnapshot(control, snapshot)
 
     async def clone(
-        self, name: str, *, taps: Mapping[str, str] | None = None, run: bool = True, by: str = ""
+        self,
+        name: str,
+        *,
+        taps: Taps | None = None,
+        run: bool = True,
+        renew: bool = True,
+        by: str = "",
     ) -> AsyncMachine:
         """Makes a machine that continues from the present state of this one.
 
         `taps` names a tap device for each network interface, which the two cannot share. Without
-        `run`, the clone stays paused.
+        `run`, the clone stays paused. Without `renew`, the agent does not give it an identity of
+        its own, and is not needed.
         """
-        made = await clone(self._control, self.record, name, by, taps=taps or {}, resume=run)
-        return AsyncMachine(self._control, made)
+        wish = Wish(name, by, taps or {}, run, renew)
+        return AsyncMachine(self._control, await clone(self._control, self.record, wish))
 
     async def admit(self, path: str, *, writable: bool = False) -> None:
         """Gives the machine, which runs, access to a file of the host, in a jail at the same path.
@@ -215,7 +212,7 @@ class AsyncMachine:
         At its end, the devices that the monitor shows are stored for the next start. A monitor is
         not trusted: a file that machines may not use raises ValueError.
         """
-        return AsyncChanging(self._control, self._run("edit", by))
+        return AsyncChanging(self._control, operation_on(self.record, "edit", by))
 
     async def grow(self, disk: str, size: int, *, by: str = "") -> None:
         """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
@@ -237,43 +234,12 @@ class AsyncMachine:
 
         Raises `pydantic.ValidationError`; the next start takes them.
         """
-        async with self._run("edit", by):
-            record = self.record
-            definition = record.definition.replace(**members)
-            await self._control.change(record, definition=definition)
+        async with self._run("edit", by) as run:
+            definition = self.definition.replace(**members)
+            await run.commit("changes the definition", definition=definition)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
-
-
-class AsyncChanging:
-    """A block in which devices of a machine are changed, as one operation."""
-
-    def __init__(self, control: AsyncControl, run: AsyncRun) -> None:
-        self._control, self._run, self._told = control, run, dict[str, object]()
-
-    def tell(self, **members: object) -> None:
-        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
-        self._told |= members
-
-    async def __aenter__(self) -> Self:
-        await self._run.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if error is None:
-                record = self._control.record(self._run.operation.machine)
-                await remember(self._control, record, **self._told)
-        except BaseException as failure:
-            await self._run.__aexit__(type(failure), failure, None)
-            raise
-        await self._run.__aexit__(kind, error, trace)
 
 
 class AsyncSnapshot:
@@ -285,7 +251,7 @@ class AsyncSnapshot:
     @property
     def record(self) -> SnapshotRecord:
         """The snapshot as it is stored. Raises `MachineError` if it does not exist any more."""
-        record = self._control.store.snapshot(self.id)
+        record = self._control.store.snapshots.get(self.id)
         if record is None:
             raise MachineError(f"the snapshot {self.id} does not exist any more")
         return record
@@ -303,25 +269,32 @@ class AsyncSnapshot:
     @property
     def size(self) -> int:
         """The bytes that it uses on disk."""
-        folder = self._control.store.snapshot_path(self.id)
+        folder = self._control.store.snapshots.path(self.id)
         return sum(path.stat().st_blocks for path in folder.rglob("*")) * 512
 
     async def restore(
-        self, name: str, *, taps: Mapping[str, str] | None = None, run: bool = True, by: str = ""
+        self,
+        name: str,
+        *,
+        taps: Taps | None = None,
+        run: bool = True,
+        renew: bool = True,
+        by: str = "",
     ) -> AsyncMachine:
         """Makes a machine that continues from the snapshot, with copies of its disks.
 
         `taps` names a tap device for each network interface. Without `run`, it stays paused.
+        Without `renew`, the agent does not give it an identity of its own. Raises `MachineError`
+        with `renew` if the guest did not stand still when the snapshot was written.
         """
-        control = self._control
-        made = await restore(control, self.record, name, by, taps=taps or {}, resume=run)
-        return AsyncMachine(control, made)
+        wish = Wish(name, by, taps or {}, run, renew)
+        return AsyncMachine(self._control, await restore(self._control, self.record, wish))
 
     async def delete(self) -> None:
         """Removes the snapshot. Machines that continue from it are not affected."""
         _ = self.record
         self._control.take()
-        await in_thread(self._control.store.delete_snapshot, self.id)
+        await in_thread(self._control.store.snapshots.remove, self.id)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"

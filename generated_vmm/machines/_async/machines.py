@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from generated_vmm import AsyncVmmClient
-from generated_vmm.concurrency._async import in_thread, sleep
+from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
+from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
 from generated_vmm.machines._async.making import create
-from generated_vmm.machines._async.memory import MEMORY
 from generated_vmm.machines._async.monitors import AsyncMonitors
-from generated_vmm.machines._async.operation import (
-    LOOK_SECONDS,
-    LOOKS,
-    AsyncControl,
-    look,
-    recover,
-)
+from generated_vmm.machines._async.operation import recover
+from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, files_of
-from generated_vmm.machines.errors import MachineBusy, MachineError
+from generated_vmm.machines.errors import MachineBusy
 from generated_vmm.machines.files import identity
-from generated_vmm.machines.options import HostPath, Options
-from generated_vmm.machines.records import End, MachineRecord, Operation, Report, boot_id, now
+from generated_vmm.machines.options import HostPath, MachinesOptions, Options
+from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id, now
 from generated_vmm.machines.restart import is_due, next_try
 from generated_vmm.machines.store import Store
 from generated_vmm.process import AsyncMonitor
@@ -52,84 +47,61 @@ class AsyncMachines:
         self,
         folder: HostPath,
         *,
-        binary: HostPath | Sequence[HostPath] = "firecracker",
-        jailer: HostPath = "jailer",
-        files: Sequence[HostPath] | None = None,
-        detached: bool = True,
-        timeout: float = 10.0,
-        grace: float = 5.0,
-        snapshot_timeout: float = 600.0,
         client_of: Callable[[str, AsyncMonitor], AsyncVmmClient] | None = None,
+        **options: Unpack[MachinesOptions],
     ) -> None:
-        options = Options(
-            binary=binary,
-            jailer=jailer,
-            files=files,
-            detached=detached,
-            timeout=timeout,
-            grace=grace,
-            snapshot_timeout=snapshot_timeout,
-        )
         self._store, self._is_tidy = Store(folder), False
-        self._control = AsyncControl(
-            self._store, options, AsyncMonitors(self._store, options, client_of)
-        )
+        given = Options(**options)
+        monitors = AsyncMonitors(self._store, given, client_of)
+        self._control = AsyncControl(self._store, given, monitors)
 
     def take_control(self) -> None:
         """Takes control of the machines now. Raises `MachineError` if another process has it."""
         self._control.take()
 
+    def _those(self, records: Iterable[MachineRecord]) -> list[AsyncMachine]:
+        named = sorted(records, key=lambda record: record.name)
+        return [AsyncMachine(self._control, record.id) for record in named]
+
     def all(self) -> list[AsyncMachine]:
         """Every machine, by name; those that are being made are in `operations`."""
-        found = [(record.name, record.id) for record in self._records()]
-        return [AsyncMachine(self._control, machine) for _, machine in sorted(found)]
+        return self._those(self._store.machines.all())
 
     def get(self, machine: str) -> AsyncMachine:
         """The machine with this id. Raises `MachineError` if there is none."""
-        self._control.record(machine)
-        return AsyncMachine(self._control, machine)
+        return AsyncMachine(self._control, self._control.record(machine).id)
 
     def find(self, name: str) -> AsyncMachine | None:
         """The machine with this name, if there is one."""
-        found = next((record for record in self._records() if record.name == name), None)
-        return AsyncMachine(self._control, found.id) if found is not None else None
+        found = (record for record in self._store.machines.all() if record.name == name)
+        return next(iter(self._those(found)), None)
 
     def operations(self) -> list[Operation]:
         """What runs now, in this process or another one, and what was left half done."""
-        found = (self._store.operation(machine) for machine in self._store.ids())
-        return [operation for operation in found if operation is not None]
+        return self._store.operations.all()
 
     def written(self, operation: Operation) -> int | None:
         """The bytes of memory that a snapshot or a clone has written so far; None before that."""
-        folders = (
-            self._store.new_snapshot_path(operation.target),
-            self._store.path(operation.target),
-        )
-        for folder in folders if operation.target else ():
-            with suppress(OSError):
-                return (folder / MEMORY).stat().st_blocks * 512
+        shelf = self._store.snapshots if operation.kind == "snapshot" else self._store.machines
+        with suppress(OSError):
+            return (shelf.path(operation.target) / MEMORY).stat().st_blocks * 512
         return None
 
     def snapshots(self) -> list[AsyncSnapshot]:
         """Every whole snapshot, the newest first."""
-        found = [AsyncSnapshot(self._control, snapshot) for snapshot in self._store.snapshot_ids()]
-        return sorted(found, key=lambda each: each.created_at, reverse=True)
+        found = sorted(self._store.snapshots.all(), key=lambda one: one.created_at, reverse=True)
+        return [AsyncSnapshot(self._control, record.id) for record in found]
 
     def users_of(self, path: HostPath) -> list[AsyncMachine]:
         """The machines that use a file, under whatever path."""
-        wanted = identity(Path(path))
-        return [
-            AsyncMachine(self._control, record.id)
-            for record in self._records()
-            if any(
-                identity(self._store.path(record.id) / used) == wanted
-                for used in files_of(record.definition.configuration)
-            )
-        ]
-
-    def _records(self) -> list[MachineRecord]:
-        found = (self._store.record(machine) for machine in self._store.ids())
-        return [record for record in found if record is not None]
+        wanted, machines = identity(Path(path)), self._store.machines
+        users = {
+            record.id: record
+            for record in machines.all()
+            for file in files_of(record.definition.configuration)
+            if identity(machines.path(record.id) / file.path) == wanted
+        }
+        return self._those(users.values())
 
     async def create(
         self, name: str, definition: Definition, *, copy_disks: bool = True, by: str = ""
@@ -144,7 +116,7 @@ class AsyncMachines:
         return AsyncMachine(self._control, made)
 
     async def reconcile(self) -> list[Report]:
-        """Makes true what should be true; returns what was found and done.
+        """Makes true what should be true; returns what was found and done since the last call.
 
         Operations that a killed process has left are finished or undone. Monitors that still run
         are attached. Ends are stored, and machines restarted as their definitions say. After a
@@ -152,115 +124,77 @@ class AsyncMachines:
         program starts, and then about every second. Raises `MachineError` if another process
         controls the machines.
         """
-        self._control.take()
+        control, store = self._control, self._store
+        control.take()
         if not self._is_tidy:
-            await in_thread(self._store.tidy_snapshots)
+            await in_thread(store.tidy_snapshots)
             self._is_tidy = True
-        reports: list[Report] = []
-        for machine in self._store.ids():
-            reports += await self._recover(machine)
-        for record in sorted(self._records(), key=lambda one: (one.definition.order, one.name)):
-            reports += await self._restore_order(record.id)
+        records = sorted(store.machines.all(), key=lambda one: (one.definition.order, one.name))
+        known = [record.id for record in records]
+        for machine in [one for one in store.machines.ids() if one not in known] + known:
+            if not self._is_in_order(machine) and control.watch(machine):
+                try:
+                    await self._bring_in_order(machine)
+                finally:
+                    control.leave(machine)
+                await self._start_if_due(machine)
+        reports, control.reports = control.reports, []
         return reports
 
-    async def _recover(self, machine: str) -> list[Report]:
-        """Finishes or undoes what was left half done; a running operation is left alone."""
-        operation = self._store.operation(machine)
-        if operation is None and self._store.record(machine) is not None:
-            return []
-        name = operation.name if operation is not None else machine
-        try:
-            lease = self._store.lease(machine, name)
-        except MachineError:  # it runs, or was just deleted
-            return []
-        try:
-            operation = self._store.operation(machine)
-            if operation is None:
-                if self._store.record(machine) is None:  # killed before it was recorded
-                    await in_thread(self._store.remove_machine, machine)
-                return []
-            is_finished = await recover(self._control, operation)
-            return [
-                Report(
-                    what="finished" if is_finished else "undone",
-                    machine=machine,
-                    name=name,
-                    operation=operation,
-                )
-            ]
-        except (VmmError, OSError) as error:
-            why = str(error)
-            return [Report(what="failed", machine=machine, name=name, operation=operation, why=why)]
-        finally:
-            lease.release()
-
-    async def _restore_order(self, machine: str) -> list[Report]:
-        reports: list[Report] = []
-        if self._is_in_order(machine):
-            return []
-        try:
-            lease = self._store.lease(machine, machine)
-        except (MachineBusy, MachineError):
-            return []
-        try:
-            record = self._control.record(machine)
-            found = await self._looked(record)
-            if found is not None:
-                what = found.how
-                reports = [Report(what=what, machine=machine, name=record.name, end=found)]
-            record = self._control.record(machine)
-            if record.boot != boot_id():
-                record = await self._control.change(record, **_after_boot(record))
-        except (VmmError, OSError, ValueError) as error:
-            return [Report(what="failed", machine=machine, name=machine, why=str(error))]
-        finally:
-            lease.release()
-        return reports + (await self._start(record) if is_due(record) else [])
-
-    async def _looked(self, record: MachineRecord) -> End | None:
-        """How the monitor has ended; waits a moment for the end of one of another boot.
-
-        Nothing outlives a boot, but a keeper may not have noticed the end of its monitor yet.
-        """
-        found = await look(self._control, record)
-        for _ in range(LOOKS if record.boot != boot_id() and record.started_at else 0):
-            if found is None:
-                await sleep(LOOK_SECONDS)
-                found = await look(self._control, record)
-        return found
-
     def _is_in_order(self, machine: str) -> bool:
-        record, monitor = self._store.record(machine), self._control.monitors.get(machine)
-        if record is not None and record.boot != boot_id():
+        record = self._store.machines.get(machine)
+        if record is None or not record.is_told or record.boot != boot_id():
             return False
-        if record is None or record.started_at is None:
-            return record is None or not is_due(record)
-        return monitor is not None and monitor.running
+        if self._store.operations.get(machine):
+            return False
+        if record.started_at is None:
+            return not is_due(record)
+        return self._control.monitors.is_up(machine)
 
-    async def _start(self, record: MachineRecord) -> list[Report]:
-        """Starts a machine that should run; after a failure, it waits longer."""
-        machine = AsyncMachine(self._control, record.id)
+    async def _bring_in_order(self, machine: str) -> None:
+        control, store = self._control, self._store
+        operation = store.operations.get(machine)
         try:
-            await machine.start(by="restart policy")
-            return [Report(what="started", machine=record.id, name=record.name)]
-        except MachineBusy:
-            return []
+            if operation is not None:
+                await recover(control, operation)
+            record = store.machines.get(machine)
+            if record is None:  # a machine that was deleted, or whose creation was not recorded
+                return await in_thread(store.machines.remove, machine)
+            record = await control.look(record)
+            if not record.is_told and record.end is not None:
+                control.tell(record.end.how, machine, end=record.end)
+                record = await control.change(record, is_told=True)
+            if record.boot != boot_id() and record.started_at is None:  # nothing outlives a boot
+                starts = {"should_be": "Running", "retry_at": None}
+                changes = starts if record.definition.autostart else {}
+                await control.change(record, boot=boot_id(), **changes)
         except (VmmError, OSError, ValueError) as error:
+            control.tell("failed", machine, operation=operation, why=str(error))
+
+    async def _start_if_due(self, machine: str) -> None:
+        """Starts a machine that should run; after a failure, it waits longer."""
+        record = self._store.machines.get(machine)
+        if record is None or self._store.operations.get(machine) or not is_due(record):
+            return
+        try:
+            await AsyncMachine(self._control, machine).start(by="restart policy")
+            self._control.tell("started", machine)
+        except MachineBusy:
+            return
+        except (VmmError, OSError, ValueError) as error:
+            self._control.tell("failed", machine, why=str(error))
             failures = record.failures + 1
-            changes = {"failures": failures, "retry_at": next_try(failures, now())}
-            current = self._store.record(record.id)
+            current = self._store.machines.get(machine)
             if current is not None and current.started_at is None:
-                await self._control.change(current, **changes)
-            why = str(error)
-            return [Report(what="failed", machine=record.id, name=record.name, why=why)]
+                retry_at = next_try(failures, now())
+                await self._control.change(current, failures=failures, retry_at=retry_at)
 
     async def close(self) -> None:
         """Gives up the control of the machines, which continue to run if detached.
 
         Tap devices of machines end with it.
         """
-        for machine in self._control.monitors.held:
-            await self._control.monitors.let_go(machine)
+        await self._control.monitors.let_go()
         self._control.give_up()
 
     async def __aenter__(self) -> Self:
@@ -273,9 +207,3 @@ class AsyncMachines:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-
-def _after_boot(record: MachineRecord) -> dict[str, object]:
-    """The members of a machine's record once it was looked at in this boot of the host."""
-    starts = record.definition.autostart and record.started_at is None
-    return {"boot": boot_id()} | ({"should_run": True, "retry_at": None} if starts else {})

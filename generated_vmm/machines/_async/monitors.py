@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
+from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.guest import AsyncGuest
-from generated_vmm.machines.definition import disks_of, read_only_files
+from generated_vmm.machines.definition import files_of
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.options import Options
 from generated_vmm.machines.records import End, MachineRecord
@@ -22,6 +23,7 @@ from generated_vmm.process import AsyncJailedMonitor, AsyncMonitor, MonitorError
 if TYPE_CHECKING:
     from generated_vmm.process.network import Tap
 
+MOMENT_SECONDS = 0.25
 LAST_LINES = 5
 """The lines of a monitor's log that are stored with its end."""
 
@@ -48,71 +50,70 @@ class AsyncMonitors:
         """The monitor of a machine, if this process has it."""
         return self._monitors.get(machine)
 
-    def client(self, machine: str) -> AsyncVmmClient | None:
-        """The client of a machine's monitor, if this process has it."""
-        return self._clients.get(machine)
+    def is_up(self, machine: str) -> bool:
+        """Whether the monitor of a machine runs, as far as this process knows."""
+        monitor = self._monitors.get(machine)
+        return monitor is not None and monitor.running
 
-    @property
-    def held(self) -> list[str]:
-        """The machines whose monitors this process has."""
-        return list(self._monitors)
+    async def has_ended(self, machine: str) -> bool:
+        """Whether a monitor that did not respond has ended, or ends within a moment."""
+        monitor = self._monitors.get(machine)
+        with suppress(VmmTimeoutError):
+            if monitor is not None:
+                await monitor.wait(MOMENT_SECONDS)
+            return True
+        return False
+
+    def client(self, record: MachineRecord) -> AsyncVmmClient:
+        """The client of a machine's monitor. Raises `MachineError` if it does not run."""
+        if not self.is_up(record.id):
+            raise MachineError(f"{record.name} does not run")
+        return self._clients[record.id]
+
+    def guest(self, record: MachineRecord) -> AsyncGuest:
+        """The guest of a machine that runs. Raises `MachineError` if it has no agent."""
+        monitor, port = self._monitors.get(record.id), record.definition.agent
+        if monitor is None or not monitor.running:
+            raise MachineError(f"{record.name} does not run")
+        if port is None:
+            raise MachineError(f"{record.name} has no agent")
+        return AsyncGuest(monitor, port=port, timeout=self._options.timeout)
 
     def folder(self, machine: str, *, is_jailed: bool) -> Path:
         """The folder of a machine's monitor."""
         if is_jailed:
             return self._store.jails / self._options.jail_name / machine
-        return self._store.folder / "run" / machine
+        return self._store.run / machine
 
     def _new(self, record: MachineRecord) -> AsyncMonitor:
         jail, options = record.definition.jail, self._options
+        common: dict[str, Any] = {
+            "id": record.id,
+            "enable_pci": record.definition.enable_pci,
+            "timeout": options.timeout,
+            "grace": options.grace,
+            "detached": options.detached,
+        }
         if jail is None:
-            return AsyncMonitor(
-                options.binary,
-                id=record.id,
-                directory=self.folder(record.id, is_jailed=False),
-                cwd=self._store.path(record.id),
-                enable_pci=record.definition.enable_pci,
-                timeout=options.timeout,
-                grace=options.grace,
-                detached=options.detached,
-            )
-        return AsyncJailedMonitor(
-            options.jailer,
-            options.program,
-            id=record.id,
-            uid=record.uid,
-            gid=record.uid,
-            chroot_base_dir=self._store.jails,
-            netns=jail.netns,
-            cgroups=jail.cgroups,
-            cgroup_version=jail.cgroup_version,
-            parent_cgroup=jail.parent_cgroup,
-            resource_limits={str(name): most for name, most in jail.resource_limits.items()},
-            new_pid_ns=jail.new_pid_ns,
-            enable_pci=record.definition.enable_pci,
-            timeout=options.timeout,
-            grace=options.grace,
-            detached=options.detached,
-        )
+            folder = self.folder(record.id, is_jailed=False)
+            cwd = self._store.machines.path(record.id)
+            return AsyncMonitor(options.binary, directory=folder, cwd=cwd, **common)
+        common |= jail.model_dump() | {"uid": record.uid, "gid": record.uid}
+        base = self._store.jails
+        return AsyncJailedMonitor(options.jailer, options.program, chroot_base_dir=base, **common)
 
     async def start(self, record: MachineRecord) -> AsyncVmmClient:
         """Starts a monitor without a configuration, with the files that the record names.
 
         Raises `MonitorError`, and ValueError or OSError for a file that it cannot have.
         """
-        await self.end(record.id, grace=0)
+        await self.end(record.id)
         if record.definition.jail is None:
-            await in_thread(_remove_sockets, self._store.path(record.id))
+            await in_thread(_remove_sockets, self._store.machines.path(record.id))
         await self._make_taps(record)
-        monitor = self._new(record)
-        await monitor.start()
-        self._hold(record.id, monitor)
-        made = record.definition.configuration
-        for path in read_only_files(made):
-            await self.admit(record, path, writable=False)
-        for disk in disks_of(made):
-            if not disk.is_read_only:
-                await self.admit(record, disk.path, writable=True)
+        self._hold(record.id, await self._new(record).start())
+        for file in files_of(record.definition.configuration):
+            await self.admit(record, file.path, writable=not file.is_read_only)
         return self._clients[record.id]
 
     def _hold(self, machine: str, monitor: AsyncMonitor) -> None:
@@ -124,13 +125,7 @@ class AsyncMonitors:
         for wanted in record.definition.taps:
             from generated_vmm.process.network import Tap  # needs the extra `network`
 
-            tap = Tap(
-                wanted.name,
-                address=wanted.address,
-                bridge=wanted.bridge,
-                nat=wanted.nat,
-                uid=record.uid or None,
-            )
+            tap = Tap(**wanted.model_dump(), uid=record.uid or None)
             await tap.__aenter__()
             made.append(tap)
 
@@ -149,10 +144,8 @@ class AsyncMonitors:
         if isinstance(monitor, AsyncJailedMonitor):
             inside = "/" + (at or path).lstrip("/")
             with suppress(FileExistsError):
-                if writable:
-                    await monitor.link_in(source, inside, give=True)
-                elif _can_be_linked(source, monitor.root):
-                    await monitor.link_in(source, inside)
+                if writable or _can_be_linked(source, monitor.root):
+                    await monitor.link_in(source, inside, give=writable)
                 else:
                     await monitor.copy_in(source, inside)
 
@@ -166,28 +159,20 @@ class AsyncMonitors:
         if monitor is None:
             kind = AsyncMonitor if record.definition.jail is None else AsyncJailedMonitor
             folder = self.folder(record.id, is_jailed=record.definition.jail is not None)
+            if not folder.exists():
+                return _end_of(None, ())
             try:
                 monitor = await kind.attach(folder)
             except MonitorExited as error:
                 return _end_of(error.returncode, error.log)
-            except MonitorError as error:
-                if error.__cause__ is None:  # nothing was started there
-                    return End(how="lost")
-                raise
             self._hold(record.id, monitor)
-        if monitor.running:
-            return monitor
-        log = [line.message for line in monitor.log][-LAST_LINES:]
-        end = _end_of(monitor.returncode, log)
-        await self.end(record.id, grace=0)
-        return end
+        return monitor if monitor.running else await self.end(record.id)
 
-    async def end(self, machine: str, grace: float | None = None) -> End | None:
-        """Ends the monitor that this process has, with its tap devices; None if it has none."""
-        monitor = self._monitors.get(machine)
-        end = None
+    async def end(self, machine: str, grace: float | None = 0) -> End:
+        """Ends the monitor that this process has, with its tap devices, and says how it ended."""
+        monitor, end = self._monitors.get(machine), _end_of(None, ())
         if monitor is not None:
-            log = [line.message for line in monitor.log][-LAST_LINES:]
+            log = [line.message for line in monitor.log]
             end = _end_of(await monitor.stop(grace), log)
             await self._forget(machine)
         await self._remove_taps(machine)
@@ -203,37 +188,21 @@ class AsyncMonitors:
         for tap in self._taps.pop(machine, []):
             await tap.__aexit__(None, None, None)
 
-    async def let_go(self, machine: str) -> None:
-        """Gives up a monitor, which continues to run if it is detached, or else ends."""
-        monitor = self._monitors.get(machine)
-        if not self._options.detached:
-            await self.end(machine, grace=0)
-        elif monitor is not None:
+    async def let_go(self) -> None:
+        """Gives up all monitors, which continue to run if they are detached, or else end."""
+        for machine, monitor in list(self._monitors.items()):
+            if not self._options.detached:
+                await self.end(machine)
+                continue
             with suppress(MonitorError):  # it has ended in this moment
                 await monitor.detach()
             await self._forget(machine)
-        await self._remove_taps(machine)
-
-    def guest(self, record: MachineRecord) -> AsyncGuest:
-        """The guest of a machine that runs. Raises `MachineError` if it has no agent."""
-        monitor, port = self._monitors.get(record.id), record.definition.agent
-        if monitor is None or not monitor.running:
-            raise MachineError(f"{record.name} does not run")
-        if port is None:
-            raise MachineError(f"{record.name} has no agent")
-        return AsyncGuest(monitor, port=port, timeout=self._options.timeout)
-
-    def require(self, machine: str, name: str) -> AsyncVmmClient:
-        """The client of a machine's monitor. Raises `MachineError` if it does not run."""
-        monitor = self._monitors.get(machine)
-        if monitor is None or not monitor.running:
-            raise MachineError(f"{name} does not run")
-        return self._clients[machine]
+            await self._remove_taps(machine)
 
 
-def _end_of(returncode: int | None, log: object) -> End:
-    lines = tuple(str(line) for line in log) if isinstance(log, list | tuple) else ()
-    return End(how="lost" if returncode is None else "ended", returncode=returncode, log=lines)
+def _end_of(returncode: int | None, log: Iterable[str]) -> End:
+    last = tuple(log)[-LAST_LINES:]
+    return End(how="lost" if returncode is None else "ended", returncode=returncode, log=last)
 
 
 def _can_be_linked(source: Path, root: Path) -> bool:
@@ -244,6 +213,6 @@ def _can_be_linked(source: Path, root: Path) -> bool:
 
 def _remove_sockets(folder: Path) -> None:
     """Removes the sockets of vsock devices that a monitor without a jail has left."""
-    for entry in os.scandir(folder):
-        if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
-            os.unlink(entry.path)
+    for path in folder.iterdir():
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            os.unlink(path)

@@ -3,106 +3,112 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import Self, get_args
 
-from generated_vmm.concurrency._async import in_thread, sleep
+from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
-from generated_vmm.machines._async.monitors import AsyncMonitors
-from generated_vmm.machines._async.renewal import go_on_if_it_can
+from generated_vmm.guest import GuestError
+from generated_vmm.machines._async.control import AsyncControl
+from generated_vmm.machines._async.furnish import remember
 from generated_vmm.machines.definition import Definition, Jail
-from generated_vmm.machines.errors import MachineBusy, MachineError
+from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import remove_folder
-from generated_vmm.machines.options import Options
-from generated_vmm.machines.records import End, MachineRecord, Operation, boot_id, now
-from generated_vmm.machines.restart import after_end
-from generated_vmm.machines.store import Lease, Store
+from generated_vmm.machines.records import End, MachineRecord, Operation, State
+from generated_vmm.process import MonitorExited
 
-LOOKS, LOOK_SECONDS = 100, 0.02
-"""How often and after which pause `reconcile`, which looks at a machine, is waited for."""
-
-
-class AsyncControl:
-    """What the operations of all machines share: the store, its control lock, and the monitors."""
-
-    def __init__(self, store: Store, options: Options, monitors: AsyncMonitors) -> None:
-        self.store, self.options, self.monitors = store, options, monitors
-        self._lock: Lease | None = None
-
-    def take(self) -> None:
-        """Takes control of the machines. Raises `MachineError` if another process has it."""
-        if self._lock is None:
-            self._lock = self.store.take_control()
-
-    def give_up(self) -> None:
-        """Gives up the control of the machines."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
-
-    def record(self, machine: str) -> MachineRecord:
-        """A machine. Raises `MachineError` if it does not exist."""
-        record = self.store.record(machine)
-        if record is None:
-            raise MachineError(f"the machine {machine} does not exist any more")
-        return record
-
-    async def change(self, record: MachineRecord, **members: object) -> MachineRecord:
-        """Stores a machine with other members, and returns it."""
-        if members.get("started_at") is not None:
-            members["boot"] = boot_id()
-        changed = record.model_copy(update=members)
-        await in_thread(self.store.write_record, changed)
-        return changed
+FOR_GOOD = ("stop", "delete")
+"""Operations that are not undone once they have begun."""
 
 
 class AsyncRun:
     """An operation that this process carries out: a block, which begins with its record.
 
-    If the block raises, or its process is killed, `recover` finishes or undoes the operation.
+    The block does what can be undone, and then commits: it stores what the machine should be. The
+    end of the block makes the machine what is stored, as `recover` does after a kill. If anything
+    raises, the machine becomes again what was stored before.
     """
 
-    def __init__(self, control: AsyncControl, operation: Operation) -> None:
-        self._control, self.operation = control, operation
-        self._lease: Lease | None = None
+    def __init__(
+        self, control: AsyncControl, operation: Operation, grace: float | None = None
+    ) -> None:
+        self.control, self.operation = control, operation
+        self._grace = grace
+        self._before: MachineRecord | None = None
+
+    @property
+    def record(self) -> MachineRecord:
+        """The machine as it is stored. Raises `MachineError` if it does not exist."""
+        return self.control.record(self.operation.machine)
 
     async def __aenter__(self) -> Self:
-        control, operation = self._control, self.operation
+        control, operation = self.control, self.operation
         control.take()
-        if control.store.record(operation.machine) is None:
-            self.operation, self._lease = await in_thread(control.store.begin_machine, operation)
-            return self
-        lease = await self._leased()
+        await control.occupy(operation)
         try:
-            left = control.store.operation(operation.machine)
-            if left is not None:
-                await recover(control, left)
-            await look(control, control.record(operation.machine))
-            await in_thread(control.store.write_operation, operation)
+            if operation.target == operation.machine:
+                self.operation = await in_thread(control.store.begin_machine, operation)
+            else:
+                await self._begin()
         except BaseException:
-            lease.release()
+            control.leave(operation.machine)
             raise
-        self._lease = lease
         return self
 
-    async def _leased(self) -> Lease:
-        """The lock of the machine; waits a moment for one that nobody holds for an operation."""
-        machine, name = self.operation.machine, self.operation.name
-        for _ in range(LOOKS):
-            try:
-                return self._control.store.lease(machine, name)
-            except MachineBusy as busy:
-                if busy.busy_with is not None:
-                    raise
-            await sleep(LOOK_SECONDS)
-        return self._control.store.lease(machine, name)
+    async def _begin(self) -> None:
+        operations, machine = self.control.store.operations, self.operation.machine
+        left = operations.get(machine)
+        if left is not None:
+            await recover(self.control, left)
+        self._before = await self._found()
+        await in_thread(operations.put, machine, self.operation)
 
-    async def step(self, step: str, *, resumes: bool | None = None) -> None:
+    async def _found(self) -> MachineRecord:
+        """The machine with its present state, which a call may have changed that was no operation.
+
+        One that does not respond can still be stopped.
+        """
+        record = await self.control.look(self.record)
+        if self.operation.kind in FOR_GOOD or not self.control.monitors.is_up(record.id):
+            return record
+        state = (await self.control.monitors.client(record).get_instance_info()).state
+        if state == record.should_be or state not in get_args(State):
+            return record
+        return await self.control.change(record, should_be=state)
+
+    def require(self, *states: State) -> None:
+        """Raises `MachineError` if the machine is in another state."""
+        record = self.record
+        state = record.should_be if record.started_at is not None else "Ended"
+        if state not in states:
+            wanted = " or ".join(states).lower()
+            raise MachineError(f"{record.name} is {state.lower()}; it must be {wanted}")
+
+    async def step(self, step: str) -> None:
         """Records the next step before it is done. Raises OSError: then it may not be done."""
-        changes: dict[str, object] = {"step": step}
-        if resumes is not None:
-            changes["resumes"] = resumes
-        self.operation = self.operation.model_copy(update=changes)
-        await in_thread(self._control.store.write_operation, self.operation)
+        self.operation = self.operation.model_copy(update={"step": step})
+        put = self.control.store.operations.put
+        await in_thread(put, self.operation.machine, self.operation)
+
+    async def commit(self, step: str, **members: object) -> None:
+        """Stores what the machine should be, which the end of the block makes true."""
+        await self.step(step)
+        await self.control.change(self.record, last_operation=self.operation.id, **members)
+
+    def of(self, definition: Definition) -> MachineRecord:
+        """The machine that the operation makes."""
+        made = self.operation
+        return MachineRecord(
+            id=made.machine,
+            name=made.name,
+            definition=definition,
+            uid=made.uid or 0,
+            last_operation=made.id,
+        )
+
+    async def appear(self, record: MachineRecord, **members: object) -> None:
+        """Stores a new machine."""
+        await self.step("appears")
+        await self.control.change(record, **members)
 
     async def __aexit__(
         self,
@@ -111,134 +117,160 @@ class AsyncRun:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if error is None:
-                await in_thread(self._control.store.clear_operation, self.operation.machine)
-            else:
+            if error is not None:
                 await self._undo(error)
+            elif self.control.store.machines.get(self.operation.machine) is not None:
+                await self._finish()
         finally:
-            if self._lease is not None:
-                self._lease.release()
+            self.control.leave(self.operation.machine)
+
+    async def _finish(self) -> None:
+        try:
+            record = await self._conform()
+        except BaseException as error:
+            await self._undo(error)
+            raise
+        await tidy(self.control, self.operation)
+        end, is_up = record.end, record.started_at is not None
+        if end is not None and not is_up and self.operation.kind in ("start", "pause", "resume"):
+            what = f"the monitor of {record.name} has ended"
+            raise MonitorExited(what, returncode=end.returncode, log=end.log)
+
+    async def _conform(self) -> MachineRecord:
+        return await conform(self.control, self.record, self._grace)
 
     async def _undo(self, error: BaseException) -> None:
+        machines, machine = self.control.store.machines, self.operation.machine
         try:
-            await recover(self._control, self.operation)
+            record, before = machines.get(machine), self._before
+            is_committed = record is not None and record.last_operation == self.operation.id
+            if is_committed and before is None:
+                await in_thread(machines.forget, machine)
+            elif is_committed and before is not None and self.operation.kind not in FOR_GOOD:
+                await in_thread(machines.put, machine, before)
+            await wind_up(self.control, self.operation)
         except (VmmError, OSError) as failure:  # `reconcile` tries again
             error.add_note(f"what was begun could not be undone yet: {failure}")
 
 
-async def recover(control: AsyncControl, operation: Operation) -> bool:
-    """Finishes (True) or undoes (False) an operation that was left half done, and forgets it.
+class AsyncChanging(AsyncRun):
+    """A block in which devices of a machine are changed, as one operation."""
 
-    The caller has the lock of its machine. Raises VmmError and OSError; then the record stays, and
-    it can be called again.
+    def __init__(self, control: AsyncControl, operation: Operation) -> None:
+        super().__init__(control, operation)
+        self._told: dict[str, object] = {}
+
+    def tell(self, **members: object) -> None:
+        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
+        self._told |= members
+
+    async def _conform(self) -> MachineRecord:
+        await remember(self.control, self.record, **self._told)
+        return await super()._conform()
+
+
+async def recover(control: AsyncControl, operation: Operation) -> None:
+    """Finishes or undoes an operation that was left half done, and reports which of the two.
+
+    Raises VmmError and OSError; then the record stays, and it can be called again.
     """
-    record = control.store.record(operation.machine)
-    if record is None:
-        await scrap(control, operation)
-        return operation.kind == "delete"
-    is_finished = record.last_operation == operation.id
-    match operation.kind:
-        case "delete":
-            await scrap(control, operation)
-            return True
-        case "stop":
-            await end(control, record, operation, grace=None)
-            is_finished = True
-        case "start":
-            is_finished = is_finished or await _has_booted(control, record, operation)
-            if not is_finished:
-                await end(control, record, operation, grace=0)
-        case "pause" | "resume":
-            is_finished = await _switch(control, record, to_run=operation.kind == "resume")
-        case "snapshot" | "clone" | "edit":
-            is_finished = await _wind_up(control, record, operation)
-        case "create" | "restore":
-            is_finished = True
-    await in_thread(control.store.clear_operation, operation.machine)
-    return is_finished
+    machines, snapshots = control.store.machines, control.store.snapshots
+    if operation.target:
+        is_done = bool(machines.get(operation.target) or snapshots.get(operation.target))
+    else:
+        record = machines.get(operation.machine)
+        is_done = record is None or record.last_operation == operation.id
+    is_done = is_done or operation.kind == "delete"
+    await wind_up(control, operation)
+    control.tell("finished" if is_done else "undone", operation.machine, operation=operation)
 
 
-async def scrap(control: AsyncControl, operation: Operation) -> None:
+async def wind_up(control: AsyncControl, operation: Operation) -> None:
+    """Makes a machine what is stored of it, or removes one that is not stored, or is deleted."""
+    record = control.store.machines.get(operation.machine)
+    if record is None or operation.kind == "delete":
+        await remove(control, operation)
+    else:
+        await conform(control, record)
+        await tidy(control, operation)
+
+
+async def conform(
+    control: AsyncControl, record: MachineRecord, grace: float | None = None
+) -> MachineRecord:
+    """Makes the monitor of a machine what is stored, and stores how it has ended, if it has."""
+    found = await control.monitors.find(record)
+    is_wanted = record.should_be != "Ended" and record.started_at is not None
+    if not isinstance(found, End) and not is_wanted:
+        found = await control.monitors.end(record.id, grace)
+    if not isinstance(found, End):
+        try:
+            return await _switch(control, record)
+        except VmmError:
+            if not await control.monitors.has_ended(record.id):
+                raise
+            return await conform(control, record)
+    if record.started_at is None:
+        return record
+    if is_wanted:
+        return await control.note(record, found)
+    return await control.change(record, started_at=None, end=found)
+
+
+async def _switch(control: AsyncControl, record: MachineRecord) -> MachineRecord:
+    """Boots, pauses or resumes a machine, if it is not what it should be."""
+    vm = control.monitors.client(record)
+    vm = vm.with_options(timeout=control.options.snapshot_timeout)  # it may still write its memory
+    match (await vm.get_instance_info()).state, record.should_be:
+        case "Not started", "Running":
+            await vm.action("InstanceStart")
+        case "Running", "Paused":
+            await vm.pause()
+        case "Paused", "Running":
+            await vm.resume()
+            return await go_on(control, record)
+    return record
+
+
+async def go_on(control: AsyncControl, record: MachineRecord) -> MachineRecord:
+    """Sets the clock of a guest that was paused, and lets it run; stores why its agent cannot."""
+    if record.definition.agent is None:
+        return record
+    why = ""
+    try:
+        async with control.monitors.guest(record) as guest:
+            is_isolated = (await guest.info()).isolated
+            try:
+                if is_isolated:
+                    await guest.set_clock()
+            finally:
+                await guest.release()
+    except (GuestError, OSError) as error:
+        why = str(error)
+    return record if why == record.agent_error else await control.change(record, agent_error=why)
+
+
+async def tidy(control: AsyncControl, operation: Operation) -> None:
+    """Removes what an operation has left beside a whole machine, and its record."""
+    store, target = control.store, operation.target
+    if operation.kind == "edit":
+        await in_thread(store.tidy_disks, control.record(operation.machine))
+    if operation.kind == "snapshot" and store.snapshots.get(target) is None:
+        await in_thread(store.snapshots.remove, target)
+    await in_thread(store.operations.forget, operation.machine)
+
+
+async def remove(control: AsyncControl, operation: Operation) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
     machine, store = operation.machine, control.store
-    record = store.record(machine) or MachineRecord(
+    record = store.machines.get(machine) or MachineRecord(
         id=machine,
         name=operation.name,
         definition=Definition(jail=Jail() if operation.uid else None),
         uid=operation.uid or 0,
     )
     await control.monitors.find(record)
-    await control.monitors.end(machine, grace=0)
+    await control.monitors.end(machine)
     for is_jailed in (True, False):
         await in_thread(remove_folder, control.monitors.folder(machine, is_jailed=is_jailed))
-    await in_thread(store.remove_machine, machine)
-
-
-async def look(control: AsyncControl, record: MachineRecord) -> End | None:
-    """Attaches to the monitor of a machine, unless this process has it.
-
-    Returns how it has ended, if it has, and stores that.
-    """
-    if record.started_at is None:
-        return None
-    found = await control.monitors.find(record)
-    if not isinstance(found, End):
-        return None
-    await control.change(record, **after_end(record, found))
-    return found
-
-
-async def end(
-    control: AsyncControl, record: MachineRecord, operation: Operation, grace: float | None
-) -> MachineRecord:
-    """Ends a machine's monitor, if it runs, and stores how it has ended."""
-    ended = None
-    if record.started_at is not None or operation.kind == "start":
-        found = await control.monitors.find(record)
-        ended = found if isinstance(found, End) else await control.monitors.end(record.id, grace)
-    return await control.change(
-        record,
-        should_run=record.should_run and operation.kind == "start",
-        started_at=None,
-        end=ended or record.end,
-        failures=record.failures if operation.kind == "start" else 0,
-        last_operation=record.last_operation if operation.kind == "start" else operation.id,
-    )
-
-
-async def _has_booted(control: AsyncControl, record: MachineRecord, operation: Operation) -> bool:
-    """Whether a start went so far that the guest runs; then it is stored."""
-    if isinstance(await control.monitors.find(record), End):
-        return False
-    vm = control.monitors.require(record.id, record.name)
-    if (await vm.get_instance_info()).state != "Running":
-        return False
-    members = {"should_run": True, "started_at": now(), "last_operation": operation.id}
-    await control.change(record, **members)
-    return True
-
-
-async def _switch(control: AsyncControl, record: MachineRecord, *, to_run: bool) -> bool:
-    """Pauses or resumes a machine; False if it does not run any more."""
-    if record.started_at is None or isinstance(await control.monitors.find(record), End):
-        return False
-    vm = control.monitors.require(record.id, record.name)
-    if (await vm.get_instance_info()).state == "Not started":
-        return False
-    timeout = control.options.snapshot_timeout  # it may still write its memory
-    vm = vm.with_options(timeout=timeout)
-    await (vm.resume() if to_run else vm.pause())
-    return True
-
-
-async def _wind_up(control: AsyncControl, record: MachineRecord, operation: Operation) -> bool:
-    """Lets a machine run again, and removes unfinished copies."""
-    if operation.resumes and await _switch(control, record, to_run=True):
-        await go_on_if_it_can(control.monitors, record)
-    if operation.kind == "edit":
-        await in_thread(control.store.tidy_disks, record)
-        return record.last_operation == operation.id
-    if operation.kind == "clone":
-        return control.store.record(operation.target) is not None
-    await in_thread(remove_folder, control.store.new_snapshot_path(operation.target))
-    return control.store.snapshot(operation.target) is not None
+    await in_thread(store.machines.remove, machine)

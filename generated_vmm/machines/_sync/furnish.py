@@ -4,51 +4,47 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import attrgetter
+from typing import Final
 
-from generated_vmm import FullVmConfiguration, VmmApiError, VmmClient
-from generated_vmm.machines._sync.operation import Control
+from generated_vmm import VmmApiError, VmmClient
+from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines.definition import Definition, disks_of, in_order
 from generated_vmm.machines.records import MachineRecord
 
+RESOURCES: Final = {
+    "machine_config": "machine_config",
+    "cpu_config": "cpu_config",
+    "boot_source": "boot_source",
+    "drives": "drive",
+    "network_interfaces": "network_interface",
+    "pmem": "pmem",
+    "vsock": "vsock",
+    "entropy": "entropy",
+    "balloon": "balloon",
+    "memory_hotplug": "hotplug_memory",
+    "mmds_config": "mmds.config",
+}
+"""The members of the client for those of a configuration, in the order that a monitor needs."""
+
 
 def furnish(vm: VmmClient, definition: Definition) -> None:
-    """Sends the definition to a monitor that has none, without booting it; raises VmmError.
-
-    The outlets come first, memory before the balloon, and interfaces before MMDS.
-    """
+    """Sends the definition to a monitor that has none, without booting it; raises VmmError."""
     made = definition.configuration
     if made.logger is not None:
         vm.logger.set(made.logger)
     if definition.serial is not None:
         vm.serial.set(definition.serial)
-    if made.machine_config is not None:
-        vm.machine_config.set(made.machine_config)
-    if made.cpu_config is not None:
-        vm.cpu_config.set(made.cpu_config)
-    if definition.can_boot and made.boot_source is not None:
-        vm.boot_source.set(made.boot_source)
-    _add_devices(vm, made)
-    if made.balloon is not None:
-        vm.balloon.set(made.balloon)
-    if made.memory_hotplug is not None:
-        vm.hotplug_memory.set(made.memory_hotplug)
-    if made.mmds_config is not None:
-        vm.mmds.config.set(made.mmds_config)
+    for member, name in RESOURCES.items():
+        value = getattr(made, member)
+        if value is None or (member == "boot_source" and not definition.can_boot):
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            resource = attrgetter(name)(vm)
+            ids = [getattr(one, id) for id in one.ids_in_path]
+            (resource(*ids) if ids else resource).set(one)
     if definition.metadata is not None:
         vm.mmds.set(definition.metadata)
-
-
-def _add_devices(vm: VmmClient, made: FullVmConfiguration) -> None:
-    for drive in made.drives or []:
-        vm.drive(drive.drive_id).set(drive)
-    for interface in made.network_interfaces or []:
-        vm.network_interface(interface.iface_id).set(interface)
-    for device in made.pmem or []:
-        vm.pmem(device.id).set(device)
-    if made.vsock is not None:
-        vm.vsock.set(made.vsock)
-    if made.entropy is not None:
-        vm.entropy.set(made.entropy)
 
 
 def remember(control: Control, record: MachineRecord, **told: object) -> MachineRecord:
@@ -56,10 +52,9 @@ def remember(control: Control, record: MachineRecord, **told: object) -> Machine
 
     A monitor is not trusted: a file that machines may not use raises ValueError.
     """
-    monitor = control.monitors.get(record.id)
-    if monitor is None or not monitor.running:
+    if not control.monitors.is_up(record.id):
         return record
-    vm = control.monitors.require(record.id, record.name)
+    vm = control.monitors.client(record)
     before = record.definition.configuration.model_copy(deep=True)
     for name in before.__class__.model_fields.keys() & told.keys():
         setattr(before, name, told.pop(name))

@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from generated_vmm.concurrency._sync import in_thread
-from generated_vmm.machines._sync.furnish import remember
-from generated_vmm.machines._sync.memory import (
+from generated_vmm.machines._sync.control import Control
+from generated_vmm.machines._sync.memory import load, write_down
+from generated_vmm.machines._sync.operation import Run
+from generated_vmm.machines.copies import (
     MEMORY,
     STATE,
+    Wish,
     copies_of,
-    load,
     name_of_copy,
     of_its_own,
-    write_down,
+    with_absolute_files,
 )
-from generated_vmm.machines._sync.operation import Control, Run
-from generated_vmm.machines._sync.renewal import renew
-from generated_vmm.machines.definition import Definition, disks_of, with_absolute_files, with_paths
+from generated_vmm.machines.definition import Definition, disks_of, with_files
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file
 from generated_vmm.machines.records import (
@@ -29,154 +29,93 @@ from generated_vmm.machines.records import (
     SnapshotRecord,
     new_id,
     now,
+    operation_on,
 )
 
 
-def copy_disks(
-    control: Control, machine: str, definition: Definition, known: Collection[str]
-) -> Definition:
+def copy_disks(run: Run, definition: Definition, known: Collection[str] = ()) -> Definition:
     """The definition with copies, in the machine's folder, of disks that it writes to.
 
     The `known` paths stay as they are. Raises ValueError for a disk that it may not use or that is
-    no ordinary file, and OSError.
+    no regular file, and OSError.
     """
-    made = with_absolute_files(definition.configuration, known)
+    run.step("copies the disks")
+    control, made = run.control, with_absolute_files(definition.configuration, known)
     paths: dict[str, str] = {}
     for disk in disks_of(made):
         if disk.path not in known and not disk.is_read_only:
-            source = control.options.require_allowed(disk.path)
-            paths[disk.id] = name_of_copy(disk.id)
-            in_thread(copy_file, source, control.store.path(machine) / paths[disk.id])
-    return definition.replace(configuration=with_paths(made, paths))
+            source, paths[disk.id] = (
+                control.options.require_allowed(disk.path),
+                name_of_copy(disk.id),
+            )
+            target = control.store.machines.path(run.operation.machine) / paths[disk.id]
+            in_thread(copy_file, source, target)
+    made = with_files(made, lambda file: paths.get(file.id, file.path))
+    return definition.replace(configuration=made)
 
 
 def _begun(control: Control, kind: Kind, name: str, definition: Definition, by: str) -> Run:
-    """The operation that makes a machine; its user is chosen now."""
+    """The operation that makes a machine; its user is chosen when it begins."""
     machine, jail = new_id(), definition.jail
     uid = jail.uid if jail is not None else 0
     operation = Operation(kind=kind, machine=machine, name=name, by=by, uid=uid, target=machine)
     return Run(control, operation)
 
 
-def _record_of(operation: Operation, definition: Definition) -> MachineRecord:
-    return MachineRecord(
-        id=operation.machine,
-        name=operation.name,
-        definition=definition,
-        uid=operation.uid or 0,
-        last_operation=operation.id,
-    )
-
-
 def create(control: Control, name: str, definition: Definition, by: str, *, copies: bool) -> str:
     """Makes a machine, which does not run yet, and returns its id."""
     with _begun(control, "create", name, definition, by) as run:
-        machine, made = run.operation.machine, definition.configuration
         if copies:
-            run.step("copies the disks")
-            definition = copy_disks(control, machine, definition, ())
+            made = copy_disks(run, definition)
         else:
-            definition = definition.replace(configuration=with_absolute_files(made, ()))
-        run.step("appears")
-        in_thread(control.store.write_record, _record_of(run.operation, definition))
-        return machine
+            configuration = with_absolute_files(definition.configuration)
+            made = definition.replace(configuration=configuration)
+        run.appear(run.of(made))
+        return run.operation.machine
 
 
-def restore(
-    control: Control,
-    origin: SnapshotRecord,
-    name: str,
-    by: str,
-    *,
-    taps: Mapping[str, str],
-    resume: bool,
-) -> str:
+def restore(control: Control, origin: SnapshotRecord, wish: Wish) -> str:
     """Makes a machine that continues from a snapshot, with copies of its disks."""
-    definition = of_its_own(origin.definition, origin.disks, taps)
-    source = control.store.snapshot_path(origin.id)
-    with _begun(control, "restore", name, definition, by) as run:
-        record = _record_of(run.operation, definition)
-        folder = control.store.path(record.id)
+    if wish.renew and origin.definition.agent is not None and not origin.is_held:
+        raise MachineError(f"the guest did not stand still when {origin.name} was written")
+    of_its_own(origin.definition, origin.disks, wish.taps)
+    source = control.store.snapshots.path(origin.id)
+    with _begun(control, "restore", wish.name, origin.definition, wish.by) as run:
+        folder = control.store.machines.path(run.operation.machine)
         run.step("copies the disks")
         for path in origin.disks.values():
             in_thread(copy_file, source / path, folder / path)
         for file in (STATE, MEMORY):
-            if record.uid:  # a link, which every jail that continues from it may read
+            if run.operation.uid:  # a link, which every jail that continues from it may read
                 os.chmod(source / file, 0o644)
             os.link(source / file, folder / file)
-        _continue(control, run, record, origin, taps, resume=resume)
-        return record.id
+        return _continue(run, origin, wish)
 
 
-def clone(
-    control: Control,
-    origin: MachineRecord,
-    name: str,
-    by: str,
-    *,
-    taps: Mapping[str, str],
-    resume: bool,
-) -> str:
+def clone(control: Control, origin: MachineRecord, wish: Wish) -> str:
     """Makes a machine that continues from the present state of another one."""
-    new = _begun(control, "clone", name, origin.definition, by)
-    operation = Operation(
-        kind="clone",
-        machine=origin.id,
-        name=origin.name,
-        by=by,
-        target=new.operation.machine,
-        target_name=name,
-    )
+    of_its_own(origin.definition, copies_of(origin.definition), wish.taps)  # before it is paused
+    new = _begun(control, "clone", wish.name, origin.definition, wish.by)
+    operation = operation_on(origin, "clone", wish.by, new.operation.machine, wish.name)
     with Run(control, operation) as run, new:
-        origin = remember(control, control.record(origin.id))
-        of_its_own(origin.definition, copies_of(origin.definition), taps)  # before it is paused
-        folder = control.store.path(new.operation.machine)
-        copies = write_down(control, run, origin, folder)
-        definition = of_its_own(origin.definition, copies, taps)
-        record = _record_of(new.operation, definition)
-        written = SnapshotRecord(
-            id=new_id(),
-            name=name,
-            machine=origin.id,
-            machine_name=origin.name,
-            definition=origin.definition,
-            disks=copies,
-        )
+        folder = control.store.machines.path(new.operation.machine)
+        written = write_down(run, folder, needs_hold=wish.renew)
         run.step("starts the clone")
-        _continue(control, new, record, written, taps, resume=resume)
-        return record.id
+        return _continue(new, written, wish)
 
 
-def _continue(
-    control: Control,
-    run: Run,
-    record: MachineRecord,
-    origin: SnapshotRecord,
-    taps: Mapping[str, str],
-    *,
-    resume: bool,
-) -> None:
+def _continue(run: Run, origin: SnapshotRecord, wish: Wish) -> str:
     """Loads the memory into the new machine, renews its identity, and makes it appear."""
-    load(control, run, record, origin, taps)
-    vm, has_agent = control.monitors.require(record.id, record.name), bool(record.definition.agent)
-    if resume or has_agent:
-        run.step("resumes and gets an identity")
-        vm.resume()
-        renew(control.monitors, record)
-    if has_agent and not resume:
-        vm.pause()
-    run.step("appears")
-    control.change(record, should_run=True, started_at=now())
-
-
-def edit(control: Control, run: Run, definition: Definition) -> None:
-    """Replaces the definition of a machine that does not run, with copies of new disks."""
-    record = control.record(run.operation.machine)
-    if (definition.jail is None) != (record.definition.jail is None):
-        raise MachineError("a machine cannot move into or out of a jail: make another one")
-    run.step("copies the disks")
-    known = [disk.path for disk in disks_of(record.definition.configuration)]
-    made = copy_disks(control, record.id, definition, known)
-    run.step("changes the definition")
-    changed = control.change(record, definition=made, last_operation=run.operation.id)
-    in_thread(control.store.tidy_disks, changed)
+    monitors = run.control.monitors
+    record = run.of(of_its_own(origin.definition, origin.disks, wish.taps))
+    load(run, record, origin, wish.taps)
+    renews = wish.renew and record.definition.agent is not None
+    if renews:
+        run.step("gets an identity")
+        monitors.client(record).resume()
+        with monitors.guest(record) as guest:  # raises if anything has run before
+            if (guest.wait_until_ready(guest.timeout)).isolated:
+                guest.renew_identity(hostname=record.name, release=True)
+    state = "Running" if wish.run else "Paused"
+    run.appear(record, should_be=state, started_at=now())
+    return record.id

@@ -4,183 +4,124 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from generated_vmm import MemoryBackend, NetworkOverride, SnapshotLoadParams, VsockOverride
 from generated_vmm.concurrency._sync import in_thread
-from generated_vmm.machines._sync.operation import Control, Run
-from generated_vmm.machines._sync.renewal import go_on, hold
-from generated_vmm.machines.definition import OWN_DISKS, Definition, disks_of, with_paths
+from generated_vmm.guest import GuestError
+from generated_vmm.machines._sync.furnish import remember
+from generated_vmm.machines._sync.operation import Run, conform
+from generated_vmm.machines.copies import MEMORY, STATE, Taps, copies_of, to_load
+from generated_vmm.machines.definition import disks_of
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, take_over
-from generated_vmm.machines.records import MachineRecord, SnapshotRecord, new_id
-from generated_vmm.process import JailedMonitor, Monitor
-
-if TYPE_CHECKING:
-    from generated_vmm import SnapshotLoadParamsFields
-
-STATE, MEMORY = "state", "memory"
-"""The files with the state of the devices, and with the memory."""
-VSOCK = "vsock.socket"
+from generated_vmm.machines.records import MachineRecord, SnapshotRecord, new_id, now
+from generated_vmm.process import JailedMonitor
 
 
-def name_of_copy(disk: str) -> str:
-    """A new path for a copy of a disk, in the folder of its machine or snapshot."""
-    letters = "".join(each for each in disk if each.isascii() and each.isalnum())[:40]
-    return f"{OWN_DISKS}{letters or 'disk'}-{new_id()}"
+def write_down(run: Run, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
+    """Writes the memory and copies of the disks to a folder.
 
-
-def copies_of(definition: Definition) -> dict[str, str]:
-    """The paths for copies of the disks that a machine writes to; its own keep their paths."""
-    written = [disk for disk in disks_of(definition.configuration) if not disk.is_read_only]
-    return {
-        disk.id: name_of_copy(disk.id) if disk.path.startswith("/") else disk.path
-        for disk in written
-    }
-
-
-def write_down(control: Control, run: Run, record: MachineRecord, folder: Path) -> dict[str, str]:
-    """Writes the memory and copies of the disks to a folder; returns the paths of the copies.
-
-    The machine is paused meanwhile, and runs again afterwards if it ran. If it has an agent, its
-    guest stands still before. Raises VmmError, OSError and ValueError.
+    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
+    and ValueError.
     """
-    vm = control.monitors.require(record.id, record.name)
-    state = (vm.get_instance_info()).state
-    if state == "Not started":
-        raise MachineError(f"{record.name} has not been started")
-    if state == "Paused" and record.definition.agent is not None:
-        raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
+    run.require("Running", "Paused")
+    control, operation = run.control, run.operation
+    record = remember(control, run.record)
     copies = copies_of(record.definition)
-    if state == "Running":
-        run.step("holds the guest", resumes=True)
-        hold(control.monitors, record)
+    is_held = _hold(run, record, is_needed=needs_hold)
+    if record.should_be == "Running":
         run.step("pauses the machine")
-        vm.pause()
+        control.monitors.client(record).pause()
     run.step("writes the memory")
-    _write_memory(control, record, folder)
+    _write_memory(run, record, folder)
     run.step("copies the disks")
     for disk in disks_of(record.definition.configuration):
-        if disk.id in copies and not disk.is_read_only:
-            source = control.store.source(record, disk.path)
+        if disk.id in copies:
             if disk.path.startswith("/"):
                 control.options.require_allowed(disk.path)
+            source = control.store.source(record, disk.path)
             in_thread(copy_file, source, folder / copies[disk.id])
-    if state == "Running":
-        run.step("resumes the machine")
-        vm.resume()
-        go_on(control.monitors, record)
-    in_thread(take_over, folder / STATE)
-    in_thread(take_over, folder / MEMORY)
-    return copies
+    run.step("resumes the machine")
+    conform(control, record)
+    for name in (STATE, MEMORY):
+        in_thread(take_over, folder / name)
+    return SnapshotRecord(
+        id=operation.target,
+        name=operation.target_name or f"{record.name}-{now():%Y%m%d-%H%M%S}",
+        machine=record.id,
+        machine_name=record.name,
+        definition=record.definition,
+        disks=copies,
+        is_held=is_held,
+    )
 
 
-def _write_memory(control: Control, record: MachineRecord, folder: Path) -> None:
+def _hold(run: Run, record: MachineRecord, *, is_needed: bool) -> bool:
+    """Whether the agent makes everything else stand still, until the machine is resumed.
+
+    So the guest stands still in a copy too, until it has an identity of its own. If that is needed,
+    raises `GuestError`, and `MachineError` for a paused machine.
+    """
+    if record.definition.agent is None:
+        return False
+    run.step("holds the guest")
+    try:
+        if record.should_be == "Paused":
+            raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
+        with run.control.monitors.guest(record) as guest:
+            guest.hold()
+    except (GuestError, MachineError):
+        if is_needed:
+            raise
+        return False
+    return True
+
+
+def _write_memory(run: Run, record: MachineRecord, folder: Path) -> None:
     """In a jail, the monitor writes through links to the new files, which are removed then."""
-    monitor = control.monitors.get(record.id)
+    control, monitor = run.control, run.control.monitors.get(record.id)
     inside = {name: str(folder / name) for name in (STATE, MEMORY)}
     if isinstance(monitor, JailedMonitor):
         inside = {name: f"/{name}-{new_id()}" for name in inside}
         for name, path in inside.items():
             os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             monitor.link_in(folder / name, path, give=True)
-    vm = control.monitors.require(record.id, record.name)
+    vm = control.monitors.client(record).with_options(timeout=control.options.snapshot_timeout)
     try:
-        vm.with_options(timeout=control.options.snapshot_timeout).snapshot.create(
+        vm.snapshot.create(
             snapshot_path=inside[STATE], mem_file_path=inside[MEMORY], snapshot_type="Full"
         )
     finally:
-        _remove_links(monitor, inside)
+        if isinstance(monitor, JailedMonitor):
+            for path in inside.values():
+                monitor.outside(path).unlink(missing_ok=True)
 
 
-def _remove_links(monitor: Monitor | None, inside: Mapping[str, str]) -> None:
-    if isinstance(monitor, JailedMonitor):
-        for path in inside.values():
-            monitor.outside(path).unlink(missing_ok=True)
-
-
-def load(
-    control: Control,
-    run: Run,
-    record: MachineRecord,
-    origin: SnapshotRecord,
-    taps: Mapping[str, str],
-) -> None:
+def load(run: Run, record: MachineRecord, origin: SnapshotRecord, taps: Taps) -> None:
     """Starts a machine from `state` and `memory` in its folder, paused.
 
     `record` has its own disks, which take the place of those of `origin`. Raises VmmError, OSError
     and ValueError.
     """
+    control, monitors = run.control, run.control.monitors
     run.step("starts the monitor")
-    vm = control.monitors.start(record)
-    for name in (STATE, MEMORY):
-        control.monitors.admit(record, name, writable=_is_own(control, record, name))
+    vm = monitors.start(record)
+    files = {name: control.store.source(record, name) for name in (STATE, MEMORY)}
+    for name, file in files.items():
+        is_own = file.stat().st_nlink == 1  # else that of a snapshot
+        monitors.admit(record, name, writable=is_own)
     own = {disk.id: disk.path for disk in disks_of(record.definition.configuration)}
-    moved = [one for one in disks_of(origin.definition.configuration) if own[one.id] != one.path]
+    moved = [
+        disk for disk in disks_of(origin.definition.configuration) if own[disk.id] != disk.path
+    ]
     for disk in moved:
-        control.monitors.admit(record, own[disk.id], writable=True, at=disk.path)
+        monitors.admit(record, own[disk.id], writable=True, at=disk.path)
     run.step("loads the memory")
-    wanted = _wanted(record.definition, origin.definition, taps)
-    vm.with_options(timeout=control.options.snapshot_timeout).snapshot.load(wanted)
+    loading = vm.with_options(timeout=control.options.snapshot_timeout)
+    loading.snapshot.load(to_load(record.definition, origin.definition, taps))
     for disk in moved:
         vm.drive(disk.id).update(path_on_host=own[disk.id])
     if record.definition.metadata is not None and record.definition.configuration.mmds_config:
         vm.mmds.set(record.definition.metadata)
-    # The monitor has both open: their blocks are free when it ends.
-    for name in (STATE, MEMORY):
-        control.store.source(record, name).unlink()
-
-
-def _is_own(control: Control, record: MachineRecord, name: str) -> bool:
-    """Whether no snapshot shares this file."""
-    return control.store.source(record, name).stat().st_nlink == 1
-
-
-def _wanted(
-    definition: Definition, origin: Definition, taps: Mapping[str, str]
-) -> SnapshotLoadParams:
-    """A client for an older release lacks some members, and refuses them: unneeded ones are not
-    set."""
-    made = definition.configuration
-    given: SnapshotLoadParamsFields = {
-        "snapshot_path": STATE,
-        "mem_backend": MemoryBackend(backend_type="File", backend_path=MEMORY),
-    }
-    if made.machine_config is not None and made.machine_config.track_dirty_pages:
-        given["track_dirty_pages"] = True
-    if taps:
-        given["network_overrides"] = [
-            NetworkOverride(iface_id=name, host_dev_name=tap) for name, tap in taps.items()
-        ]
-    vsock = origin.configuration.vsock
-    if made.vsock is not None and vsock is not None and made.vsock.uds_path != vsock.uds_path:
-        given["vsock_override"] = VsockOverride(uds_path=made.vsock.uds_path)
-    return SnapshotLoadParams(**given)
-
-
-def of_its_own(
-    origin: Definition, copies: Mapping[str, str], taps: Mapping[str, str]
-) -> Definition:
-    """The definition of a machine that continues from the memory of another one.
-
-    It has its own disks, tap devices and vsock socket. Raises `MachineError` if it cannot have.
-    """
-    made = with_paths(origin.configuration, copies)
-    interfaces = made.network_interfaces or []
-    missing = sorted({one.iface_id for one in interfaces} - set(taps))
-    if missing:
-        raise MachineError(f"name a tap device for {', '.join(missing)}")
-    for interface in interfaces:
-        interface.host_dev_name = taps[interface.iface_id]
-    shared = {one.id for one in origin.configuration.pmem or [] if one.path_on_host[:1] == "/"}
-    if shared & set(copies):
-        raise MachineError("a monitor cannot replace the file of persistent memory")
-    if made.vsock is not None:
-        made.vsock.uds_path = _own_socket(made.vsock.uds_path)
-    return origin.replace(configuration=made, taps=(), autostart=False)
-
-
-def _own_socket(path: str) -> str:
-    return VSOCK if path.startswith("/") else path
+    for file in files.values():  # the monitor has both open: their blocks are free when it ends
+        file.unlink()

@@ -12,7 +12,13 @@ from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._async.waiting import wait_for
 from generated_vmm.process.owner import Owner
-from generated_vmm.transport import DEFAULT_TIMEOUT, AsyncUnixChannel, CallFailed, HttpAnswer
+from generated_vmm.transport import (
+    DEFAULT_MAX_BODY_BYTES,
+    DEFAULT_TIMEOUT,
+    AsyncUnixChannel,
+    CallFailed,
+    HttpAnswer,
+)
 from generated_vmm.transport._async.vsock import AsyncVsockConnection
 from generated_vmm.transport.calls import deadline_after
 
@@ -33,7 +39,6 @@ class AsyncMonitorChannel(AsyncUnixChannel):
         if operation.path not in BINDING:
             return await self._exchange(operation, seconds)
         deadline, noted = deadline_after(seconds), self._owner.noted
-        self._owner.say("binding")  # the keeper asks the monitor before it ends it
         answer = await self._exchange(operation, seconds)
         self._owner.say("bound")
         with contextlib.suppress(TimeoutError):  # the keeper asks all the same
@@ -58,7 +63,9 @@ class AsyncMonitorClient(AsyncVmmClient):
     def __init__(self, owner: Owner) -> None:
         super().__init__(
             owner.place.socket_path,
-            max_body_bytes=owner.place.settings.max_body_bytes,
+            max_body_bytes=owner.place.settings.get(
+                "http_api_max_payload_size", DEFAULT_MAX_BODY_BYTES
+            ),
             transport=AsyncMonitorChannel(owner),
         )
         self._owner = owner
@@ -73,5 +80,6 @@ class AsyncMonitorClient(AsyncVmmClient):
         """See `AsyncVmmClient.connect_vsock`; also finds a jailed monitor's socket by itself."""
         if uds_path is not None:
             return await super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
-        with self._owner.opened_vsock(self._owner.vsock_path or await self._vsock_path()) as path:
-            return await super().connect_vsock(port, uds_path=path, timeout=timeout)
+        held = self._owner.opened_vsock(await self._vsock_path())
+        path = f"/proc/self/fd/{held.number}"
+        return await super().connect_vsock(port, uds_path=path, timeout=timeout)

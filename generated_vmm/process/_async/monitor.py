@@ -1,46 +1,32 @@
-"""Monitors as context managers, unjailed and in a jail."""
+"""Monitors as context managers."""
 
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Sequence
-from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
-from generated_vmm.concurrency._async import from_thread
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.process._async.client import AsyncMonitorClient
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
-from generated_vmm.process._async.waiting import finished, until, wait_for
-from generated_vmm.process.attaching import place_in
-from generated_vmm.process.broadcast import Work
-from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.jail import Jail
-from generated_vmm.process.jail_files import Progress, copy_in, link_in, target_of
+from generated_vmm.process._async.waiting import until, wait_for
+from generated_vmm.process.errors import MonitorError, MonitorExited
 from generated_vmm.process.lines import LogLine, Metrics
-from generated_vmm.process.outlets import (
-    LOG_BYTES,
-    LOG_LINES,
-    METRICS_BYTES,
-    METRICS_LINES,
-    Outlets,
-)
-from generated_vmm.process.owner import LONGEST_ENDING, Owner, Phase
+from generated_vmm.process.outlets import Outlets
+from generated_vmm.process.owner import LONGEST_ENDING, Ending, Owner, Phase
 from generated_vmm.process.place import Place
-from generated_vmm.process.program import Descriptor
-from generated_vmm.process.settings import (
-    HostPath,
-    JailedOptions,
-    JailSettings,
-    MonitorOptions,
-    Settings,
-)
-from generated_vmm.process.view import JailView, MonitorView
+from generated_vmm.process.program import Usage, usage_of
+from generated_vmm.process.settings import HostPath, MonitorOptions
+
+LOG_LINES, METRICS_LINES = 200, 60
+LOG_BYTES, METRICS_BYTES = 1_048_576, 4_194_304
 
 
-class AsyncMonitor(MonitorView[AsyncVmmClient]):
+class AsyncMonitor:
     """Starts a monitor, has a client for it, and ends it.
 
         async with AsyncMonitor("firecracker", id="web") as monitor:
@@ -57,15 +43,19 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
     main thread, may call `stop` and `kill` at the same time.
     """
 
+    _place_kind: ClassVar[type[Place]] = Place
+    _client: AsyncVmmClient | None = None
+
     def __init__(
         self,
         binary: HostPath | Sequence[HostPath] = "firecracker",
         **options: Unpack[MonitorOptions],
     ) -> None:
-        self._set_up(Place(binary, Settings(**options)))
+        self._set_up(Place(binary, options))
 
-    def _set_up(self, place: Place) -> None:
-        self.serial = AsyncSerial(place.settings.serial_bytes)
+    def _set_up(self, place: Any) -> None:
+        self._place = place
+        self.serial = AsyncSerial(place.settings.get("serial_bytes", 262_144))
         self.log: AsyncRingBuffer[LogLine] = AsyncRingBuffer(LOG_LINES, LOG_BYTES)
         self.metrics: AsyncRingBuffer[Metrics] = AsyncRingBuffer(METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
@@ -79,12 +69,10 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         the monitor.
         """
         monitor = cls.__new__(cls)
-        monitor._set_up(place_in(directory, cls._place_kind))
+        monitor._set_up(cls._place_kind.found_in(directory))
         try:
             monitor._owner.attach()
-            await monitor._reached(Phase.RUNNING)
-            monitor._client = AsyncMonitorClient(monitor._owner)
-            return monitor
+            return await monitor._running()
         except BaseException:  # an interruption, perhaps after it was attached to
             monitor._owner.say("detach")
             await until(monitor._owner, monitor._owner.has(Phase.FINISHED))
@@ -96,20 +84,27 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         If it does not, raises `MonitorStartError` with the last lines of the log and leaves nothing
         behind. A monitor is started once.
         """
-        self._owner.require_fresh()
+        self._owner.require_unstarted()
         try:
-            self._owner.claim_once()
+            self._owner.claim()
             await self._prepare()
-            self._owner.start()
-            await self._reached(Phase.RUNNING)
-            self._client = AsyncMonitorClient(self._owner)
-            return self
+            self._owner.say("start")
+            return await self._running()
         except BaseException:
             await self._give_up()
             raise
 
     async def _prepare(self) -> None:
         """Makes what the program needs at its start, besides its folder."""
+
+    async def _running(self) -> Self:
+        await self._reached(Phase.RUNNING)
+        self._client = AsyncMonitorClient(self._owner)
+        return self
+
+    async def _reached(self, phase: Phase) -> None:
+        await wait_for(self._owner, self._owner.has(phase))
+        self._owner.require_unfinished()
 
     async def wait(self, timeout: float | None = None) -> int | None:
         """Waits until the monitor has ended, and returns its `returncode`.
@@ -130,50 +125,47 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         SIGTERM and SIGKILL follow. A second call does nothing. An interruption, for example by a
         second Ctrl+C, kills the monitor immediately.
         """
-        try:
-            return await self._finished("stop", grace=self._grace(grace))
-        except MonitorError:
-            raise
-        except BaseException:
-            await self._give_up()
-            raise
+        seconds = self._place.settings.get("grace", 5.0) if grace is None else grace
+        return await self._end("stop", seconds)
 
     async def kill(self) -> int | None:
         """Ends the monitor with SIGKILL, removes its files, and returns its `returncode`."""
+        return await self._end("kill", 0.0)
+
+    async def _end(self, word: str, grace: float) -> int | None:
+        """Waits until nothing is left of the monitor."""
         try:
-            return await self._finished("kill")
+            self._owner.say(word, grace=grace)
+            await self._finish(grace + LONGEST_ENDING)
         except MonitorError:
             raise
         except BaseException:  # an interruption
             await self._give_up()
             raise
+        self._owner.require_removed()
+        return self.returncode
 
     async def detach(self) -> None:
         """Gives up ownership of a detached monitor, which continues; see `attach`.
 
         Raises `MonitorError` for a monitor that is not detached and ends with this process.
         """
-        self._require_detached()
-        await self._finished("detach")
+        if not self._place.settings.get("detached"):
+            raise MonitorError("only a detached monitor can be given up")
+        _ = self.pid
+        self._owner.say("detach")
+        await self._finish(LONGEST_ENDING)
 
-    async def _reached(self, phase: Phase) -> None:
-        await wait_for(self._owner, self._owner.has(phase))
-        self._owner.require_unfinished()
-
-    async def _finished(self, word: str, grace: float = 0.0) -> int | None:
-        """Waits until nothing is left of the monitor, or it is given up."""
-        seconds = grace + LONGEST_ENDING
-        if self._owner.left:  # and an earlier call has told of it
-            await finished(Work(lambda _: self._owner.remove_left(), "monitor-remove"))
-        self._owner.say(word, grace=grace)
+    async def _finish(self, seconds: float) -> None:
         try:
             await wait_for(self._owner, self._owner.has(Phase.FINISHED), seconds)
         except TimeoutError:
-            raise self._owner.stuck(seconds) from None
+            what = f"process {self.pid} was killed and does not end"
+            if self._owner.has_ended:
+                what = "the monitor ended, and is still being removed"
+            raise MonitorError(f"{what} after {seconds} s") from None
         if self._client is not None:
             await self._client.close()
-        self._owner.require_removed()
-        return self.returncode
 
     async def _give_up(self) -> None:
         """Kills the monitor and ignores errors: the caller raises another one."""
@@ -182,11 +174,11 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
             await until(self._owner, self._owner.has(Phase.FINISHED), LONGEST_ENDING)
 
     async def __aenter__(self) -> Self:
-        self._owner.require_fresh()
         try:
-            await self.start()
-            return self
-        except BaseException:  # it may have come after the start
+            return await self.start()
+        except MonitorError:
+            raise
+        except BaseException:  # an interruption, perhaps after the start
             await self._give_up()
             raise
 
@@ -196,78 +188,89 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._settings.detached:
+        if self._place.settings.get("detached"):
             return await self.detach()
         ended_badly = self._owner.has_ended_badly()
         await self.stop()
         if ended_badly:
-            self._owner.tell_exit(error)
+            exited = self._owner.exited()
+            if error is None:
+                raise exited
+            if not isinstance(error, MonitorExited):
+                error.add_note(str(exited))
 
+    @property
+    def client(self) -> AsyncVmmClient:
+        """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.
 
-class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
-    """As `AsyncMonitor`, started by the jailer: in a chroot, as another user, in control groups.
-
-        async with AsyncJailedMonitor(id="web", uid=1234, gid=1234) as monitor:
-            kernel = await monitor.copy_in("/vm/vmlinux")
-            await monitor.client.boot(kernel, await monitor.copy_in("/vm/rootfs.ext4"))
-
-    Needs root. `jailer` and `binary` are names or paths of programs; the other options are those of
-    `JailedOptions`. `config_file`, `metadata` and `seccomp_filter` are the host's files and are
-    copied in; `socket_path`, `log_path` and `metrics_path` are paths inside. At the end the jail,
-    all its files and its control groups are removed.
-    """
-
-    def __init__(
-        self,
-        jailer: HostPath = "jailer",
-        binary: HostPath = "firecracker",
-        **options: Unpack[JailedOptions],
-    ) -> None:
-        self._set_up(Jail(jailer, binary, JailSettings(**options)))
-
-    async def copy_in(
-        self, source: HostPath, path: HostPath | None = None, *, progress: Progress | None = None
-    ) -> str:
-        """Copies a file into the jail, before or after the start; returns its path for the monitor.
-
-        The copy belongs to the jailed user, and shares its blocks with the file if the file system
-        supports that. Otherwise a thread copies it; an interrupted copy is removed. `path` is the
-        target, by default `/` and the file's own name; missing folders are created. `progress` is
-        called with the number of copied bytes and of all bytes: by the event loop, or by that
-        thread if there is none. Raises `FileExistsError` if the target exists, and
-        `MonitorStartError` if the jail belongs to another monitor.
+        Raises `MonitorError` before the start.
         """
-        root = await self._claimed()
-        inner, owner = target_of(source, path), self._jail.owner
-        told = None if progress is None else from_thread(progress)
-        copy = partial(copy_in, root.number, source, inner, owner, told)
-        await finished(Work(copy, "monitor-copy"))
-        return inner
+        if self._client is None:
+            raise MonitorError("the monitor has not been started")
+        return self._client
 
-    async def link_in(
-        self, source: HostPath, path: HostPath | None = None, *, give: bool = False
-    ) -> str:
-        """Creates a hard link to a file in the jail; returns its path for the monitor.
+    @property
+    def directory(self) -> Path:
+        """The monitor's folder. Raises `MonitorError` for a temporary one before the start."""
+        return Path(self._place.directory)
 
-        It remains one file with one owner and mode. With `give`, the jailed user becomes its owner,
-        outside of the jail too. The user must be able to read it, and to write to it if the guest
-        writes. Raises `FileExistsError`, and `OSError` for a symbolic link (ELOOP) or a file on
-        another file system (EXDEV).
+    @property
+    def socket_path(self) -> Path:
+        """The API's socket; as with `directory`, `MonitorError` is possible before the start."""
+        return Path(self._place.socket_path)
+
+    @property
+    def id(self) -> str | None:
+        """The instance id of the monitor."""
+        found: str | None = self._place.settings.get("id")
+        return found
+
+    @property
+    def pid(self) -> int:
+        """The process id. Raises `MonitorError` before the start."""
+        return self._owner.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has been started and has not ended."""
+        return self._owner.is_running
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status as in `subprocess`: negative for a signal.
+
+        None while the process runs, after `detach`, and if the monitor's keeper was killed.
         """
-        root = await self._claimed()
-        inner, owner = target_of(source, path), self._jail.owner
-        link = partial(link_in, root.number, source, inner, owner, give=give)
-        await finished(Work(lambda _: link(), "monitor-link"))
-        return inner
+        return self._owner.returncode
 
-    async def _claimed(self) -> Descriptor:
-        """The root of the jail, whose folder is taken for this monitor."""
-        self._owner.claim()
-        await self._reached(Phase.CLAIMED)
-        return self._owner.opened_root()
+    @property
+    def ending(self) -> Ending | None:
+        """How this handle is over: "ended" with a `returncode`, "handed over" by `detach`, "lost".
 
-    async def _prepare(self) -> None:
-        await self._reached(Phase.CLAIMED)
-        self._jail.require_root()
-        for source, copy in self._jail.copies().items():
-            await self.copy_in(source, copy)
+        "lost" means that the monitor's keeper was killed, and the monitor with it. None before.
+        """
+        return self._owner.ending
+
+    def outside(self, path: HostPath) -> Path:
+        """The path on the host of a path that the monitor sees.
+
+        The user of a jail owns its root: the file may be a link, to anywhere.
+        """
+        return self._owner.place.outside(path)
+
+    def connect(self, connection: socket.socket) -> None:
+        """Connects a socket to the API, for a second client with a channel of its own.
+
+        Raises OSError unless a process of this monitor listens there.
+        """
+        self._owner.connect(connection)
+
+    def usage(self) -> Usage:
+        """The process's use of the host. Raises `MonitorExited` if it has ended."""
+        found = usage_of(self._owner.pid) if self._owner.is_running else None
+        if found is None or not self._owner.is_running:
+            raise self._owner.exited()
+        return found
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._owner!r}>"

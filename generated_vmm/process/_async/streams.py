@@ -12,8 +12,7 @@ from typing import TypeVar
 from generated_vmm.concurrency._async import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.process._async.waiting import wait_for
-from generated_vmm.process.broadcast import BroadcastLog, LastItems
-from generated_vmm.process.console import LONGEST_QUOTE, PAUSE, Console, Piece
+from generated_vmm.process.broadcast import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.lines import (
     LOOK_AGAIN,
@@ -29,6 +28,8 @@ from generated_vmm.process.settings import HostPath
 from generated_vmm.transport.calls import deadline_after
 
 Item = TypeVar("Item")
+PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
+LONGEST_QUOTE = 40
 
 
 class AsyncFollowed(BroadcastLog):
@@ -101,9 +102,8 @@ class AsyncSerial(AsyncFollowed, Console):
         """
         deadline, size = deadline_after(timeout), len(data)
         try:
-            with self.opened_input() as fifo:
-                while (data := data[fifo.write(data) or 0 :]) and time.monotonic() < deadline:
-                    await sleep(PAUSE)
+            while (data := data[self.write_input(data) :]) and time.monotonic() < deadline:
+                await sleep(PAUSE)
         except OSError as error:  # ENXIO, EPIPE: no monitor has it open
             raise MonitorError(f"the guest's console takes no input: {error}") from error
         if data:

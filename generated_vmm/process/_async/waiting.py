@@ -13,7 +13,6 @@ from generated_vmm.process.errors import MonitorError
 from generated_vmm.transport.calls import deadline_after
 
 Result = TypeVar("Result")
-THREAD = "monitor-network"
 
 
 async def wait_for(
@@ -31,25 +30,26 @@ async def until(
     changing: Broadcast, is_true: Callable[[], bool], seconds: float | None = None
 ) -> None:
     """Waits as `wait_for`; an interruption in the meantime is raised afterwards."""
-    interruption, deadline = None, deadline_after(seconds)
-    while not is_true():
-        try:
-            await wait_for(changing, is_true, max(0.0, deadline - time.monotonic()))
-        except Interruption as error:
-            interruption = error
-    if interruption is not None:
-        raise interruption
+    deadline = deadline_after(seconds)
+    try:
+        await wait_for(changing, is_true, seconds)
+    except TimeoutError:
+        raise
+    except Interruption:
+        await until(changing, is_true, max(0.0, deadline - time.monotonic()))
+        raise
 
 
-async def finished(work: Work[Result]) -> Result:
-    """The result of a thread's work; an interruption of the wait cancels the work."""
+async def in_own_thread(call: Callable[[], Result]) -> Result:
+    """The result of a call in another thread; an interruption is raised once it has ended."""
+    work = Work(call)
     try:
         work.start()
-        await wait_for(work, work.is_done)
     except BaseException:
         work.cancel()
-        await until(work, work.is_done)
+        await until(work, lambda: work.is_done)
         raise
+    await until(work, lambda: work.is_done)
     return work.result()
 
 
@@ -73,24 +73,17 @@ class AsyncBlock(ABC):
         if self._is_there:
             raise MonitorError("the network is in use already")
         try:
-            await finished(Work(lambda _: self._make(), THREAD))
+            await in_own_thread(self._make)
         except BaseException:
-            await self.__aexit__()
+            await in_own_thread(self._remove)
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            await _surely_finished(self._remove)
+            await in_own_thread(self._remove)
         except MonitorError:
             raise
-        except BaseException:  # an interruption
-            await _surely_finished(self._remove)
+        except BaseException:  # an interruption, perhaps before the thread began
+            await in_own_thread(self._remove)
             raise
-
-
-async def _surely_finished(call: Callable[[], None]) -> None:
-    work = Work(lambda _: call(), THREAD)
-    work.start()
-    await until(work, work.is_done)
-    work.result()

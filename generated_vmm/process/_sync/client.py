@@ -13,7 +13,13 @@ from generated_vmm.facade import VmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._sync.waiting import wait_for
 from generated_vmm.process.owner import Owner
-from generated_vmm.transport import DEFAULT_TIMEOUT, CallFailed, HttpAnswer, UnixChannel
+from generated_vmm.transport import (
+    DEFAULT_MAX_BODY_BYTES,
+    DEFAULT_TIMEOUT,
+    CallFailed,
+    HttpAnswer,
+    UnixChannel,
+)
 from generated_vmm.transport._sync.vsock import VsockConnection
 from generated_vmm.transport.calls import deadline_after
 
@@ -34,7 +40,6 @@ class MonitorChannel(UnixChannel):
         if operation.path not in BINDING:
             return self._exchange(operation, seconds)
         deadline, noted = deadline_after(seconds), self._owner.noted
-        self._owner.say("binding")  # the keeper asks the monitor before it ends it
         answer = self._exchange(operation, seconds)
         self._owner.say("bound")
         with contextlib.suppress(TimeoutError):  # the keeper asks all the same
@@ -59,7 +64,9 @@ class MonitorClient(VmmClient):
     def __init__(self, owner: Owner) -> None:
         super().__init__(
             owner.place.socket_path,
-            max_body_bytes=owner.place.settings.max_body_bytes,
+            max_body_bytes=owner.place.settings.get(
+                "http_api_max_payload_size", DEFAULT_MAX_BODY_BYTES
+            ),
             transport=MonitorChannel(owner),
         )
         self._owner = owner
@@ -74,5 +81,6 @@ class MonitorClient(VmmClient):
         """See `VmmClient.connect_vsock`; also finds a jailed monitor's socket by itself."""
         if uds_path is not None:
             return super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
-        with self._owner.opened_vsock(self._owner.vsock_path or self._vsock_path()) as path:
-            return super().connect_vsock(port, uds_path=path, timeout=timeout)
+        held = self._owner.opened_vsock(self._vsock_path())
+        path = f"/proc/self/fd/{held.number}"
+        return super().connect_vsock(port, uds_path=path, timeout=timeout)

@@ -13,8 +13,7 @@ from typing import TypeVar
 from generated_vmm.concurrency._sync import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.process._sync.waiting import wait_for
-from generated_vmm.process.broadcast import BroadcastLog, LastItems
-from generated_vmm.process.console import LONGEST_QUOTE, PAUSE, Console, Piece
+from generated_vmm.process.broadcast import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.lines import (
     LOOK_AGAIN,
@@ -30,6 +29,8 @@ from generated_vmm.process.settings import HostPath
 from generated_vmm.transport.calls import deadline_after
 
 Item = TypeVar("Item")
+PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
+LONGEST_QUOTE = 40
 
 
 class Followed(BroadcastLog):
@@ -102,9 +103,8 @@ class Serial(Followed, Console):
         """
         deadline, size = deadline_after(timeout), len(data)
         try:
-            with self.opened_input() as fifo:
-                while (data := data[fifo.write(data) or 0 :]) and time.monotonic() < deadline:
-                    sleep(PAUSE)
+            while (data := data[self.write_input(data) :]) and time.monotonic() < deadline:
+                sleep(PAUSE)
         except OSError as error:  # ENXIO, EPIPE: no monitor has it open
             raise MonitorError(f"the guest's console takes no input: {error}") from error
         if data:

@@ -14,7 +14,6 @@ from generated_vmm.process.errors import MonitorError
 from generated_vmm.transport.calls import deadline_after
 
 Result = TypeVar("Result")
-THREAD = "monitor-network"
 
 
 def wait_for(
@@ -30,25 +29,26 @@ def wait_for(
 
 def until(changing: Broadcast, is_true: Callable[[], bool], seconds: float | None = None) -> None:
     """Waits as `wait_for`; an interruption in the meantime is raised afterwards."""
-    interruption, deadline = None, deadline_after(seconds)
-    while not is_true():
-        try:
-            wait_for(changing, is_true, max(0.0, deadline - time.monotonic()))
-        except Interruption as error:
-            interruption = error
-    if interruption is not None:
-        raise interruption
+    deadline = deadline_after(seconds)
+    try:
+        wait_for(changing, is_true, seconds)
+    except TimeoutError:
+        raise
+    except Interruption:
+        until(changing, is_true, max(0.0, deadline - time.monotonic()))
+        raise
 
 
-def finished(work: Work[Result]) -> Result:
-    """The result of a thread's work; an interruption of the wait cancels the work."""
+def in_own_thread(call: Callable[[], Result]) -> Result:
+    """The result of a call in another thread; an interruption is raised once it has ended."""
+    work = Work(call)
     try:
         work.start()
-        wait_for(work, work.is_done)
     except BaseException:
         work.cancel()
-        until(work, work.is_done)
+        until(work, lambda: work.is_done)
         raise
+    until(work, lambda: work.is_done)
     return work.result()
 
 
@@ -72,24 +72,17 @@ class Block(ABC):
         if self._is_there:
             raise MonitorError("the network is in use already")
         try:
-            finished(Work(lambda _: self._make(), THREAD))
+            in_own_thread(self._make)
         except BaseException:
-            self.__exit__()
+            in_own_thread(self._remove)
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            _surely_finished(self._remove)
+            in_own_thread(self._remove)
         except MonitorError:
             raise
-        except BaseException:  # an interruption
-            _surely_finished(self._remove)
+        except BaseException:  # an interruption, perhaps before the thread began
+            in_own_thread(self._remove)
             raise
-
-
-def _surely_finished(call: Callable[[], None]) -> None:
-    work = Work(lambda _: call(), THREAD)
-    work.start()
-    until(work, work.is_done)
-    work.result()

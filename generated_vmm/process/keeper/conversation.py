@@ -1,22 +1,19 @@
-"""What a keeper hears: the words of its owner, and those who come to the folder."""
+"""What the owner of a monitor orders, and a keeper's side of the connection to it."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import select
+import math
 import socket
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.kernel import LONGEST_POLL, is_ready
+from generated_vmm.process.keeper.kernel import Descriptor, is_ready, ready_of
 from generated_vmm.process.keeper.record import Record
 
-LONGEST_UNSEEN = 30.0  # seconds until a monitor without an owner notes that its folder is gone
+GIVEN_FOLDER = 3  # the descriptor of the socket's folder in a monitor, if its path is too long
 
 
 class Goal(IntEnum):
@@ -27,13 +24,15 @@ class Goal(IntEnum):
 
 @dataclass
 class Order:
-    """How a monitor is started, once its folder is taken.
+    """How a monitor is started.
 
     `socket` is the API's: folder and name; in a jail, the path below its root. `inherits` says
-    whether the monitor gets that folder as descriptor 3. `owner` is the user of a jail's files.
-    With `follows`, the program's child takes its place.
+    whether the monitor gets that folder as GIVEN_FOLDER. `owner` is the monitor's user and
+    group. With `new_pid_ns`, the program's child takes its place.
     """
 
+    record: Record
+    owner: tuple[int, int]
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str
@@ -41,111 +40,64 @@ class Order:
     detached: bool
     socket: tuple[str, str]
     inherits: bool = False
-    owner: tuple[int, int] | None = None
-    groups: Sequence[str] = ()
-    follows: bool = False
+    new_pid_ns: bool = False
 
 
-class Conversation(ABC):
-    """A keeper's side of the connections to its owner and to others."""
+class Conversation:
+    """A keeper's side of the connection to its owner. Without an owner, nobody is told anything."""
 
-    order: Order
+    def __init__(self, owner: socket.socket, caller: Descriptor) -> None:
+        self.goal, self.grace = Goal.CLAIM, math.inf
+        self.has_bound = self.outlives_owner = False
+        self.begin(owner, caller)
 
-    def __init__(self, owner: socket.socket, caller: int, record: Record) -> None:
-        self.record = record
-        self.goal, self.grace = Goal.CLAIM, float("inf")
-        self.is_up = False
+    def begin(self, owner: socket.socket, caller: Descriptor) -> None:
+        """Talks to a new owner, whose process is the caller."""
+        owner.setblocking(False)
         self._owner: socket.socket | None = owner
         self._caller = caller
-        self._listener: socket.socket | None = None
-        self._guests: dict[int, socket.socket] = {}
-        self._leader, self._pidfd = 0, -1
-        self._may_bind = self._has_bound = False
 
-    @abstractmethod
-    def _adopt(self) -> None:
-        """Tells a new owner everything."""
+    @property
+    def pid(self) -> int | None:
+        """The number of the owner's process; None without an owner."""
+        return None if self._owner is None else messages.peer_of(self._owner)[0]
 
-    def _look(self, seconds: float | None, *others: socket.socket) -> None:
-        """Waits until something happens, or the time is up."""
-        waiting = select.poll()
-        watched = [*others, *self._guests.values(), *filter(None, (self._owner, self._listener))]
-        numbers = [self._pidfd, *([self._caller] if self._owner else [])]
-        for each in (*(one.fileno() for one in watched), *(one for one in numbers if one >= 0)):
-            waiting.register(each, select.POLLIN)
-        if seconds is None:
-            seconds = LONGEST_UNSEEN if self._owner is None else LONGEST_POLL
-        limit = min(seconds * 1000, LONGEST_POLL)
-        ready = {each for each, _ in waiting.poll(max(0, limit))}
-        if self._owner is not None and ready & {self._owner.fileno(), self._caller}:
-            self._hear(self._owner)
-        if not self._has_ended():  # else they read the record, once it says how
-            for number in ready & self._guests.keys():
-                self._receive(self._guests.pop(number))
-        if self._listener is not None and self._listener.fileno() in ready:
-            guest, _ = self._listener.accept()
-            guest.setblocking(False)
-            self._guests[guest.fileno()] = guest
-
-    def _has_ended(self) -> bool:
-        return self._pidfd >= 0 and is_ready(self._pidfd, 0)
-
-    def _hear(self, owner: socket.socket) -> None:
-        """Takes the owner's words; without it, a monitor that is not detached is to end."""
-        is_gone = is_ready(self._caller, 0)
-        for received in messages.drain(owner):
-            if received is None:
-                is_gone = True
-            else:
-                self._take_word(*received)
-            if self._owner is None:  # it has given the monitor up
-                return
-        if is_gone:
-            self._lose_owner()
-            if not (self.is_up and self.order.detached):
-                self.goal = Goal.KILL
-
-    def _take_word(self, said: Mapping[str, Any], given: Sequence[int]) -> None:
-        word = said["word"]
-        if word == "start":
-            self.order = Order(**messages.content_of(given[0]))
-        if word == "stop":
-            self.grace = min(self.grace, said["grace"])
-        if word in ("start", "stop", "kill"):
-            self.goal = max(self.goal, Goal[word.upper()])
-        elif word == "binding":
-            self._may_bind = True
-        elif word == "bound":
-            self._has_bound = True
-        elif word == "detach":
-            self._tell("released")
-            self._lose_owner()
-
-    def _lose_owner(self) -> None:
-        if self._owner is not None:
-            self._owner.close()
-            os.close(self._caller)
-        self._owner = None
-
-    def _receive(self, guest: socket.socket) -> None:
-        """Answers somebody who came to the folder; one of them may become the owner."""
-        with contextlib.suppress(OSError):
-            received = messages.receive(guest)
-            said, given = received or ({"word": ""}, [])
-            if said["word"] == "attach" and self._owner is None and self.is_up:
-                self._owner, (self._caller,) = guest, given
-                return self._adopt()
-            for each in given:
-                os.close(each)
-            owner = 0 if self._owner is None else messages.peer_of(self._owner)[0]
-            status = "detached" if self._owner is None else "owned"
-            pid, name = self._leader or None, self.record.id
-            messages.send(
-                guest,
-                {"event": "seen", "status": status, "pid": pid, "owner": owner or None, "id": name},
-            )
-        guest.close()
-
-    def _tell(self, event: str, given: Sequence[int] = (), **what: Any) -> None:
+    def tell(self, event: str, given: Iterable[int] = (), **what: Any) -> None:
+        """Tells the owner of an event, with descriptors."""
         if self._owner is not None:
             messages.send(self._owner, {"event": event, **what}, given)
+
+    def wait(self, seconds: float | None, *others: int) -> set[int]:
+        """Waits for the owner's words, which it takes, and for other descriptors: the ready ones.
+
+        A forked child of the caller may have a copy of the connection, so the caller's end counts.
+        """
+        owner = self._owner
+        ours = [] if owner is None else [owner.fileno(), self._caller.number]
+        ready = ready_of([*ours, *others], seconds)
+        if owner is not None and ready.intersection(ours):
+            is_gone = is_ready(self._caller.number)
+            for received in messages.drain(owner):
+                if received is None:
+                    is_gone = True
+                else:
+                    self._take(received[0])
+            if is_gone:
+                self._lose_owner()
+        return ready
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        word = said["word"]
+        self.has_bound |= word == "bound"
+        if word == "stop":
+            self.grace = min(self.grace, said["grace"])
+        if word.upper() in Goal.__members__:
+            self.goal = max(self.goal, Goal[word.upper()])
+
+    def _lose_owner(self) -> None:
+        """Its monitor ends, unless it is to survive."""
+        if self._owner is not None:
+            self._owner.close()
+        self._owner = None
+        if not self.outlives_owner:
+            self.goal = Goal.KILL

@@ -1,8 +1,6 @@
 """The folders of monitors: private to one user, locked by one keeper, and found again.
 
-A folder that a keeper makes has a mode of its own while it has no record, so it is known for what
-it is if the keeper is killed. Each folder has a symbolic link in a folder of the system, for `list`
-and `clean`.
+Each folder has a symbolic link in a folder of the system, for `list` and `clean`.
 """
 
 from __future__ import annotations
@@ -12,62 +10,19 @@ import os
 import stat
 from collections.abc import Iterator
 
-from generated_vmm.process.keeper.kernel import Refused, identity
-from generated_vmm.process.keeper.record import PARENT, RECORD, UNRECORDED, Record, is_marked
+from generated_vmm.process.keeper.kernel import Descriptor, Refused
 
 MOST_LINKS = 40  # that the kernel follows (path_resolution(7))
 WRITABLE = stat.S_IWGRP | stat.S_IWOTH
-READABLE = stat.S_IRGRP | stat.S_IROTH
 REGISTRY = "generated-vmm"
 
 
-def open_private(path: str) -> int:
-    """The descriptor of a folder that only this user can change. Raises `Refused`, OSError."""
+def open_private(path: str) -> Descriptor:
+    """A folder that only this user can change. Raises `Refused`, OSError."""
     require_trusted_path(path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        require_private(path, os.fstat(descriptor))
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def remove_folder(place: tuple[Record, int]) -> None:
-    """Removes the record, and the folder and those above it if keepers have made them."""
-    record, folder = place
-    is_to_go = record.made and not set(os.listdir(folder)) - {RECORD}
-    if is_to_go:
-        os.fchmod(folder, UNRECORDED)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(RECORD, dir_fd=folder)
-    with contextlib.suppress(FileNotFoundError):
-        if is_to_go and identity(record.path) == identity(folder):
-            os.rmdir(record.path)
-    _leave(record.entry, record.path)
-    if record.jailed or not record.how:  # or begun, perhaps for a jail
-        remove_parents(record.path)
-
-
-def remove_parents(path: str) -> None:
-    """Removes the folders above a path that keepers have made, if they are empty."""
-    with contextlib.suppress(OSError):  # the first that is not
-        while (path := os.path.dirname(path)) != "/":
-            with contextlib.suppress(FileNotFoundError):
-                if not is_marked(os.lstat(path), PARENT):
-                    return
-                os.rmdir(path)
-
-
-def make_parents(path: str, *, private: bool) -> None:
-    """Makes missing folders above a path, with the mark."""
-    names = path.split("/")
-    for parent in ("/".join(names[:number]) for number in range(2, len(names))):
-        if private:  # others may change what is above it
-            require_trusted_path(parent)
-        with contextlib.suppress(FileExistsError):
-            if not os.path.lexists(parent):
-                os.mkdir(parent, PARENT)
+    folder = Descriptor(os.open, path, os.O_RDONLY | os.O_DIRECTORY)
+    require_private(path, os.fstat(folder.number))
+    return folder
 
 
 def require_private(path: str, found: os.stat_result) -> None:
@@ -79,11 +34,13 @@ def require_private(path: str, found: os.stat_result) -> None:
         raise Refused(f"{path} can be changed by others (mode {mode:o}): chmod go-w")
 
 
-def require_unreadable(path: str, found: os.stat_result) -> None:
-    """Raises `Refused` if others can read a folder: whoever can may lock it."""
-    if found.st_mode & READABLE:
-        mode = stat.S_IMODE(found.st_mode)
-        raise Refused(f"{path} can be locked by others (mode {mode:o}): chmod go-r")
+def make_parents(path: str) -> None:
+    """Makes the missing folders above a path, none where another user could exchange it."""
+    names = path.split("/")
+    for parent in ("/".join(names[:number]) for number in range(2, len(names))):
+        require_trusted_path(parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(parent, 0o711)
 
 
 def require_trusted_path(path: str) -> None:
@@ -123,29 +80,29 @@ def _steps_to(path: str) -> Iterator[str]:
 # A link to each folder. It only says where to look: the folder behind it is checked like any other.
 
 
-def entry_of(folder: os.stat_result) -> str:
-    """The link for a folder; empty if there is no place for links."""
+def _entry_of(folder: int) -> str:
+    """The link for a folder. Raises OSError if there is no place for links."""
+    found = os.fstat(folder)
     for registry in registries():
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(registry, 0o700)
             if _is_private(registry):
-                return f"{registry}/{folder.st_dev}-{folder.st_ino}"
-    return ""
+                return f"{registry}/{found.st_dev}-{found.st_ino}"
+    raise FileNotFoundError
 
 
-def enter(entry: str, path: str) -> None:
+def enter(folder: int, path: str) -> None:
     """Creates the link. Without it a monitor runs too, but is not listed."""
     with contextlib.suppress(OSError):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(entry)
-        os.symlink(path, entry)
+        leave(folder)
+        os.symlink(path, _entry_of(folder))
 
 
-def _leave(entry: str, path: str) -> None:
+def leave(folder: int) -> None:
+    """Removes the link."""
     with contextlib.suppress(OSError):
-        if os.readlink(entry) == path:
-            os.unlink(entry)
+        os.unlink(_entry_of(folder))
 
 
 def known_folders() -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What is asked of the kernel: locks and their holders, children, mounts, control groups."""
+"""What is asked of the kernel: descriptors, locks and their holders, children, control groups."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import ctypes
 import errno
 import fcntl
 import os
-import re
 import select
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import starmap
+from typing import Self
 
-MOUNTS = "/proc/self/mounts"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 PAUSE = 0.005  # seconds between two checks
 LONGEST_END = 30.0  # seconds for a killed process to free its memory
@@ -26,6 +27,36 @@ _prctl, _setns = (getattr(ctypes.CDLL(None, use_errno=True), each) for each in (
 
 class Refused(Exception):
     """A monitor cannot be started, found or removed, for the reason in the text."""
+
+
+class Descriptor:
+    """A file descriptor that is closed with the last reference to it.
+
+    It makes the system call itself: `Descriptor(os.open, path, flags)`. Call and list are one step
+    of the interpreter, so no signal handler that raises comes between the kernel and the owner.
+    """
+
+    def __init__(self, call: Callable[..., int], *given: object, **named: object) -> None:
+        self._numbers: list[int] = []
+        self._numbers.extend(starmap(partial(call, **named), [given]))
+
+    @property
+    def number(self) -> int:
+        """The number of the descriptor."""
+        return self._numbers[0]
+
+    def close(self) -> None:
+        """Closes it before its time: for a lock."""
+        while self._numbers:
+            os.close(self._numbers.pop())
+
+    __del__ = close
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def become_subreaper() -> None:
@@ -50,11 +81,18 @@ def join(namespace: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def is_ready(descriptor: int, seconds: float | None) -> bool:
-    """Whether a descriptor becomes readable in time; a pidfd does at the end of its process."""
+def ready_of(numbers: Iterable[int], seconds: float | None = None) -> set[int]:
+    """The descriptors that become readable in time; a pidfd does at the end of its process."""
     waiting = select.poll()
-    waiting.register(descriptor, select.POLLIN)
-    return bool(waiting.poll(None if seconds is None else min(seconds * 1000, LONGEST_POLL)))
+    for each in numbers:
+        waiting.register(each, select.POLLIN)
+    limit = None if seconds is None else max(0, min(seconds * 1000, LONGEST_POLL))
+    return {each for each, _ in waiting.poll(limit)}
+
+
+def is_ready(descriptor: int, seconds: float | None = 0) -> bool:
+    """Whether a descriptor becomes readable in time."""
+    return bool(ready_of([descriptor], seconds))
 
 
 def reason(error: OSError) -> str:
@@ -62,9 +100,6 @@ def reason(error: OSError) -> str:
     if error.errno == errno.EAGAIN:
         return PROCESS_LIMIT
     return error.strerror or str(error)
-
-
-# Files
 
 
 @contextlib.contextmanager
@@ -77,9 +112,12 @@ def about(option: str, path: str, what: str = "") -> Iterator[None]:
         raise Refused(f"{text}: {reason(error)}") from error
 
 
-def identity(path: str | int, folder: int | None = None) -> list[int]:
+# Files
+
+
+def identity(path: str | int) -> list[int]:
     """The device and the inode at a path, or of a descriptor. Links are not followed."""
-    found = os.fstat(path) if isinstance(path, int) else os.lstat(path, dir_fd=folder)
+    found = os.fstat(path) if isinstance(path, int) else os.lstat(path)
     return [found.st_dev, found.st_ino]
 
 
@@ -91,18 +129,6 @@ def mount_of(descriptor: int) -> bytes:
 def _line_of(path: str, name: bytes) -> bytes:
     with open(path, "rb") as file:
         return next((line for line in file if line.startswith(name)), b"")
-
-
-def mounts(table: bytes | None = None) -> Iterator[tuple[str, str, list[str]]]:
-    """The kind, the folder and the options of each mount (proc(5)). A name is any bytes."""
-    if table is None:
-        with open(MOUNTS, "rb") as file:
-            table = file.read()
-    for line in table.split(b"\n"):
-        if line:
-            _, folder, kind, options, *_ = line.split(b" ")
-            plain = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), folder)
-            yield os.fsdecode(kind), os.fsdecode(plain), os.fsdecode(options).split(",")
 
 
 # Locks
@@ -117,20 +143,18 @@ def lock(descriptor: int) -> bool:
     return True
 
 
-def holders(descriptor: int) -> dict[int, int]:
+def holders(descriptor: int) -> dict[int, Descriptor]:
     """A pidfd for each process that can be seen to hold the lock of a file, by its number."""
     known, found = identity(descriptor), {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with contextlib.suppress(OSError):  # it has ended, or belongs to another user
-            pidfd = os.pidfd_open(int(name))
-            if int(name) != os.getpid() and _holds(name, known):
-                found[int(name)] = pidfd
-            else:
-                os.close(pidfd)
+            pidfd = Descriptor(os.pidfd_open, pid)
+            if pid != os.getpid() and _holds(pid, known):
+                found[pid] = pidfd
     return found
 
 
-def _holds(pid: str, known: list[int]) -> bool:
+def _holds(pid: int, known: list[int]) -> bool:
     for number in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
             found = os.stat(f"/proc/{pid}/fd/{number}")
@@ -150,14 +174,13 @@ def end_holders(descriptor: int, path: str) -> None:
         found = holders(descriptor)
         for pidfd in found.values():
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            is_ready(pidfd, max(0, deadline - time.monotonic()))
-            os.close(pidfd)
+                signal.pidfd_send_signal(pidfd.number, signal.SIGKILL)
+            is_ready(pidfd.number, deadline - time.monotonic())
         if not lock(descriptor) and (not found or time.monotonic() > deadline):
             raise Refused(f"{path} is in use by {in_words(found)}")
 
 
-def in_words(pids: Iterator[int] | dict[int, int]) -> str:
+def in_words(pids: Iterable[int]) -> str:
     """The processes that hold a lock, for people."""
     named = ", ".join(f"process {pid}" for pid in pids)
     elsewhere = "a process that cannot be seen from here: in another PID namespace or container"
@@ -178,14 +201,12 @@ def children() -> list[int]:
 
 def is_descendant(pid: int) -> bool:
     """Whether a process is a child of this one, or of such a process."""
-    while pid > 1:
+    while pid not in (0, os.getpid()):
         try:
             pid = int(_line_of(f"/proc/{pid}/status", b"PPid:").split()[1])
         except (OSError, IndexError):
             return False
-        if pid == os.getpid():
-            return True
-    return False
+    return pid > 0
 
 
 def kill_children() -> dict[int, int]:
@@ -198,38 +219,6 @@ def kill_children() -> dict[int, int]:
             pid, status = os.waitpid(-1, 0)
             ended[pid] = os.waitstatus_to_exitcode(status)
     return ended
-
-
-def kill_group(group: int) -> bool:
-    """Kills the processes of a control group; returns whether none is left."""
-    with contextlib.suppress(OSError):  # version 1, or Linux before 5.14
-        _write(group, "cgroup.kill", b"1")  # also what forks meanwhile
-    members = _pids_in(group)
-    for pid in members:
-        with contextlib.suppress(OSError):
-            pidfd = os.pidfd_open(pid)
-            if pid in _pids_in(group):  # or another process has the number now
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            os.close(pidfd)
-    return not members
-
-
-def _write(folder: int, name: str, content: bytes) -> None:
-    file = os.open(name, os.O_WRONLY, dir_fd=folder)
-    try:
-        os.write(file, content)
-    finally:
-        os.close(file)
-
-
-def _pids_in(group: int) -> set[int]:
-    try:
-        with open(os.open("cgroup.procs", os.O_RDONLY, dir_fd=group)) as file:
-            return {int(pid) for pid in file}
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENODEV):  # the group was removed
-            raise
-        return set()
 
 
 def exit_in_words(status: int | None) -> str:

@@ -1,64 +1,64 @@
-"""Messages between a keeper and those who ask it: JSON objects, with descriptors beside them."""
+"""Messages to and from keepers, as JSON objects with descriptors beside them; asking a keeper."""
 
 from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import json
 import os
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from generated_vmm.process.keeper import kernel
+from generated_vmm.process.keeper.kernel import Descriptor, Refused
+from generated_vmm.process.keeper.record import KEEPER
 
 MOST_BYTES = 65_536
+ATTEMPT_SECONDS = 1.0
 MOST_DESCRIPTORS = 8
 INT = array.array("i").itemsize
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
-
-class TooFewDescriptors(OSError):
-    """Descriptors were sent that this process has no numbers for."""
+Received: TypeAlias = tuple[dict[str, Any], list[Descriptor]]
 
 
-def send(connection: socket.socket, message: Mapping[str, Any], given: Sequence[int] = ()) -> bool:
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a connection for messages. Raises OSError."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def send(connection: socket.socket, message: Mapping[str, Any], given: Iterable[int] = ()) -> bool:
     """Sends a message and descriptors; returns whether the other side is there."""
     with contextlib.suppress(OSError):
-        socket.send_fds(connection, [json.dumps(message).encode()], given)
+        socket.send_fds(connection, [json.dumps(message).encode()], [*given])
         return True
     return False
 
 
-def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+def receive(connection: socket.socket) -> Received | None:
     """The next message with its descriptors; None once the other side is gone.
 
-    Raises BlockingIOError if there is none yet, TimeoutError, `TooFewDescriptors`.
+    Raises BlockingIOError if there is none yet, OSError.
     """
     try:
         content, beside, flags = _received(connection)
     except ConnectionResetError:  # once, if the other side ended without reading all our words
         content, beside, flags = _received(connection)
-    found = array.array("i")
+    numbers = array.array("i")
     for level, kind, data in beside:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            found.frombytes(data[: len(data) - len(data) % INT])
-    given = found.tolist()
+            numbers.frombytes(data[: len(data) - len(data) % INT])
+    given = [Descriptor(int, each) for each in numbers]
     if flags & socket.MSG_CTRUNC:
-        for each in given:
-            os.close(each)
-        raise TooFewDescriptors("too many open files (ulimit -n)")
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # no numbers for what was given
     return (json.loads(content), given) if content else None
 
 
-def content_of(file: int) -> Any:
-    """The content of a file in memory, which is closed. Another may have read it before."""
-    try:
-        return json.loads(os.pread(file, os.fstat(file).st_size, 0))
-    finally:
-        os.close(file)
-
-
-def drain(connection: socket.socket) -> Iterator[tuple[dict[str, Any], list[int]] | None]:
+def drain(connection: socket.socket) -> Iterator[Received | None]:
     """The messages that are there; at last None, if the other side is gone."""
     with contextlib.suppress(BlockingIOError):
         while (received := receive(connection)) is not None:
@@ -72,8 +72,67 @@ def _received(connection: socket.socket) -> tuple[bytes, list[tuple[int, int, by
     return connection.recvmsg(MOST_BYTES, room, flag)[:3]
 
 
+def connection_of(given: Descriptor) -> socket.socket:
+    """A connection that was given as a descriptor."""
+    return socket.socket(fileno=os.dup(given.number))
+
+
+def in_memory(content: object) -> Descriptor:
+    """A file in memory with content that may be longer than a message: environments are."""
+    file = Descriptor(os.memfd_create, "order")
+    with open(f"/proc/self/fd/{file.number}", "w") as writing:
+        json.dump(content, writing, default=vars)
+    return file
+
+
+def content_of(file: int) -> Any:
+    """The content of a file in memory. Another may have read it before."""
+    return json.loads(os.pread(file, os.fstat(file).st_size, 0))
+
+
 def peer_of(connection: socket.socket) -> tuple[int, int]:
     """The process and the user at the other end: who connected, or who listens (unix(7))."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
     pid, uid, _ = PEER.unpack(found)
     return pid, uid
+
+
+def ask(
+    folder: int,
+    path: str,
+    word: str = "ask",
+    given: Iterable[int] = (),
+    *,
+    seconds: float = kernel.LONGEST_END,
+    pause: Callable[[float], object] = time.sleep,
+) -> dict[str, Any] | None:
+    """The answer of a folder's keeper; None if it has none, and is locked by this process now.
+
+    Waits for a keeper that has just begun, or is about to end. Raises `Refused` if the folder is
+    locked all the time, and nobody answers.
+    """
+    deadline = time.monotonic() + seconds
+    while not kernel.lock(folder):
+        left = deadline - time.monotonic()
+        if word == "ask":  # who comes as the owner comes once
+            left = min(left, ATTEMPT_SECONDS)
+        with contextlib.suppress(OSError):
+            if (answer := _answer(folder, word, given, left)) is not None:
+                return answer
+        if time.monotonic() > deadline:
+            who = kernel.in_words(kernel.holders(folder))
+            raise Refused(f"{path} is in use by {who}, which does not answer")
+        pause(kernel.PAUSE)
+    return None
+
+
+def _answer(folder: int, word: str, given: Iterable[int], seconds: float) -> dict[str, Any] | None:
+    """None if the keeper is about to end. Raises OSError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(max(kernel.PAUSE, seconds))
+        connection.connect(f"/proc/self/fd/{folder}/{KEEPER}")
+        if peer_of(connection)[1] != os.geteuid():
+            return None
+        send(connection, {"word": word}, given)
+        received = receive(connection)
+        return None if received is None else received[0]

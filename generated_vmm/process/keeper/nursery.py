@@ -1,8 +1,10 @@
 """The nursery of a process that starts monitors: it forks a keeper for each of them.
 
-`python nursery.py SYS_PATH` takes orders on descriptor 3. It is small, so a keeper is a cheap copy.
-It is a child subreaper too: it inherits what a keeper leaves that was killed, ends it, and removes
-what its record names. It ends when its caller has ended and no keeper is left.
+`python nursery.py SYS_PATH` is small, so a keeper is a cheap copy. One keeper is forked in advance
+and waits for an order of the caller, on descriptor 3; then it says what it keeps, and the nursery
+forks the next one. The nursery is a child subreaper too: it inherits what a keeper leaves that was
+killed, ends it, and removes what its record names. It ends when its caller, whose pidfd is
+descriptor 4, has ended and no keeper is left.
 """
 
 from __future__ import annotations
@@ -12,11 +14,9 @@ import gc
 import importlib
 import json
 import os
-import select
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -28,197 +28,154 @@ if __name__ == "__main__":  # the packages import more than is needed here
         sys.modules[name] = ModuleType(name)
         sys.modules[name].__path__ = [folder]
 
-from generated_vmm.process.keeper import messages  # noqa: E402
-from generated_vmm.process.keeper.keeper import RESET, described, keep  # noqa: E402
-from generated_vmm.process.keeper.kernel import (  # noqa: E402
-    Refused,
-    become_subreaper,
-    children,
-    is_ready,
-    join,
-    reason,
-)
-from generated_vmm.process.keeper.leftovers import recover  # noqa: E402
+from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
+from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
+from generated_vmm.process.keeper.program import RESET  # noqa: E402
 
-ORDERS = 3  # the descriptor
-IDLE = {"word": "recover"}  # what a keeper without an order leaves: nothing
+ORDERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
+NETWORK = "/proc/self/ns/net"
 TAPS = "generated_vmm.process.keeper.taps"
 
 
 class Nursery:
-    """The orders of one caller, and the keepers that are not collected yet.
+    """The keepers of one caller that are not collected yet, and what each keeps.
 
-    One keeper is forked in advance when there is nothing else to do: it waits for its order.
+    One of them is idle: it waits for an order, and ends without one when the caller ends.
     """
 
-    def __init__(self, orders: socket.socket) -> None:
-        self._orders: socket.socket | None = orders
-        self._caller: int | None = None
-        self._keepers: dict[int, tuple[dict[str, Any], list[int]]] = {}
-        self._spare: tuple[int, socket.socket] | None = None
+    def __init__(self, orders: socket.socket, caller: Descriptor) -> None:
+        self._orders, self._caller = orders, caller
+        self._reports, self._reporting = messages.pair()
+        self._reports.setblocking(False)
+        self._keepers: dict[int, messages.Received | None] = {}
+        self._idle: int | None = None
+        self._has_caller = True
         self._woken, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def work(self) -> None:
         """Works until the caller has ended and no keeper is left."""
-        while self._orders is not None or self._keepers:
-            waiting = select.poll()
-            for each in self._watched():
-                waiting.register(each, select.POLLIN)
-            is_wanting = self._orders is not None and self._spare is None
-            ready = {each for each, _ in waiting.poll(0 if is_wanting else None)}
-            if not ready:
-                with contextlib.suppress(OSError):
-                    self._spare = self._fork()
+        while self._has_caller or self._keepers:
+            failure = self._fork_idle()
+            watched = [self._reports.fileno(), self._woken]
+            if failure:
+                watched += [self._orders.fileno(), self._caller.number]
+            ready = kernel.ready_of(watched)
+            if failure and ready.intersection(watched[2:]):
+                self._refuse(failure)
             if self._woken in ready:
                 os.read(self._woken, 65_536)
-                self._collect()
-            if self._orders is not None and ready - {self._woken}:
-                self._hear(self._orders)
+            self._hear_reports()
+            self._collect()
 
-    def _watched(self) -> list[int]:
-        orders = [] if self._orders is None else [self._orders.fileno()]
-        return [self._woken, *orders, *([] if self._caller is None else [self._caller])]
-
-    def _hear(self, orders: socket.socket) -> None:
-        """Carries out the caller's orders, all of them before its end counts."""
-        is_gone = self._caller is not None and is_ready(self._caller, 0)
-        for received in messages.drain(orders):
-            if received is None:
-                is_gone = True
-            elif received[0]["word"] == "caller":
-                (self._caller,) = received[1]
-            else:
-                self._carry_out(*received)
-        if is_gone:
-            orders.close()
-            _close([] if self._caller is None else [self._caller])
-            self._orders = self._caller = None
-            self._dismiss_spare()
-
-    def _carry_out(self, said: dict[str, Any], given: list[int]) -> None:
-        """Gives a keeper its order, with its end of the connection to the owner."""
-        if said["word"] == "tap" and TAPS not in sys.modules:  # this once, for all their keepers
-            with contextlib.suppress(ImportError):
-                importlib.import_module(TAPS)
-            self._dismiss_spare()
+    def _fork_idle(self) -> str:
+        """Forks a keeper that waits for an order; why that is impossible."""
         try:
-            self._give(said, given, given[3:])
-            given = given[:3]
+            if self._has_caller and self._idle is None:
+                self._idle = self._fork()
         except OSError as error:
-            owner = socket.socket(fileno=os.dup(given[0]))
-            failure = described(Refused(f"no keeper can be started: {reason(error)}"))
-            messages.send(owner, {"event": "removed", "failure": failure, "left": []})
-            owner.close()
+            return f"no keeper can be started: {kernel.reason(error)}"
+        return ""
+
+    def _fork(self, recovered: messages.Received | None = None) -> int:
+        """A new keeper, which waits for an order or recovers. Raises OSError."""
+        if pid := os.fork():
+            self._keepers[pid] = None
+            return pid
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            os.setsid()
+            for kept in filter(None, self._keepers.values()):
+                kept[1].clear()  # their network namespaces
+            if recovered is None:
+                self._carry_out_next()
+            else:
+                said, (namespace,) = recovered
+                module_of(said, namespace).recover(said)
+            status = 0
         finally:
-            _close(given)
+            os._exit(status)
 
-    def _give(self, said: dict[str, Any], given: list[int], namespaces: list[int]) -> None:
-        """Gives a keeper its work. Raises OSError if none can be forked."""
-        is_there = False
-        while not is_there:  # a spare one may have been killed
-            pid, connection = self._spare or self._fork(given)
-            self._spare = None
-            self._keepers[pid] = said, namespaces
-            with connection:
-                is_there = messages.send(connection, said, given)
+    def _next_order(self) -> messages.Received | None:
+        """The caller's next order; None once the caller or the nursery has ended."""
+        watched = (self._orders.fileno(), self._caller.number, self._reporting.fileno())
+        if self._orders.fileno() in kernel.ready_of(watched):
+            return messages.receive(self._orders)
+        return None
 
-    def _fork(self, given: Sequence[int] = ()) -> tuple[int, socket.socket]:
-        """A new keeper, and the connection on which it gets its work, and copies of `given`.
+    def _carry_out_next(self) -> None:
+        """The work of a keeper's process."""
+        self._reports.close()
+        if (received := self._next_order()) is None:
+            return
+        self._orders.close()
+        said, (connection, namespace, *content) = received
+        messages.send(self._reporting, {**said, "pid": os.getpid()}, [namespace.number])
+        self._reporting.close()
+        owner = messages.connection_of(connection)
+        module_of(said, namespace).keep(owner, self._caller, said, content)
 
-        Raises OSError.
-        """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            try:
-                pid = os.fork()
-            except OSError:
-                ours.close()
-                raise
-            if pid:
-                self._keepers[pid] = IDLE, []
-                return pid, ours
-            status = 1
-            try:
-                ours.close()
-                _close(given)
-                self._become_keeper(theirs)
-                status = 0
-            finally:
-                os._exit(status)
+    def _refuse(self, failure: str) -> None:
+        """Answers an order that no keeper can be forked for."""
+        if (received := self._next_order()) is None:
+            self._has_caller = False
+            return
+        with messages.connection_of(received[1][0]) as owner:
+            messages.send(owner, {"event": "removed", "failure": failure, "left": []})
 
-    def _become_keeper(self, connection: socket.socket) -> None:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for each in (self._watched(), *(namespaces for _, namespaces in self._keepers.values())):
-            _close(each)
-        os.setsid()
-        received = messages.receive(connection)
-        connection.close()
-        if received is not None:
-            carry_out(*received)
-
-    def _dismiss_spare(self) -> None:
-        if self._spare is not None:
-            self._spare[1].close()
-        self._spare = None
+    def _hear_reports(self) -> None:
+        for said, given in filter(None, messages.drain(self._reports)):
+            self._keepers[said["pid"]] = said, given
+            self._idle = None
+            if "tap" in said:  # imported once, for all keepers to come
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(TAPS)
 
     def _collect(self) -> None:
-        """Collects keepers that have ended, and does the work of those that were killed."""
+        """Collects keepers that have ended, and has the work done of those that were killed."""
         killed = []
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = found
-                if self._spare is not None and self._spare[0] == pid:
-                    self._dismiss_spare()
-                said, namespaces = self._keepers.pop(pid, (IDLE, []))
-                if status and said["word"] != "recover":
-                    killed.append(({**said, "word": "recover"}, namespaces))
-                else:
-                    _close(namespaces)
-        while killed and (orphans := set(children()) - self._keepers.keys()):  # of these keepers
-            for pid in orphans:
+                self._hear_reports()
+                if pid == self._idle:
+                    self._idle, self._has_caller = None, bool(status)
+                kept = self._keepers.pop(pid, None)
+                if kept is not None and status:
+                    killed.append(kept)
+        while killed and (theirs := set(kernel.children()) - self._keepers.keys()):
+            for pid in theirs:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-        for said, namespaces in killed:
+        for kept in killed:
             with contextlib.suppress(OSError):
-                self._give(said, namespaces, namespaces)
+                self._fork(kept)
 
 
-def carry_out(said: dict[str, Any], given: list[int]) -> None:
-    """The work of a keeper's process."""
-    recovers = said["word"] == "recover"
-    for namespace in given if recovers else given[3:]:  # that of the thread that ordered it
-        join(namespace)
-    taps: Any = importlib.import_module(TAPS) if "tap" in said else None
-    if recovers:
-        (recover if taps is None else taps.recover)(said["tap" if taps else "path"])
-        return
-    connection = socket.socket(fileno=given[0])
-    (keep if taps is None else taps.keep)(connection, given[1], **messages.content_of(given[2]))
+def module_of(said: dict[str, Any], namespace: Descriptor) -> Any:
+    """What keeps a monitor or a tap, in the network namespace of the thread that ordered it."""
+    if os.fstat(namespace.number).st_ino != os.stat(NETWORK).st_ino:
+        kernel.join(namespace.number)
+    return importlib.import_module(TAPS) if "tap" in said else keeper
 
 
-def _close(descriptors: Iterable[int]) -> None:
-    for each in descriptors:
-        os.close(each)
-
-
-def main(orders: socket.socket) -> None:
+def main(orders: socket.socket, caller: Descriptor) -> None:
     """Takes orders on a socket; only the end of the caller ends it."""
+    os.closerange(GIVEN, os.sysconf("SC_OPEN_MAX"))  # such as a server's listening socket
     os.chdir("/")
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in RESET[:3]:
         signal.signal(number, signal.SIG_IGN)
-    become_subreaper()
-    orders.setblocking(False)
+    kernel.become_subreaper()
     gc.disable()
     gc.freeze()
-    Nursery(orders).work()
+    Nursery(orders, caller).work()
 
 
 if __name__ == "__main__":
     for name in PACKAGES:
         del sys.modules[name]
     sys.path[:] = json.loads(sys.argv[1])
-    main(socket.socket(fileno=ORDERS))
+    main(socket.socket(fileno=ORDERS), Descriptor(int, CALLER))

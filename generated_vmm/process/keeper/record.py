@@ -20,39 +20,21 @@ INPUT, OUTPUT = "console.in", "console.out"
 NAMES = (KEEPER, SOCKET, INPUT, OUTPUT, LOG, METRICS)
 """What an unjailed monitor has in its folder. A lock on INPUT: keeper or monitor live."""
 PRIVATE, OF_JAIL = 0o600, 0o400  # the mode tells of a jail too: the host may lose the content
-# Modes of folders that keepers have made. Where others cannot write, the sticky bit does nothing.
-PARENT, UNRECORDED = stat.S_ISVTX | 0o711, stat.S_ISVTX | 0o700
-BOOT = "/proc/sys/kernel/random/boot_id"
+# The mode of a new folder. Where others cannot write, the sticky bit does nothing.
+UNRECORDED = stat.S_ISVTX | 0o700
 
 
 @dataclass
 class Socket:
     """A unix socket outside of the monitor's folder: a name in a folder, and both identities.
 
-    `id` is None until the monitor has made it; the path was free before. `held` is the folder's
-    descriptor in the keeper, which keeps another folder from getting its identity.
+    `id` is None until the monitor has made it; the path was free before.
     """
 
     folder: str
     folder_id: list[int]
     name: str
     id: list[int] | None = None
-    held: int | None = None
-
-
-@dataclass
-class Group:
-    """A control group that was made for one monitor; `id` is its identity once it exists."""
-
-    path: str
-    id: list[int] | None = None
-
-
-def this_boot() -> str:
-    """The identity of this start of the host; empty if it is hidden (systemd's ProcSubset)."""
-    with contextlib.suppress(OSError), open(BOOT) as file:
-        return file.read().strip()
-    return ""
 
 
 @dataclass
@@ -60,20 +42,17 @@ class Record:
     """What a monitor has on the host.
 
     All that is in the folder belongs to a `jailed` monitor, of an unjailed one only NAMES. The
-    folder is removed if a keeper has `made` it. `entry` is a symbolic link to it. `how` describes
-    the monitor to its next owner. A detached monitor without an owner has `ended` with this status.
-    The `groups` are those of one `boot`.
+    folder is removed if a keeper has `made` it. `how` describes the monitor to its next owner. A
+    detached monitor without an owner has `ended` with this status. `groups` are the control groups
+    that the jailer makes.
     """
 
     path: str
     id: str | None
     how: dict[str, Any]
     jailed: bool
-    user: int
+    groups: list[str] = field(default_factory=list)
     made: bool = False
-    entry: str = ""
-    boot: str = field(default_factory=this_boot)
-    groups: list[Group] = field(default_factory=list)
     sockets: list[Socket] = field(default_factory=list)
     ended: int | None = None
 
@@ -83,10 +62,8 @@ def write_record(folder: int, record: Record) -> None:
 
     It waits for the disk only for what a restart of the host leaves outside of the folder.
     """
-    sockets = [{**vars(each), "held": None} for each in record.sockets]
-    groups = [vars(each) for each in record.groups]
     # Its C code touches less memory than that of `json.dump`.
-    content = json.dumps({**vars(record), "sockets": sockets, "groups": groups})
+    content = json.dumps(record, default=vars)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(NEW_RECORD, dir_fd=folder)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -115,7 +92,7 @@ def read_record(folder: int, path: str) -> Record | None:
                 return _lost(path, jailed=mode == OF_JAIL, made=mode == OF_JAIL)
             return _record_of(json.loads(content))
     except FileNotFoundError:
-        is_begun = is_marked(os.fstat(folder), UNRECORDED)
+        is_begun = is_unrecorded(os.fstat(folder))
         return _lost(path, jailed=False, made=True) if is_begun else None
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise Refused(f"the {RECORD} in {path} cannot be read: {error}") from error
@@ -123,21 +100,18 @@ def read_record(folder: int, path: str) -> Record | None:
 
 def _lost(path: str, *, jailed: bool, made: bool) -> Record:
     """A record that was not written, or that the host lost: all that is left is in the folder."""
-    return Record(path, None, {}, jailed, 0, made)
+    return Record(path, None, {}, jailed, made=made)
 
 
-def is_marked(found: os.stat_result, mode: int) -> bool:
-    """Whether it is a folder of this user with this mode, or less of it because of an umask."""
+def is_unrecorded(found: os.stat_result) -> bool:
+    """Whether it is a folder that a keeper of this user has just made; an umask may take bits."""
     is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    return is_ours and bool(found.st_mode & stat.S_ISVTX) and not found.st_mode & 0o777 & ~mode
+    return is_ours and bool(found.st_mode & stat.S_ISVTX) and not found.st_mode & 0o077
 
 
 def _record_of(content: Any) -> Record:
     found = Record(**content)
-    is_of_now = found.boot == this_boot()  # control groups end with the host
-    found.groups = [Group(**each) for each in content["groups"] if is_of_now]
     found.sockets = [Socket(**each) for each in content["sockets"]]
-    texts = (found.path, found.entry)
-    if not all(isinstance(each, str) for each in texts) or not isinstance(found.how, dict):
+    if (type(found.path), type(found.how)) != (str, dict):
         raise TypeError("it is not of a monitor")
     return found

@@ -11,29 +11,52 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from generated_vmm.process.keeper.folders import remove_folder, remove_parents
-from generated_vmm.process.keeper.kernel import (
-    FOLDER,
-    PAUSE,
-    identity,
-    kill_group,
-    mount_of,
-    reason,
-)
+from generated_vmm.process.keeper import kernel
+from generated_vmm.process.keeper.folders import leave
+from generated_vmm.process.keeper.kernel import Descriptor, Refused
 from generated_vmm.process.keeper.record import (
+    INPUT,
     NAMES,
     NEW_RECORD,
     RECORD,
-    Group,
+    UNRECORDED,
     Record,
     Socket,
+    read_record,
     write_record,
 )
 
 Thing = TypeVar("Thing")
 GROUP_SECONDS = 2.0  # for its processes to end, and to be counted no more
 MOUNTED = "something is mounted there"
-STALE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+def remove_leftover(folder: int, path: str, *, keeps_folder: bool) -> Record | None:
+    """Ends the monitor of a dead keeper, whose folder is locked now, and removes what it names.
+
+    Raises `Refused` if the processes cannot be seen from here, or if something remains.
+    """
+    with contextlib.suppress(FileNotFoundError, NotAFifo):
+        fifo = open_fifo(INPUT, folder, os.O_RDWR | os.O_NONBLOCK)
+        kernel.end_holders(fifo.number, path)
+    record = read_record(folder, path)
+    if record is not None:
+        record.path, record.ended = path, None
+        if left := remove(record, folder, keeps_folder=keeps_folder):
+            raise Refused(f"some of what a monitor left could not be removed: {'; '.join(left)}")
+    return record
+
+
+class NotAFifo(OSError):
+    """Something else has the name of a fifo: the user of a jail may have put it there."""
+
+
+def open_fifo(name: str, folder: int, flags: int) -> Descriptor:
+    """A fifo in a folder. Raises `NotAFifo`, OSError."""
+    found = Descriptor(os.open, name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    if not stat.S_ISFIFO(os.fstat(found.number).st_mode):
+        raise NotAFifo(f"{name} is no fifo")
+    return found
 
 
 def remove(record: Record, folder: int, *, keeps_folder: bool = False) -> list[str]:
@@ -49,7 +72,7 @@ def remove(record: Record, folder: int, *, keeps_folder: bool = False) -> list[s
     for name in (*NAMES, NEW_RECORD) if not record.jailed else ():
         is_gone(_remove_own, (name, folder), left)
     if not left and not keeps_folder:
-        is_gone(remove_folder, (record, folder), left)
+        is_gone(_remove_folder, (record, folder), left)
     elif left or record.ended is not None:
         with contextlib.suppress(OSError):  # the record before says more than there is
             write_record(folder, record)
@@ -63,48 +86,47 @@ def is_gone(removal: Callable[[Thing], object], thing: Thing, left: list[str]) -
         return True
     except OSError as error:
         named = error.filename if isinstance(error.filename, str) else ""
-        left.append(f"{getattr(thing, 'path', '') or named}: {reason(error)}")
+        left.append(f"{named}: {kernel.reason(error)}")
         return False
 
 
-def _remove_group(group: Group) -> None:
-    """Removes a control group with its processes; one that may be another only if it is empty."""
+def _remove_folder(place: tuple[Record, int]) -> None:
+    """Removes the record, and the folder if a keeper has made it and nothing else is in it."""
+    record, folder = place
+    is_to_go = record.made and not set(os.listdir(folder)) - {RECORD}
+    if is_to_go:
+        os.fchmod(folder, UNRECORDED)
     with contextlib.suppress(FileNotFoundError):
-        _end_and_remove(group)
-    remove_parents(group.path)
+        os.unlink(RECORD, dir_fd=folder)
+    leave(folder)
+    with contextlib.suppress(FileNotFoundError):
+        if is_to_go and kernel.identity(record.path) == kernel.identity(folder):
+            os.rmdir(record.path)
 
 
-def _end_and_remove(group: Group) -> None:
+def _remove_group(path: str) -> None:
+    """Removes a control group, whose processes have ended. That above it stays."""
     deadline = time.monotonic() + GROUP_SECONDS
-    found = os.open(group.path, FOLDER)
-    try:
-        is_known = group.id is not None and identity(found) == group.id
-        while is_known and not kill_group(found) and time.monotonic() < deadline:
-            time.sleep(PAUSE)
-    finally:
-        os.close(found)
-    while True:  # ended processes are counted for some time
-        try:
-            return os.rmdir(group.path)
-        except OSError as error:
-            if error.errno != errno.EBUSY or not is_known or time.monotonic() > deadline:
-                raise
-            time.sleep(PAUSE)
+    with contextlib.suppress(FileNotFoundError):
+        while True:  # ended processes are counted for some time
+            try:
+                return os.rmdir(path)
+            except OSError as error:
+                if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(kernel.PAUSE)
 
 
 def _remove_socket(thing: Socket) -> None:
     """Removes a socket if folder and name still lead to it."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        folder = os.open(thing.folder, STALE) if thing.held is None else os.dup(thing.held)
-        try:
-            found = os.stat(thing.name, dir_fd=folder, follow_symlinks=False)
-            is_ours = identity(folder) == thing.folder_id and stat.S_ISSOCK(found.st_mode)
-            if thing.id is None:  # the monitor has not told of it, so it has ended before
-                is_ours &= not is_served(f"/proc/self/fd/{folder}/{thing.name}")
-            if is_ours and thing.id in (None, [found.st_dev, found.st_ino]):
-                os.unlink(thing.name, dir_fd=folder)
-        finally:
-            os.close(folder)
+        folder = Descriptor(os.open, thing.folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        found = os.stat(thing.name, dir_fd=folder.number, follow_symlinks=False)
+        is_ours = kernel.identity(folder.number) == thing.folder_id and stat.S_ISSOCK(found.st_mode)
+        if thing.id is None:  # the monitor has not told of it, so it has ended before
+            is_ours &= not is_served(f"/proc/self/fd/{folder.number}/{thing.name}")
+        if is_ours and thing.id in (None, [found.st_dev, found.st_ino]):
+            os.unlink(thing.name, dir_fd=folder.number)
 
 
 def is_served(path: str) -> bool:
@@ -133,7 +155,7 @@ def remove_entries(folder: int, keep: str, path: str, left: list[str]) -> None:
     Subfolders are moved up before they are emptied: a deep tree exhausts neither stack nor
     descriptors. Nothing is removed from another mount.
     """
-    stuck, mount = {keep}, mount_of(folder)
+    stuck, mount = {keep}, kernel.mount_of(folder)
     while names := [name for name in os.listdir(folder) if name not in stuck]:
         for name in names:
             try:
@@ -142,41 +164,32 @@ def remove_entries(folder: int, keep: str, path: str, left: list[str]) -> None:
             except OSError as error:
                 stuck.add(name)
                 busy = error.errno in (errno.EBUSY, errno.EXDEV)
-                left.append(f"{path}/{name}: {MOUNTED if busy else reason(error)}")
+                left.append(f"{path}/{name}: {MOUNTED if busy else kernel.reason(error)}")
 
 
 def _move_up(name: str, folder: int, mount: bytes) -> None:
     """Removes what is in a subfolder, or moves it up. What refuses does not keep the rest."""
-    inner, refused = os.open(name, FOLDER, dir_fd=folder), None
-    try:
-        if mount_of(inner) != mount:
-            raise OSError(errno.EXDEV, MOUNTED)
-        for each in os.listdir(inner):
-            try:
-                if not _removed(each, inner):
-                    unique = os.urandom(8).hex()
-                    os.rename(each, unique, src_dir_fd=inner, dst_dir_fd=folder)
-            except OSError as error:
-                refused = error
-    finally:
-        os.close(inner)
-    if refused is not None:
-        raise refused
+    inner, refused = Descriptor(os.open, name, kernel.FOLDER, dir_fd=folder), 0
+    if kernel.mount_of(inner.number) != mount:
+        raise OSError(errno.EXDEV, MOUNTED)
+    for each in os.listdir(inner.number):
+        try:
+            if not _removed(each, inner.number):
+                unique = os.urandom(8).hex()
+                os.rename(each, unique, src_dir_fd=inner.number, dst_dir_fd=folder)
+        except OSError as error:
+            refused = error.errno or 0
+    if refused:
+        raise OSError(refused, os.strerror(refused))
 
 
 def _removed(name: str, folder: int) -> bool:
     """Whether an entry is gone now; false for a folder that is not empty."""
     try:
-        os.unlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        pass
-    except (IsADirectoryError, PermissionError) as refused:
-        try:
-            os.rmdir(name, dir_fd=folder)
-        except NotADirectoryError:
-            raise refused from None
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            return error.errno == errno.ENOENT
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        (os.rmdir if stat.S_ISDIR(mode) else os.unlink)(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return error.errno == errno.ENOENT
     return True

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import select
 import socket
 import struct
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,7 @@ from pyroute2.nftables.expressions import genex, masq
 from pyroute2.nftables.main import NFTables
 
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.kernel import Refused
+from generated_vmm.process.keeper.kernel import Descriptor, Refused, ready_of
 
 SOURCE_NAT, ACCEPT = 100, 1  # priority of a chain and verdict (linux/netfilter.h)
 FORWARDING = "/proc/sys/net/ipv4/ip_forward"
@@ -36,51 +35,40 @@ NAT = "-nat"  # the end of the mark of a tap with rules
 ANSWER_SECONDS = 1.0
 
 
-def keep(owner: socket.socket, caller: int, tap: Mapping[str, Any]) -> None:
+def keep(
+    owner: socket.socket, caller: Descriptor, said: dict[str, Any], _: list[Descriptor]
+) -> None:
     """Keeps a tap until its owner has it removed, or has ended."""
-    failure, left = None, list[str]()
-    try:
-        with _listening(tap["mark"]) as listener:
-            with explained(f"the tap {tap['name']} cannot be created", tap["tun"]):
-                take_name(tap["name"])
+    tap, failure, left = said["tap"], "", list[str]()
+    name = tap["name"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        try:
+            listener.bind(f"\0{tap['mark']}")
+            listener.listen()
+            with explained(f"the tap {name} cannot be created", tap["tun"]):
+                take_name(name)
                 _make(tap)
             messages.send(owner, {"event": "ready"})
-            _wait_for_end(owner, caller, listener)
-    except (Refused, OSError) as error:
-        failure = {"text": str(error)}
+            watched = (owner.fileno(), caller.number, listener.fileno())
+            while ready_of(watched) == {listener.fileno()}:
+                listener.accept()[0].close()
+        except (Refused, OSError) as error:
+            failure = str(error)
     try:
-        with explained(f"the tap {tap['name']} cannot be removed", tap["tun"]):
-            remove(tap["name"], tap["mark"])
+        with explained(f"the tap {name} cannot be removed", tap["tun"]):
+            remove(name, tap["mark"])
     except Refused as error:
         left.append(str(error))
     messages.send(owner, {"event": "removed", "failure": failure, "left": left})
 
 
-def recover(tap: Mapping[str, Any]) -> None:
+def recover(said: dict[str, Any]) -> None:
     """Removes what a keeper has left that was killed."""
-    remove(tap["name"], tap["mark"])
+    remove(said["tap"]["name"], said["tap"]["mark"])
 
 
-@contextlib.contextmanager
-def _listening(mark: str) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(f"\0{mark}")
-        listener.listen()
-        yield listener
-
-
-def _wait_for_end(owner: socket.socket, caller: int, listener: socket.socket) -> None:
-    waiting = select.poll()
-    for each in (owner, caller, listener):
-        waiting.register(each, select.POLLIN)
-    while {each for each, _ in waiting.poll()} == {listener.fileno()}:
-        guest, _ = listener.accept()
-        with guest:
-            messages.send(guest, {"owner": messages.peer_of(owner)[0]})
-
-
-def owner_of(mark: str) -> int | None:
-    """The process that owns a tap; None if its keeper has died."""
+def keeper_of(mark: str) -> int | None:
+    """The keeper of a tap; None if it has died."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         try:
             connection.settimeout(ANSWER_SECONDS)
@@ -88,20 +76,16 @@ def owner_of(mark: str) -> int | None:
         except ConnectionRefusedError:
             return None
         keeper, uid = messages.peer_of(connection)
-        if uid not in (0, os.geteuid()):  # anybody can take the name of a dead keeper
-            return None
-        with contextlib.suppress(OSError):
-            if (answer := messages.receive(connection)) is not None:
-                return int(answer[0]["owner"])
-        return keeper
+        # anybody can take the name of a dead keeper
+        return keeper if uid in (0, os.geteuid()) else None
 
 
 def _make(tap: Mapping[str, Any]) -> None:
     name, address, mark = tap["name"], tap["address"], tap["mark"]
-    tun = os.open(tap["tun"], os.O_RDWR)
-    fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", os.fsencode(name), TAP_EXCL))
+    tun = Descriptor(os.open, tap["tun"], os.O_RDWR)
+    fcntl.ioctl(tun.number, TUNSETIFF, struct.pack("16sH22x", os.fsencode(name), TAP_EXCL))
     if tap["uid"] is not None:
-        fcntl.ioctl(tun, TUNSETOWNER, tap["uid"])
+        fcntl.ioctl(tun.number, TUNSETOWNER, tap["uid"])
     with IPRoute() as route:
         index = find(route, name)["index"]
         route.link("set", index=index, ifalias=mark)
@@ -117,8 +101,8 @@ def _make(tap: Mapping[str, Any]) -> None:
         elif Path(FORWARDING).read_text().strip() == "0":
             raise Refused("the host does not forward: sysctl -w net.ipv4.ip_forward=1")
         _masquerade(mark, IPv4Interface(address), name)
-    fcntl.ioctl(tun, TUNSETPERSIST, 1)
-    os.close(tun)  # a failure before ends this process, and the tap with it
+    fcntl.ioctl(tun.number, TUNSETPERSIST, 1)
+    # A failure before closes the descriptor, and ends the tap.
 
 
 def take_name(name: str) -> None:
@@ -128,8 +112,8 @@ def take_name(name: str) -> None:
         mark = _mark_of(link)
         if mark is None:
             raise Refused(f"the interface {name} exists, and was not created by Tap")
-        if (owner := owner_of(mark)) is not None:
-            raise Refused(f"the tap {name} is in use by process {owner}")
+        if (keeper := keeper_of(mark)) is not None:
+            raise Refused(f"the tap {name} is in use, and kept by process {keeper}")
         _remove_link(route, link["index"])
         _remove_table(mark)
 
@@ -148,7 +132,7 @@ def leftovers() -> Iterator[tuple[str, str]]:
     with IPRoute() as route:
         for link in route.get_links():
             mark = _mark_of(link)
-            if mark is not None and owner_of(mark) is None:
+            if mark is not None and keeper_of(mark) is None:
                 yield link.get_attr("IFLA_IFNAME"), mark
 
 

@@ -50,11 +50,7 @@ class AsyncUnixChannel:
 
         Raises `CallFailed`, and ValueError for an operation whose path cannot be requested.
         """
-        return await self.converse(request_bytes(operation), seconds)
-
-    async def converse(self, request: bytes, seconds: float | None) -> AnswerParser:
-        """`exchange` for a request in the bytes of HTTP."""
-        deadline = deadline_after(seconds)
+        request, deadline = request_bytes(operation), deadline_after(seconds)
         held = await self._lock.acquire(deadline)
         if held is None:
             raise late("another call held the connection", sent=False)

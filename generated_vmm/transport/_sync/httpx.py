@@ -1,27 +1,18 @@
 # Derived from `generated_vmm/transport/_async/httpx.py` by `make codegen`. Do not edit.
-"""A channel over a caller's httpx transport, and our own transport for httpx clients."""
+"""A channel over a caller's httpx transport."""
 
 from __future__ import annotations
-
-import os
-
-import httpx
 
 from generated_vmm.concurrency._sync import time_limit
 from generated_vmm.operation import Operation
 from generated_vmm.transport._sync.channels import HttpxTransport
-from generated_vmm.transport._sync.unix import UnixChannel
 from generated_vmm.transport.calls import closed, deadline_after
-from generated_vmm.transport.http import DEFAULT_MAX_ANSWER_BYTES, require_path
+from generated_vmm.transport.http import require_path
 from generated_vmm.transport.httpx_values import (
     Body,
     ReadAnswer,
-    bytes_of,
-    failures_as_httpx_has_them,
     failures_of_a_transport,
     request_for,
-    response_from,
-    seconds_for,
 )
 
 
@@ -59,29 +50,3 @@ class HttpxChannel:
         self._closed = True
         with failures_of_a_transport():
             self._transport.close()
-
-
-class UnixTransport(httpx.BaseTransport):
-    """Sends requests to a unix socket as `VmmClient` does; raises httpx's transport errors.
-
-    The request's `read` timeout, in seconds, limits the whole call, waiting for other calls
-    included. `max_answer_bytes` limits a response with its headers.
-    """
-
-    def __init__(
-        self,
-        socket_path: str | os.PathLike[str],
-        *,
-        max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
-    ) -> None:
-        self._channel = UnixChannel(os.fspath(socket_path), max_answer_bytes)
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The response to the request, with its body."""
-        content = bytes_of(request, request.read())
-        with failures_as_httpx_has_them():
-            return response_from(self._channel.converse(content, seconds_for(request)))
-
-    def close(self) -> None:
-        """Closes the connection once the current call has ended; later calls fail."""
-        self._channel.close()

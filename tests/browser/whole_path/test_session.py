@@ -44,14 +44,6 @@ def test_the_session_expires_in_the_page_and_at_the_server(page: Page, world: Wo
     assert session_cookies(page) == []
 
 
-def test_a_machine_that_slept_finds_itself_signed_out(page: Page, world: World) -> None:
-    page.clock.install()
-    world.sign_in(page, "idle-timeout=600")
-    page.clock.fast_forward(3600 * 1000)
-    eventually(page, lambda: world.provider.record.of(SignedOut) != [])
-    expect_status(page, "anonymous")
-
-
 def test_a_back_channel_logout_is_noticed_on_focus(page: Page, world: World) -> None:
     page.clock.install()
     world.sign_in(page)

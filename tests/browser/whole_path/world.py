@@ -14,7 +14,6 @@ from playwright.sync_api import Page
 
 from fastapi_oidc import OIDC, Clock, OIDCSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser
-from fastapi_oidc.testing.app import PATHS
 from tests.browser.element import expect_status
 from tests.browser.whole_path.application import Heartbeats, made
 from tests.oidc.real_op.serving import free_socket, serving
@@ -53,50 +52,15 @@ class World:
         page.get_by_role("button", name=user).click()
         expect_status(page, "authenticated")
 
-    def sign_in_elsewhere(self, page: Page, user: str) -> None:
-        """In another tab, with another app of the provider."""
-        tab = page.context.new_page()
-        parameters = {
-            "client_id": "other-app",
-            "redirect_uri": f"{self.origin}/",
-            "response_type": "code",
-            "scope": "openid",
-            "prompt": "login",
-            "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
-            "code_challenge_method": "S256",
-        }
-        tab.goto(f"{self.address('authorization_endpoint')}?{urlencode(parameters)}")
-        tab.get_by_role("button", name=user).click()
-        tab.wait_for_url(f"{self.origin}/?*")
-        tab.close()
-
-    def sign_out_at_provider(self, page: Page) -> None:
-        """On the provider's own page, in another tab; the app is not told."""
-        tab = page.context.new_page()
-        tab.goto(self.address("end_session_endpoint"))
-        tab.get_by_role("button", name="Sign out").click()
-        tab.get_by_text("Signed out").first.wait_for()
-        tab.close()
-
     def end_everywhere(self, sub: str) -> None:
         """The provider ends the user's sessions and tells the app by back-channel logout."""
         ending = Thread(target=lambda: asyncio.run(self.provider.log_out(sub)))
         ending.start()
         ending.join()
 
-    def forget_browser_state(self, page: Page) -> None:
-        """The provider's iframe now finds another state than the one of the login."""
-        names = [cookie.get("name", "") for cookie in page.context.cookies()]
-        [name] = [name for name in names if name.endswith("_state")]
-        page.context.add_cookies([{"name": name, "value": "x", "url": self.origin}])
-
-    def address(self, endpoint: str) -> str:
-        """Where the provider has an endpoint."""
-        return self.provider.issuer + PATHS[endpoint]
-
 
 @contextmanager
-def running_world(*, back_channel: bool = True) -> Iterator[World]:
+def running_world() -> Iterator[World]:
     """App and provider on sockets of their own."""
     moved = Time()
     clock = Clock(read=moved.read)
@@ -106,10 +70,9 @@ def running_world(*, back_channel: bool = True) -> Iterator[World]:
             client_secret="the secret of the app, 32 bytes long",
             redirect_uris=[f"{origin}/auth/callback"],
             post_logout_redirect_uris=[f"{origin}/auth/logged-out"],
-            backchannel_logout_uri=f"{origin}/auth/backchannel-logout" if back_channel else None,
+            backchannel_logout_uri=f"{origin}/auth/backchannel-logout",
         )
-        other = DevClient(client_id="other-app", redirect_uris=[f"{origin}/"])
-        provider = DevProvider(users=USERS, clients=[client, other], clock=clock)
+        provider = DevProvider(users=USERS, clients=[client], clock=clock)
         with provider.serve() as issuer:
             settings = _settings(client, issuer, origin)
             oidc = OIDC(settings, back_channel_logout_store="memory", clock=clock)

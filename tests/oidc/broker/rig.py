@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 
 from fastapi_oidc import Clock, DownstreamAPI, MemoryStore, OIDCSession
-from fastapi_oidc.broker import Access, AccessEvent, Broker, Limits, Route
+from fastapi_oidc.broker import Access, AccessEvent, Broker, Limits, Route, Use
+from fastapi_oidc.broker.connections import Resolve, resolved
 from fastapi_oidc.testing import DevResource, DevUser
 from tests.oidc.broker.apis import Api, serving
 from tests.oidc.broker.guests import NAME, Guest
@@ -44,9 +45,10 @@ class Rig:
         events = [event for event in self.world.events if isinstance(event, AccessEvent)]
         return [event for event in events if event.name == "access.called"]
 
-    async def current(self) -> Access:
-        """The access with its use."""
-        return await self.broker.check(self.access)
+    async def use(self) -> Use:
+        """What calls have cost, as it is stored."""
+        await self.broker.aclose()
+        return (await self.broker.check(self.access)).use
 
 
 def broker_world(store: Any = None, time: Time | None = None, **options: Any) -> World:
@@ -82,7 +84,7 @@ async def rigged(
     api: Api | None = None,
     limits: Limits | None = None,
     *,
-    machine: str = "m1",
+    resolve: Resolve = resolved,
     **route: Any,
 ) -> AsyncIterator[Rig]:
     """A guest that may call the API as Alice for two hours."""
@@ -91,16 +93,21 @@ async def rigged(
     session = await session_of(world)
     with TemporaryDirectory() as folder:
         async with serving(api or Api()) as api:
-            broker = Broker(world.oidc, {NAME: route_to(api, **route)}, limits=limits)
-            access = await broker.give(session, to=machine, routes=[NAME], until=TWO_HOURS)
+            routes = {NAME: route_to(api, **route)}
+            broker = Broker(world.oidc, routes, limits=limits, resolve=resolve)
+            access = await broker.give(session, to="m1", routes=[NAME], until=TWO_HOURS)
             path = str(Path(folder, "vsock_8080"))
             async with broker.serve(access, path):
                 yield Rig(world, browser, session, broker, api, access, Guest(path))
             await broker.aclose()
 
 
+def store_of(rig: Rig) -> Any:
+    """The session store."""
+    return rig.world.oidc.runtime.party.sessions.cells.store
+
+
 def another_broker(rig: Rig, **options: Any) -> tuple[World, Broker]:
     """The broker of another control-plane process on the same store."""
-    store = rig.world.oidc.runtime.party.sessions.cells.store
-    world = another_process(rig.world, session_store=store, downstream_apis=APIS)
+    world = another_process(rig.world, session_store=store_of(rig), downstream_apis=APIS)
     return world, Broker(world.oidc, rig.broker.routes, **options)

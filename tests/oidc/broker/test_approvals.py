@@ -13,9 +13,11 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, SessionError
-from fastapi_oidc.broker import Approval, Limits, Refused
+from fastapi_oidc.broker import Access, Approval, Limits, Refused, guest
+from fastapi_oidc.broker.accesses import Rule
+from fastapi_oidc.broker.rules import MOST_WAITING, decided, state_of
 from fastapi_oidc.testing import sign_in
-from tests.oidc.broker.rig import Rig, another_broker, rigged, session_of
+from tests.oidc.broker.rig import Rig, another_broker, rigged, session_of, store_of
 from tests.oidc.flows.steps import until
 from tests.oidc.interleaving import same_browser
 
@@ -23,24 +25,30 @@ BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae"}'
 JSON = {"Content-Type": "application/json"}
 
 
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest, "LOOK_SECONDS", 0.01)
+
+
+def posted(rig: Rig) -> asyncio.Task[httpx.Response]:
+    return asyncio.create_task(rig.guest.call("POST", "/events?a=1", content=BODY, headers=JSON))
+
+
 @asynccontextmanager
 async def waiting(**options: Any) -> AsyncIterator[tuple[Rig, Approval, asyncio.Task[Any]]]:
     """A call of the guest that waits for Alice."""
     async with rigged(approve=["POST /events"], **options) as rig:
         rig.world.app.include_router(rig.broker.router)
-        call = asyncio.create_task(
-            rig.guest.call("POST", "/events?a=1", content=BODY, headers=JSON)
-        )
+        call = posted(rig)
         yield rig, await asked(rig), call
         call.cancel()
         await asyncio.wait([call])
 
 
 async def asked(rig: Rig, number: int = 1) -> Approval:
-    """The only call that waits for Alice, when so many have been told of."""
+    """The newest call that waits for Alice, when so many have been told of."""
     await until(lambda: rig.world.event_names().count("access.approval_asked") >= number)
-    [approval] = await rig.broker.waiting(rig.session)
-    return approval
+    return (await rig.broker.waiting(rig.session))[-1]
 
 
 def form(page: httpx.Response, decision: str = "approve") -> dict[str, str]:
@@ -59,6 +67,13 @@ async def test_an_approved_call_is_sent_once_and_byte_for_byte() -> None:
         [request] = rig.api.received
         assert (request.method, request.target, request.body) == ("POST", "/events?a=1", BODY)
         assert request.header("content-type") == "application/json"
+        assert await rig.broker.waiting(rig.session) == []
+        told = [event for event in rig.world.events if "approval" in event.name]
+        assert [str(event.name) for event in told] == [
+            "access.approval_asked",
+            "access.approval_decided",
+        ]
+        assert "Lunch" not in str(told)
 
 
 async def test_the_page_shows_what_is_asked_and_the_body_does_nothing_there() -> None:
@@ -76,10 +91,14 @@ async def test_the_page_shows_what_is_asked_and_the_body_does_nothing_there() ->
         assert page.headers["X-Frame-Options"] == "DENY"
 
 
-async def test_a_refused_call_is_not_sent() -> None:
+async def test_the_first_decision_counts_and_a_refused_call_is_not_sent() -> None:
     async with waiting() as (rig, approval, call):
+        both = decided(await rig.broker.check(rig.access), approval, "refused")
+        assert state_of(decided(both, approval, "approved"), approval) == "refused"
         page = await rig.browser.get(f"/approvals/{approval.id}")
         await rig.browser.post(f"/approvals/{approval.id}", data=form(page, "refuse"))
+        with pytest.raises(Refused, match=r"broker\.not_approved"):
+            await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
         answer = await call
         assert (answer.status_code, answer.text[:20]) == (403, "broker.not_approved:")
         assert not rig.api.received
@@ -88,13 +107,9 @@ async def test_a_refused_call_is_not_sent() -> None:
 async def test_a_call_that_nobody_approves_is_refused_in_time() -> None:
     async with rigged(approve=["POST /events"], limits=Limits(approval_seconds=0.2)) as rig:
         assert (await rig.guest.call("POST")).status_code == 403
-        assert await rig.broker.waiting(rig.session) == []
+        assert not (await rig.broker.check(rig.access)).waiting
         assert not rig.api.received
-
-
-async def test_a_call_that_is_not_listed_waits_for_nobody() -> None:
-    async with rigged(approve=["POST /events"]) as rig:
-        assert (await rig.guest.get()).status_code == 200
+        assert (await rig.guest.get()).status_code == 200, "this one is not listed"
 
 
 async def test_an_old_authentication_is_stepped_up_first() -> None:
@@ -117,45 +132,24 @@ async def test_nobody_else_can_see_or_decide() -> None:
         assert (await other.get(f"/approvals/{approval.id}")).status_code == 403
         bob = await session_of(rig.world, "bob")
         assert await rig.broker.waiting(bob) == []
-        for approve in (True, False):
-            with pytest.raises(Refused, match=r"broker\.not_approved"):
-                await rig.broker.decide(bob, approval.id, approval.fingerprint, approve=approve)
+        with pytest.raises(Refused, match=r"broker\.not_approved"):
+            await rig.broker.decide(bob, approval.id, approval.fingerprint, approve=True)
+        url, page = f"/approvals/{approval.id}", await rig.browser.get(f"/approvals/{approval.id}")
+        forged = await rig.browser.post(url, data=form(page) | {"csrf_token": "forged"})
+        assert forged.status_code == 403
+        assert (await rig.world.browser().post(url, data=form(page))).status_code == 401
+        assert await rig.guest.asks(url, method="POST") == "403"
         assert (await asked(rig)).state == "asked"
 
 
-async def test_another_session_of_the_same_person_can_decide() -> None:
+async def test_a_decision_is_about_exactly_what_was_shown_and_for_one_call() -> None:
     async with waiting() as (rig, approval, call):
-        await rig.world.signed_in()
-        session = await session_of(rig.world)
-        await rig.broker.decide(session, approval.id, approval.fingerprint, approve=True)
-        assert (await call).status_code == 200
-
-
-async def test_a_decision_needs_the_csrf_token_and_a_session() -> None:
-    async with waiting() as (rig, approval, _):
-        page = await rig.browser.get(f"/approvals/{approval.id}")
-        fields = form(page) | {"csrf_token": "forged"}
-        url = f"/approvals/{approval.id}"
-        assert (await rig.browser.post(url, data=fields)).status_code == 403
-        nobody = await rig.world.browser().post(url, data=form(page))
-        assert nobody.status_code == 401
-        assert (await asked(rig)).state == "asked"
-
-
-async def test_a_decision_is_about_exactly_what_was_shown() -> None:
-    async with waiting() as (rig, approval, _):
         for wrong in ("", "0" * 64, hashlib.sha256(BODY).hexdigest()):
             with pytest.raises(Refused, match=r"broker\.not_approved"):
                 await rig.broker.decide(rig.session, approval.id, wrong, approve=True)
-
-
-async def test_an_approval_is_for_one_call() -> None:
-    async with waiting() as (rig, approval, call):
         await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
         await call
-        again = asyncio.create_task(
-            rig.guest.call("POST", "/events?a=1", content=BODY, headers=JSON)
-        )
+        again = posted(rig)
         other = await asked(rig, 2)
         assert other.id != approval.id
         assert other.fingerprint == approval.fingerprint
@@ -163,20 +157,6 @@ async def test_an_approval_is_for_one_call() -> None:
             await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
         assert len(rig.api.received) == 1
         again.cancel()
-
-
-async def test_the_first_decision_counts() -> None:
-    async with waiting() as (rig, approval, call):
-        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=False)
-        with pytest.raises(Refused, match=r"broker\.not_approved"):
-            await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
-        assert (await call).status_code == 403
-
-
-async def test_the_guest_can_reach_no_page_of_approvals() -> None:
-    async with waiting() as (rig, approval, _):
-        assert await rig.guest.asks(f"/approvals/{approval.id}", method="POST") == "403"
-        assert (await asked(rig)).state == "asked"
 
 
 @pytest.mark.parametrize("path", ["/Events", "/events/", "/events;v=1"])
@@ -189,28 +169,52 @@ async def test_another_spelling_of_the_path_waits_too(path: str) -> None:
         assert not rig.api.received
 
 
-async def test_a_body_that_no_page_can_show_is_refused() -> None:
-    async with rigged(approve=["POST /events"], limits=Limits(approved_bytes=1000)) as rig:
+async def test_what_waits_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with waiting(limits=Limits(approved_bytes=1000)) as (rig, *_):
+        swap = store_of(rig).swap
+
+        async def swap_later(*command: Any) -> Any:
+            await asyncio.sleep(0)
+            return await swap(*command)
+
+        monkeypatch.setattr(store_of(rig), "swap", swap_later)
         answer = await rig.guest.call("POST", content=b"x" * 1001)
         assert (answer.status_code, answer.text[:17]) == (413, "broker.too_large:")
-        assert await rig.broker.waiting(rig.session) == []
+        others = [posted(rig) for _ in range(MOST_WAITING - 1)]
+        await asked(rig, MOST_WAITING)
+        assert (await posted(rig)).text.startswith("broker.busy:")
+        for other in others:
+            other.cancel()
+        await until(lambda: len(rig.trail) == MOST_WAITING + 1)
+        assert len(await rig.broker.waiting(rig.session)) == 1, "those guests have left"
 
 
 async def test_an_access_that_ends_while_a_call_waits_ends_the_call() -> None:
     async with waiting() as (rig, approval, call):
-        await rig.broker.withdraw(rig.access)
-        assert (await call).text.startswith("broker.withdrawn")
-        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
-        assert not rig.api.received
-
-
-async def test_an_access_that_has_just_ended_elsewhere_sends_nothing_that_is_approved() -> None:
-    async with waiting() as (rig, approval, call):
         _, elsewhere = another_broker(rig)
         await elsewhere.withdraw(rig.access)
-        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
-        assert (await call).status_code == 401
+        with pytest.raises(Refused, match=r"broker\.not_approved"):
+            await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
+        assert (await call).text.startswith("broker.withdrawn")
         assert not rig.api.received
+
+
+async def test_a_session_that_ends_after_the_decision_sends_nothing() -> None:
+    async with waiting() as (rig, approval, call):
+        assert (await rig.guest.get()).status_code == 200, "the process has a token"
+        accesses = rig.broker._accesses
+        change = accesses.change
+
+        async def changes_and_ends(access: Access, rule: Rule, *arguments: Any) -> Access | None:
+            changed = await change(access, rule, *arguments)
+            if access is rig.access:  # the call has seen the decision
+                await rig.world.oidc.revoke(sub="alice")
+            return changed
+
+        accesses.change = changes_and_ends  # type: ignore[method-assign]
+        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
+        assert (await call).text.startswith("broker.signed_out")
+        assert [request.method for request in rig.api.received] == ["GET"]
 
 
 async def test_another_process_shows_and_decides() -> None:
@@ -221,15 +225,3 @@ async def test_another_process_shows_and_decides() -> None:
         page = await browser.get(f"/approvals/{approval.id}")
         await browser.post(f"/approvals/{approval.id}", data=form(page))
         assert (await call).status_code == 200
-
-
-async def test_what_is_asked_and_decided_is_told() -> None:
-    async with waiting() as (rig, approval, call):
-        await rig.broker.decide(rig.session, approval.id, approval.fingerprint, approve=True)
-        await call
-        told = [event for event in rig.world.events if "approval" in event.name]
-        assert [event.name for event in told] == [
-            "access.approval_asked",
-            "access.approval_decided",
-        ]
-        assert "Lunch" not in str(told)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.oidc.broker.apis import Api, Received, says, serving
+from tests.oidc.broker.apis import Answer, Api, Received, says, serving
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import rigged
 
@@ -29,19 +29,15 @@ async def test_names_are_read_without_case_and_port() -> None:
         assert rig.api.received[-1].header("host") == f"127.0.0.1:{rig.api.port}"
 
 
-async def test_a_request_for_a_proxy_names_a_route_too() -> None:
+async def test_a_request_for_a_proxy_names_a_route_too_and_opens_no_tunnel() -> None:
     async with serving(Api()) as evil, rigged() as rig:
         assert await rig.guest.asks(f"http://{NAME}/events") == "200"
         assert await rig.guest.asks(f"http://127.0.0.1:{evil.port}/events") == "404"
-        assert await rig.guest.asks(f"http://{NAME}@127.0.0.1:{evil.port}/events") in ("400", "404")
+        assert await rig.guest.asks(f"http://{NAME}@127.0.0.1:{evil.port}/events") == "404"
         assert await rig.guest.asks(f"https://{NAME}/events") == "400"
+        for target in ("calendar.internal:443", f"127.0.0.1:{evil.port}"):
+            assert await rig.guest.asks(target, method="CONNECT") == "400"
         assert evil.connections == 0
-
-
-@pytest.mark.parametrize("target", ["calendar.internal:443", "127.0.0.1:22"])
-async def test_no_tunnel_is_opened(target: str) -> None:
-    async with rigged() as rig:
-        assert await rig.guest.asks(target, method="CONNECT") == "400"
 
 
 @pytest.mark.parametrize(
@@ -52,12 +48,9 @@ async def test_no_tunnel_is_opened(target: str) -> None:
         ("/x/../events", "200"),
         ("/secrets", "403"),
         ("/events/../secrets", "403"),
-        ("/files/../secrets", "403"),
         ("/files/%2e%2e/secrets", "403"),
         ("/files/..%2fsecrets", "400"),
-        ("/files/..;/secrets", "400"),
         ("//evil.test/events", "400"),
-        ("/files//a", "400"),
         ("@evil.test/events", "400"),
         ("/events?access_token=mine", "400"),
     ],
@@ -71,7 +64,7 @@ async def test_paths_are_matched_as_they_are_sent(target: str, status: str) -> N
 
 async def test_a_method_is_part_of_what_is_allowed() -> None:
     async with rigged() as rig:
-        for method in ("DELETE", "PUT", "HEAD", "OPTIONS", "TRACE", "get"):
+        for method in ("DELETE", "HEAD", "OPTIONS", "TRACE", "get"):
             assert await rig.guest.asks("/events", method=method) == "403"
         assert not rig.api.received
 
@@ -87,20 +80,28 @@ async def test_no_redirect_is_followed() -> None:
 
 async def test_a_route_has_a_path_of_its_own() -> None:
     async with serving(Api()) as api:
-        async with rigged(url=f"{api.url}/v1/", api=api) as rig:
-            await rig.guest.get("/events?a=1")
+        async with rigged(url=f"{api.url}/v1/") as rig:
+            await rig.guest.get("/events?q[]=1&b={2}|^")
             assert await rig.guest.asks("/../events") == "200"
-        assert [each.target for each in api.received] == ["/v1/events?a=1", "/v1/events"]
+        assert [each.target for each in api.received] == ["/v1/events?q[]=1&b={2}|^", "/v1/events"]
 
 
-async def test_an_api_that_sends_nonsense_or_nothing_is_unreachable() -> None:
-    async def nonsense(_: Received, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"\x16\x03\x01 nonsense\r\n\r\n")
+CHUNKED = "Transfer-Encoding: chunked"
 
-    async def nothing(_: Received, writer: asyncio.StreamWriter) -> None:
-        writer.close()
 
-    async with rigged() as rig:
-        for rig.api.answer in (nonsense, nothing):
-            answer = await rig.guest.get()
-            assert (answer.status_code, answer.text[:19]) == (502, "broker.unreachable:")
+async def nothing(_: Received, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def nonsense(_: Received, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"\x16\x03\x01 nonsense\r\n\r\n")
+
+
+ODD = [says(b"", "101 Switching"), says(b"", "999 Odd"), says(b"", "200 OK", CHUNKED)]
+
+
+@pytest.mark.parametrize("answer", [nothing, nonsense, *ODD])
+async def test_an_api_that_sends_nonsense_or_nothing_is_unreachable(answer: Answer) -> None:
+    async with rigged(api=Api(answer)) as rig:
+        refused = await rig.guest.get()
+        assert (refused.status_code, refused.text[:19]) == (502, "broker.unreachable:")

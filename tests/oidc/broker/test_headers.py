@@ -3,55 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from tests.oidc.broker.apis import Api, Received, says
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import rigged
 
-MINE = [
+MINE = (
     "Authorization: Bearer of-the-guest",
     "Cookie: session=of-the-guest",
     "Proxy-Authorization: Basic x",
     "DPoP: proof",
     "X-HTTP-Method-Override: DELETE",
     "X-Original-URL: /secrets",
-    "X-Rewrite-URL: /secrets",
     "X-Forwarded-Host: evil.test",
     "Forwarded: host=evil.test",
     "Keep-Alive: timeout=9",
     "TE: trailers",
-    "Upgrade: websocket",
     "Trailer: Authorization",
+    "Upgrade: websocket",
     "Expect: nothing",
-]
+    "Accept: text/x",
+    "Connection: Accept, Upgrade",
+)
 
 
-@pytest.mark.parametrize("line", MINE)
-async def test_what_could_choose_the_token_or_the_meaning_does_not_pass(line: str) -> None:
-    name, _, value = line.partition(": ")
+async def test_what_could_choose_the_token_or_the_meaning_does_not_pass() -> None:
     async with rigged() as rig:
-        assert await rig.guest.asks("/events", line) == "200"
+        assert await rig.guest.asks("/events", *MINE) == "200"
         [request] = rig.api.received
-        assert value not in [text for _, text in request.headers]
-        assert name == "Authorization" or request.header(name.lower()) is None
+        assert sorted(name for name, _ in request.headers) == ["authorization", "host"]
         assert rig.world.op._state.credentials.access_token(request.token) is not None
 
 
 async def test_ordinary_headers_pass_and_those_of_the_route() -> None:
     async with rigged(headers=["Anthropic-Version"]) as rig:
-        await rig.guest.get(headers={"anthropic-version": "2023", "Range": "bytes=0-1", "X-A": "1"})
+        mine = ("Anthropic-Version: 2023", "Range: bytes=0-1", "X-A: 1", "Accept: \xe4")
+        assert await rig.guest.asks("/events", *mine) == "200"
         [request] = rig.api.received
         assert request.header("anthropic-version") == "2023"
         assert request.header("range") == "bytes=0-1"
+        assert request.header("accept") == "\xe4"
         assert request.header("x-a") is None
-
-
-async def test_a_header_that_connection_names_is_for_one_hop() -> None:
-    async with rigged() as rig:
-        assert await rig.guest.asks("/events", "Accept: text/x", "Connection: Accept") == "200"
-        assert rig.api.received[0].header("accept") is None
 
 
 async def test_an_answer_has_no_cookie_no_challenge_and_no_token() -> None:
@@ -74,25 +70,30 @@ async def test_an_answer_has_no_cookie_no_challenge_and_no_token() -> None:
     async with rigged(api=Api(tells)) as rig:
         answer = await rig.guest.get()
         assert sorted(answer.headers) == ["content-length", "x-kept"]
-
-
-async def test_cookies_of_an_api_are_kept_nowhere() -> None:
-    async with rigged(api=Api(says(b"", "200 OK", "Set-Cookie: person=alice"))) as rig:
-        await rig.guest.get()
         await rig.guest.get()
         assert rig.api.received[1].header("cookie") is None
+
+
+async def test_a_body_reaches_the_api_as_it_is() -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"in "
+        yield b"chunks"
+
+    async with rigged() as rig:
+        for body in (b"", b"lunch", b"x" * 300_000):
+            await rig.guest.call("POST", content=body)
+            assert rig.api.received[-1].body == body
+        await rig.guest.call("POST", content=chunks())
+        assert rig.api.received[-1].body == b"in chunks"
 
 
 SMUGGLED = b"GET /secrets HTTP/1.1\r\nHost: calendar.internal\r\n\r\n"
 FRAMINGS = [
     ["Transfer-Encoding: chunked", "Content-Length: 6"],
-    ["Content-Length: 6", "Transfer-Encoding: chunked"],
     ["Content-Length: 5", "Content-Length: 6"],
     ["Content-Length: +5"],
     ["Content-Length: 5, 6"],
-    ["Content-Length: -1"],
     ["Transfer-Encoding: chunked, identity"],
-    ["Transfer-Encoding: identity"],
     ["Transfer-Encoding: xchunked"],
     ["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
     ["Transfer-Encoding : chunked"],
@@ -103,8 +104,7 @@ FRAMINGS = [
 async def test_a_body_with_two_framings_is_refused(lines: list[str]) -> None:
     async with rigged() as rig:
         body = b"0\r\n\r\n" + SMUGGLED
-        status = await rig.guest.asks("/events", *lines, method="POST", body=body)
-        assert status in ("400", "501")
+        assert await rig.guest.asks("/events", *lines, method="POST", body=body) == "400"
         assert not rig.api.received
 
 
@@ -114,6 +114,7 @@ async def test_what_follows_a_refused_body_is_no_request() -> None:
         answer = await rig.guest.writes(head + b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
         assert answer.count(b"HTTP/1.1 ") == 1
         assert answer.startswith(b"HTTP/1.1 403")
+        assert b"\r\nconnection: close\r\n" in answer
 
 
 async def test_several_requests_on_one_connection_are_each_judged() -> None:
@@ -125,11 +126,14 @@ async def test_several_requests_on_one_connection_are_each_judged() -> None:
         assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"403", b"200"]
 
 
-async def test_a_request_without_one_host_is_refused() -> None:
+async def test_a_request_without_one_host_is_refused_whatever_the_server_accepts() -> None:
     async with rigged() as rig:
-        assert await rig.guest.asks("/events", "Host: calendar.internal") == "400"
         answer = await rig.guest.writes(b"GET /events HTTP/1.1\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 400")
+        transport = httpx.ASGITransport(rig.broker.app(rig.access))
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{NAME}") as lenient:
+            two = [("Host", NAME), ("Host", "other.internal")]
+            assert (await lenient.get("/events", headers=two)).status_code == 400
         assert not rig.api.received
 
 
@@ -139,19 +143,9 @@ async def test_an_answer_that_ends_early_does_not_end_well() -> None:
         writer.close()
 
     async with rigged(api=Api(short)) as rig:
-        answer = await rig.guest.writes(b"GET /events HTTP/1.1\r\nHost: calendar.internal\r\n\r\n")
-        assert answer.endswith(b"short")
-        assert rig.trail[0].code == "broker.unreachable"
-
-
-async def test_an_answer_with_two_framings_is_passed_on_with_one() -> None:
-    async def both(_: Received, writer: asyncio.StreamWriter) -> None:
-        head = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n"
-        writer.write(head + b"2\r\nok\r\n0\r\n\r\n")
-
-    async with rigged(api=Api(both)) as rig:
-        answer = await rig.guest.get()
-        assert (answer.content, answer.headers.get("content-length")) == (b"ok", None)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await rig.guest.get()
+        assert (rig.trail[0].code, rig.trail[0].received) == ("broker.unreachable", 5)
 
 
 async def test_a_guest_that_waits_for_100_continue_gets_it() -> None:

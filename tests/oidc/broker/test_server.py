@@ -12,29 +12,47 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from fastapi_oidc.broker import server
+from fastapi_oidc.broker import Limits, server
 from tests.oidc.broker.guests import NAME, Guest
 from tests.oidc.broker.rig import another_broker, rigged
 from tests.oidc.broker.streams import Stream, is_cut, streaming
+from tests.oidc.flows.steps import until
 
 GET = f"GET /events HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
 
 
-async def test_only_its_owner_may_open_the_socket() -> None:
+async def test_only_its_owner_may_open_the_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(os, "chown", lambda path, *to: given.append((os.stat(path).st_ino, *to)))
     async with rigged() as rig:
+        path = str(tmp_path / "vsock_8080")
+        async with rig.broker.serve(rig.access, path, owner=(1234, 4321)):
+            assert given == [(os.stat(path).st_ino, 1234, 4321)]
         found = os.stat(rig.guest.path)
         assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o600, os.getuid())
 
 
-async def test_the_socket_may_belong_to_the_user_of_a_monitor(
+async def test_a_link_that_the_owner_of_the_folder_puts_there_leads_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[tuple[str, int, int]] = []
-    monkeypatch.setattr(os, "chown", lambda *owner: given.append(owner))
+    """The root of a jail belongs to its user, who must not get another file by this."""
+    bind, given = socket.socket.bind, list[object]()
+    (others := tmp_path / "another's").touch(mode=0o644)
+
+    def replaced(self: socket.socket, path: str) -> None:
+        bind(self, path)
+        os.unlink(path)
+        os.symlink(others, path)
+
     async with rigged() as rig:
-        path = str(tmp_path / "vsock_8080")
-        async with rig.broker.serve(rig.access, path, owner=(1234, 4321)):
-            assert given == [(path, 1234, 4321)]
+        monkeypatch.setattr(socket.socket, "bind", replaced)
+        monkeypatch.setattr(os, "chown", lambda *named: given.append(named))
+        with pytest.raises(OSError, match="vsock_8080"):
+            async with rig.broker.serve(rig.access, str(tmp_path / "vsock_8080"), owner=(1234, 1)):
+                raise AssertionError
+    assert (stat.S_IMODE(others.stat().st_mode), given) == (0o644, [])
 
 
 async def test_the_socket_is_gone_after_the_block_and_calls_are_cut(tmp_path: Path) -> None:
@@ -57,31 +75,16 @@ async def test_a_socket_that_a_dead_process_has_left_is_replaced(tmp_path: Path)
             assert (await Guest(path).get()).status_code == 200
 
 
-async def test_a_socket_that_another_process_serves_is_left_to_it() -> None:
-    async with rigged() as rig:
-        _, elsewhere = another_broker(rig)
-        with pytest.raises(OSError, match="in use"):
-            async with elsewhere.serve(rig.access, rig.guest.path):
-                raise AssertionError
-        assert (await rig.guest.get()).status_code == 200
-
-
-async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+async def test_what_is_another_ones_is_left_alone(tmp_path: Path) -> None:
     async with rigged() as rig:
         (tmp_path / "notes").write_text("mine")
-        with pytest.raises(OSError, match="in use"):
-            async with rig.broker.serve(rig.access, str(tmp_path / "notes")):
-                raise AssertionError
+        _, elsewhere = another_broker(rig)
+        for path in (rig.guest.path, str(tmp_path / "notes")):
+            with pytest.raises(OSError, match="in use"):
+                async with elsewhere.serve(rig.access, path):
+                    raise AssertionError
+        assert (await rig.guest.get()).status_code == 200
         assert (tmp_path / "notes").read_text() == "mine"
-
-
-async def test_a_socket_that_was_replaced_meanwhile_is_not_removed(tmp_path: Path) -> None:
-    async with rigged() as rig:
-        path = tmp_path / "vsock_8080"
-        async with rig.broker.serve(rig.access, str(path)):
-            path.unlink()
-            path.write_text("another's")
-        assert path.read_text() == "another's"
 
 
 async def test_connections_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +92,8 @@ async def test_connections_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     async with rigged() as rig:
         held = [await asyncio.open_unix_connection(rig.guest.path) for _ in range(3)]
         reader, writer = await asyncio.open_unix_connection(rig.guest.path)
-        assert await reader.read() == b""
+        async with asyncio.timeout(server.HEAD_SECONDS / 2):
+            assert await reader.read() == b""
         for _, other in [*held, (reader, writer)]:
             other.close()
 
@@ -97,14 +101,15 @@ async def test_connections_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
 async def test_a_guest_that_sends_no_request_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "HEAD_SECONDS", 0.05)
     async with rigged() as rig:
-        for begun in (b"", b"GET /events HTTP/1.1\r\nHost: "):
-            assert await rig.guest.writes(begun) == b""
+        for begun in (b"", b"GET /events HTTP/1.1\r\nHost: ", GET):
+            answer = await rig.guest.writes(begun)
+            assert answer == b"" or (begun == GET and answer.endswith(b"ok"))
 
 
 async def test_a_guest_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "WRITE_SECONDS", 0.1)
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.05)
     refused = b"GET /secrets HTTP/1.1\r\nHost: calendar.internal\r\n\r\n"
-    async with rigged() as rig, asyncio.timeout(20):
+    async with rigged(limits=Limits(seconds=0.2)) as rig, asyncio.timeout(20):
         with socket.socket(socket.AF_UNIX) as guest:
             guest.setblocking(False)
             loop = asyncio.get_running_loop()
@@ -121,14 +126,13 @@ async def test_a_guest_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPatc
         b"GET\r\n\r\n",
         b"GET /events HTTP/1.1\r\nHost : x\r\n\r\n",
         b"GET /events HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",
-        b"GET /events HTTP/9.9\r\n\r\n",
         b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n\r\n",
     ],
 )
 async def test_what_is_no_http_is_refused(sent: bytes) -> None:
     async with rigged() as rig:
         answer = await rig.guest.writes(sent + b"\r\n\r\n")
-        assert answer == b"" or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5"))
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
         assert not rig.api.received
         assert (await rig.guest.get()).status_code == 200
 
@@ -145,28 +149,19 @@ async def test_a_guest_that_goes_away_harms_nothing() -> None:
 async def test_any_other_server_of_asgi_serves_a_guest_too(tmp_path: Path) -> None:
     async with rigged() as rig:
         path = str(tmp_path / "uvicorn")
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(path)
-            config = uvicorn.Config(rig.broker.app(rig.access), log_config=None, lifespan="off")
-            running = uvicorn.Server(config)
-            task = asyncio.create_task(running.serve([listener]))
-            assert (await Guest(path).call("POST", content=b"lunch")).status_code == 200
-            await rig.broker.withdraw(rig.access)
-            assert (await Guest(path).get()).status_code == 401
-            running.should_exit = True
-            await task
+        config = uvicorn.Config(
+            rig.broker.app(rig.access), uds=path, http="httptools", ws="none", log_config=None
+        )
+        running = uvicorn.Server(config)
+        task = asyncio.create_task(running.serve())
+        await until(lambda: running.started)
+        assert (await Guest(path).call("POST", content=b"lunch")).status_code == 200
+        await rig.broker.withdraw(rig.access)
+        assert (await Guest(path).get()).status_code == 401
+        running.should_exit = True
+        await task
 
 
-async def test_a_websocket_is_refused() -> None:
+async def test_a_websocket_is_not_accepted() -> None:
     async with rigged() as rig:
-        sent: list[str] = []
-
-        async def receive() -> dict[str, str]:
-            return {"type": "websocket.connect"}
-
-        async def send(message: object) -> None:
-            assert isinstance(message, dict)
-            sent.append(message["type"])
-
-        await rig.broker.app(rig.access)({"type": "websocket"}, receive, send)
-        assert sent == ["websocket.close"]
+        await rig.broker.app(rig.access)({"type": "websocket"}, None, None)  # type: ignore[arg-type]

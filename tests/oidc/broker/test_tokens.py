@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
 import pytest
 
 from fastapi_oidc import DownstreamAPI
-from fastapi_oidc.broker import Access, Broker
+from fastapi_oidc.broker import Access, Broker, calls
 from fastapi_oidc.protocol.downstream import ACCESS_TOKEN_TYPE, ActorToken
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.testing import DevClient, ServerError, TokensIssued
 from tests.oidc.broker.apis import Api, Received, says
 from tests.oidc.broker.guests import NAME
-from tests.oidc.broker.rig import RESOURCE, TWO_HOURS, Rig, broker_world, rigged, route_to
+from tests.oidc.broker.rig import RESOURCE, TWO_HOURS, Rig, broker_world, rigged, route_to, store_of
 from tests.oidc.interleaving import Held
 from tests.oidc.world import World
 
@@ -40,6 +41,26 @@ async def test_a_token_is_exchanged_once_for_many_calls() -> None:
         assert exchanges(rig.world)[0].parameters["resource"] == RESOURCE
 
 
+async def test_a_call_reads_the_store_once_and_waits_for_no_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls, "POLL_SECONDS", 1000)
+    async with rigged() as rig:
+        await rig.guest.get()
+        store, reads = store_of(rig), list[object]()
+        read = store.read
+
+        async def noted(keys: Sequence[str], /) -> Any:
+            reads.append(keys)
+            return await read(keys)
+
+        monkeypatch.setattr(store, "read", noted)
+        monkeypatch.setattr(store, "swap", None)
+        assert (await rig.guest.get()).status_code == 200
+        assert len(reads) == 1
+        monkeypatch.undo()
+
+
 async def test_a_refused_token_is_replaced() -> None:
     first: list[str] = []
 
@@ -52,13 +73,6 @@ async def test_a_refused_token_is_replaced() -> None:
     async with rigged(api=Api(refuses_the_first)) as rig:
         assert (await rig.guest.call("POST", content=b"twice")).status_code == 200
         assert [request.body for request in rig.api.received] == [b"twice", b"twice"]
-
-
-async def test_the_sessions_own_token_is_sent_only_if_the_route_says_so() -> None:
-    async with rigged(own_token=True) as rig:
-        await rig.guest.get()
-        assert rig.api.received[0].token == rig.session.tokens.access_token
-        assert not exchanges(rig.world)
 
 
 async def test_a_key_of_a_vault_replaces_the_token_and_the_guest_needs_access_all_the_same() -> (
@@ -150,12 +164,20 @@ async def called(broker: Broker, access: Access) -> int:
         return (await client.get("/events")).status_code
 
 
-async def test_a_provider_that_is_down_is_a_bad_gateway_and_nothing_is_sent() -> None:
-    async with rigged() as rig:
+async def test_a_refusal_that_no_other_token_follows_is_not_left_open() -> None:
+    ended = asyncio.Event()
+
+    async def refuses(request: Received, writer: asyncio.StreamWriter) -> None:
         rig.world.op.faults.put("token", ServerError(), times=5)
-        answer = await rig.guest.get()
-        assert answer.status_code in (502, 503)
-        assert not rig.api.received
+        challenge = 'WWW-Authenticate: Bearer error="invalid_token"'
+        head = f"HTTP/1.1 401 Unauthorized\r\n{challenge}\r\nContent-Length: 9\r\n\r\n"
+        writer.write(head.encode())
+        assert await request.after.read() == b""
+        ended.set()
+
+    async with rigged(api=Api(refuses)) as rig, asyncio.timeout(20):
+        assert (await rig.guest.get()).status_code in (502, 503)
+        await ended.wait()
 
 
 async def test_an_access_that_is_withdrawn_during_the_exchange_sends_nothing() -> None:

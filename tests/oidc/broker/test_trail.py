@@ -33,7 +33,7 @@ async def test_what_is_refused_is_an_event_too() -> None:
         assert [(event.code, event.status, event.path) for event in rig.trail] == [
             ("broker.not_allowed", 403, ""),
             ("broker.request", 400, ""),
-            ("broker.signed_out", 401, ""),
+            ("broker.signed_out", 401, "/events"),
         ]
 
 
@@ -51,7 +51,7 @@ async def test_nothing_of_a_call_is_secret_in_the_log(caplog: pytest.LogCaptureF
         body = ["Content-Length: 8"]
         await rig.guest.asks("/events?q=the+query", *body, method="POST", body=b"the body")
         token, values = rig.api.received[0].token, f"{rig.access!r} {rig.broker.routes!r}"
-        assert "POST calendar.internal/events 200, 8 B sent, 10 B received" in caplog.text
+        assert "method POST, path /events, status 200, sent 8, received 10, seconds" in caplog.text
         for secret in (token, "the+query", "the body", "the answer"):
             assert secret not in caplog.text + str(rig.world.events) + values
 

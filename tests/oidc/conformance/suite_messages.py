@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 from urllib.parse import urlencode
 
 import httpx
 
+from fastapi_oidc import Code
 from fastapi_oidc.protocol.json import JSON
 from tests.oidc.conformance.suite_keys import Members
 
@@ -24,6 +25,8 @@ Message: TypeAlias = Literal[
     "logout_return",
 ]
 Edit: TypeAlias = Callable[[Members], Members]
+Refusals: TypeAlias = Mapping[str, tuple[Edit, Code]]
+"""By the name of a module, what it changes and the error that must follow."""
 
 
 def without(*names: str) -> Edit:

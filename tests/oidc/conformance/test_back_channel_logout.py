@@ -13,7 +13,18 @@ import pytest
 from fastapi_oidc import Code
 from tests.oidc.conformance.relying_party import RelyingParty, relying_party
 from tests.oidc.conformance.suite_keys import Members
-from tests.oidc.conformance.suite_messages import with_members, with_suffix, without
+from tests.oidc.conformance.suite_messages import Refusals, with_members, with_suffix, without
+
+PLAN = "oidcc-client-test-rp-backchannel-rpinitlogout"
+OTHER_EVENT: Members = {"http://schemas.openid.net/event/foobar": {}}
+REFUSED: Refusals = {
+    f"{PLAN}-no-event": (without("events"), Code.LOGOUT_TOKEN_EVENTS),
+    f"{PLAN}-with-nonce": (with_members(nonce="nonce-1"), Code.LOGOUT_TOKEN_NONCE),
+    f"{PLAN}-wrong-aud": (with_suffix("aud", "INVALID"), Code.LOGOUT_TOKEN_AUDIENCE),
+    f"{PLAN}-wrong-event": (with_members(events=OTHER_EVENT), Code.LOGOUT_TOKEN_EVENTS),
+    f"{PLAN}-wrong-iss": (with_members(iss="https://other.test/"), Code.LOGOUT_TOKEN_ISSUER),
+}
+SIGNED_OTHERWISE = {f"{PLAN}-alg-none": "none", f"{PLAN}-wrong-alg": "ES256"}
 
 
 @dataclass
@@ -60,53 +71,14 @@ async def test_oidcc_client_test_rp_backchannel_rpinitlogout(browsers: TwoBrowse
     await browsers.must_revoke()
 
 
-async def test_oidcc_client_test_rp_backchannel_rpinitlogout_alg_none(
-    browsers: TwoBrowsers,
-) -> None:
+@pytest.mark.parametrize("module", REFUSED)
+async def test_a_logout_token_is_refused(browsers: TwoBrowsers, module: str) -> None:
+    browsers.rp.op.edits["logout_token"], code = REFUSED[module]
+    await browsers.must_refuse(code)
+
+
+@pytest.mark.parametrize("module", SIGNED_OTHERWISE)
+async def test_a_signature_is_refused(browsers: TwoBrowsers, module: str) -> None:
     keys = browsers.rp.op.keys
-    browsers.rp.op.sign_logout_token = lambda claims: keys.sign(claims, "none")
+    browsers.rp.op.sign_logout_token = lambda claims: keys.sign(claims, SIGNED_OTHERWISE[module])
     await browsers.must_refuse(Code.JWS_ALGORITHM)
-
-
-async def test_oidcc_client_test_rp_backchannel_rpinitlogout_no_event(
-    browsers: TwoBrowsers,
-) -> None:
-    browsers.rp.op.edits["logout_token"] = without("events")
-    await browsers.must_refuse(Code.LOGOUT_TOKEN_EVENTS)
-
-
-async def test_oidcc_client_test_rp_backchannel_rpinitlogout_with_nonce(
-    browsers: TwoBrowsers,
-) -> None:
-    browsers.rp.op.edits["logout_token"] = with_members(nonce="nonce-1")
-    await browsers.must_refuse(Code.LOGOUT_TOKEN_NONCE)
-
-
-async def test_oidcc_client_test_rp_backchannel_rpinitlogout_wrong_alg(
-    browsers: TwoBrowsers,
-) -> None:
-    keys = browsers.rp.op.keys
-    browsers.rp.op.sign_logout_token = lambda claims: keys.sign(claims, "ES256")
-    await browsers.must_refuse(Code.JWS_ALGORITHM)
-
-
-async def test_oidcc_client_test_rp_backchannel_rpinitlogout_wrong_aud(
-    browsers: TwoBrowsers,
-) -> None:
-    browsers.rp.op.edits["logout_token"] = with_suffix("aud", "INVALID")
-    await browsers.must_refuse(Code.LOGOUT_TOKEN_AUDIENCE)
-
-
-async def test_oidcc_client_test_rp_backchannel_rpinitlogout_wrong_event(
-    browsers: TwoBrowsers,
-) -> None:
-    other_event: Members = {"http://schemas.openid.net/event/foobar": {}}
-    browsers.rp.op.edits["logout_token"] = lambda claims: {**claims, "events": other_event}
-    await browsers.must_refuse(Code.LOGOUT_TOKEN_EVENTS)
-
-
-async def test_oidcc_client_test_rp_backchannel_rpinitlogout_wrong_iss(
-    browsers: TwoBrowsers,
-) -> None:
-    browsers.rp.op.edits["logout_token"] = with_members(iss="https://other.test/")
-    await browsers.must_refuse(Code.LOGOUT_TOKEN_ISSUER)

@@ -7,8 +7,12 @@ import pytest
 from fastapi_oidc import Code
 from tests.oidc.conformance.relying_party import RelyingParty, relying_party
 from tests.oidc.conformance.suite_fapi2 import SecurityProfileOP
-from tests.oidc.conformance.suite_messages import with_members, with_suffix, without
+from tests.oidc.conformance.suite_messages import Refusals, with_members, with_suffix, without
 from tests.oidc.conformance.suite_op import ID_TOKEN_LIFETIME
+from tests.oidc.world import Time
+
+PLAN = "fapi2-security-profile-final-client-test"
+EXPIRED = int(Time().now) - ID_TOKEN_LIFETIME
 
 
 @pytest.fixture
@@ -21,8 +25,56 @@ def rp() -> RelyingParty:
     )
 
 
-async def must_refuse_response(rp: RelyingParty, code: Code) -> None:
-    """The response is refused before the code is used."""
+ID_TOKENS: Refusals = {
+    f"{PLAN}-invalid-iss": (with_suffix("iss", "1"), Code.ID_TOKEN_ISSUER),
+    f"{PLAN}-invalid-aud": (with_suffix("aud", "1"), Code.ID_TOKEN_AUDIENCE),
+    f"{PLAN}-invalid-secondary-aud": (
+        lambda claims: {**claims, "aud": [claims["aud"], "https://other.test/"]},
+        Code.ID_TOKEN_AUDIENCE,
+    ),
+    f"{PLAN}-invalid-expired-exp": (with_members(exp=EXPIRED), Code.ID_TOKEN_EXPIRED),
+    f"{PLAN}-invalid-missing-exp": (without("exp"), Code.ID_TOKEN_EXPIRY),
+    f"{PLAN}-invalid-missing-aud": (without("aud"), Code.ID_TOKEN_AUDIENCE),
+    f"{PLAN}-invalid-missing-iss": (without("iss"), Code.ID_TOKEN_ISSUER),
+    f"{PLAN}-invalid-nonce": (with_suffix("nonce", "1"), Code.ID_TOKEN_NONCE),
+    f"{PLAN}-invalid-missing-nonce": (without("nonce"), Code.ID_TOKEN_NONCE),
+}
+SIGNED_OTHERWISE = {f"{PLAN}-invalid-null-alg": "none", f"{PLAN}-invalid-alternate-alg": "ES256"}
+RESPONSES: Refusals = {
+    f"{PLAN}-invalid-authorization-response-iss": (
+        with_suffix("iss", "1"),
+        Code.AUTHORIZATION_ISSUER_MISMATCH,
+    ),
+    f"{PLAN}-remove-authorization-response-iss": (
+        without("iss"),
+        Code.AUTHORIZATION_ISSUER_MISSING,
+    ),
+    f"{PLAN}-ensure-authorization-response-with-invalid-state-fails": (
+        with_suffix("state", "1"),
+        Code.AUTHORIZATION_TRANSACTION_MISSING,
+    ),
+    f"{PLAN}-ensure-authorization-response-with-invalid-missing-state-fails": (
+        without("state"),
+        Code.AUTHORIZATION_STATE_MISSING,
+    ),
+}
+
+
+@pytest.mark.parametrize("module", ID_TOKENS)
+async def test_an_id_token_is_refused(rp: RelyingParty, module: str) -> None:
+    rp.op.edits["id_token"], code = ID_TOKENS[module]
+    await rp.must_refuse(code)
+
+
+@pytest.mark.parametrize("module", SIGNED_OTHERWISE)
+async def test_a_signature_is_refused(rp: RelyingParty, module: str) -> None:
+    rp.op.sign_id_token = lambda claims: rp.op.keys.sign(claims, SIGNED_OTHERWISE[module])
+    await rp.must_refuse(Code.JWS_ALGORITHM)
+
+
+@pytest.mark.parametrize("module", RESPONSES)
+async def test_a_response_is_refused_before_its_code_is_used(rp: RelyingParty, module: str) -> None:
+    rp.op.edits["authorization_response"], code = RESPONSES[module]
     await rp.must_refuse(code)
     assert "authorization" in rp.op.calls
     assert "token" not in rp.op.calls
@@ -42,111 +94,11 @@ async def test_fapi2_security_profile_final_client_test_discovery_issuer_mismatc
     assert rp.op.calls == ["metadata"]
 
 
-async def test_fapi2_security_profile_final_client_test_invalid_iss(rp: RelyingParty) -> None:
-    rp.op.edits["id_token"] = with_suffix("iss", "1")
-    await rp.must_refuse(Code.ID_TOKEN_ISSUER)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_aud(rp: RelyingParty) -> None:
-    rp.op.edits["id_token"] = with_suffix("aud", "1")
-    await rp.must_refuse(Code.ID_TOKEN_AUDIENCE)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_secondary_aud(
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["id_token"] = lambda claims: {
-        **claims,
-        "aud": [claims["aud"], "https://other.test/"],
-    }
-    await rp.must_refuse(Code.ID_TOKEN_AUDIENCE)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_null_alg(rp: RelyingParty) -> None:
-    rp.op.sign_id_token = lambda claims: rp.op.keys.sign(claims, "none")
-    await rp.must_refuse(Code.JWS_ALGORITHM)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_alternate_alg(
-    rp: RelyingParty,
-) -> None:
-    rp.op.sign_id_token = lambda claims: rp.op.keys.sign(claims, "ES256")
-    await rp.must_refuse(Code.JWS_ALGORITHM)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_expired_exp(
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["id_token"] = with_members(exp=int(rp.time.now) - ID_TOKEN_LIFETIME)
-    await rp.must_refuse(Code.ID_TOKEN_EXPIRED)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_missing_exp(
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["id_token"] = without("exp")
-    await rp.must_refuse(Code.ID_TOKEN_EXPIRY)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_missing_aud(
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["id_token"] = without("aud")
-    await rp.must_refuse(Code.ID_TOKEN_AUDIENCE)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_missing_iss(
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["id_token"] = without("iss")
-    await rp.must_refuse(Code.ID_TOKEN_ISSUER)
-
-
 async def test_fapi2_security_profile_final_client_test_valid_aud_as_array(
     rp: RelyingParty,
 ) -> None:
     rp.op.edits["id_token"] = lambda claims: {**claims, "aud": [claims["aud"]]}
     await rp.must_accept()
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_nonce(rp: RelyingParty) -> None:
-    rp.op.edits["id_token"] = with_suffix("nonce", "1")
-    await rp.must_refuse(Code.ID_TOKEN_NONCE)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_missing_nonce(
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["id_token"] = without("nonce")
-    await rp.must_refuse(Code.ID_TOKEN_NONCE)
-
-
-async def test_fapi2_security_profile_final_client_test_invalid_authorization_response_iss(
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["authorization_response"] = with_suffix("iss", "1")
-    await must_refuse_response(rp, Code.AUTHORIZATION_ISSUER_MISMATCH)
-
-
-async def test_fapi2_security_profile_final_client_test_remove_authorization_response_iss(
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["authorization_response"] = without("iss")
-    await must_refuse_response(rp, Code.AUTHORIZATION_ISSUER_MISSING)
-
-
-async def test_fapi2_security_profile_final_client_test_ensure_authorization_response_with_invalid_state_fails(  # noqa: E501
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["authorization_response"] = with_suffix("state", "1")
-    await must_refuse_response(rp, Code.AUTHORIZATION_TRANSACTION_MISSING)
-
-
-async def test_fapi2_security_profile_final_client_test_ensure_authorization_response_with_invalid_missing_state_fails(  # noqa: E501
-    rp: RelyingParty,
-) -> None:
-    rp.op.edits["authorization_response"] = without("state")
-    await must_refuse_response(rp, Code.AUTHORIZATION_STATE_MISSING)
 
 
 async def test_fapi2_security_profile_final_client_test_token_endpoint_response_without_expires_in(

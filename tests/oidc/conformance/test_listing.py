@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -15,15 +16,17 @@ NOT_CASES = {"test_listing.py", "test_suite.py"}
 
 
 def cases() -> set[tuple[str, str]]:
-    """Every test function of this folder with its file."""
-    files = [file for file in FOLDER.glob("test_*.py") if file.name not in NOT_CASES]
-    return {
-        (node.name, file.name)
-        for file in files
-        for node in ast.parse(file.read_text()).body
-        if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef)
-        if node.name.startswith("test_")
-    }
+    """Every module with the file of its test, or of the table with its name."""
+    found = set()
+    for file in FOLDER.glob("test_*.py"):
+        if file.name in NOT_CASES:
+            continue
+        for name, value in vars(import_module(f"tests.oidc.conformance.{file.stem}")).items():
+            if isinstance(value, dict):
+                found |= {(key, file.name) for key in value if "-test-" in key or "further-" in key}
+            elif name.startswith("test_") and "module" not in signature(value).parameters:
+                found.add((name.removeprefix("test_").replace("_", "-"), file.name))
+    return found
 
 
 def modules(text: str) -> list[str]:
@@ -31,11 +34,11 @@ def modules(text: str) -> list[str]:
 
 
 def listed() -> set[tuple[str, str]]:
-    """The test of each module with the file of its section."""
+    """Each module with the file of its section."""
     found = set()
     for section in COVERED.split("\n### ")[1:]:
         [file] = re.findall(r"^File: `([^`]+)`", section, re.MULTILINE)
-        found |= {("test_" + name.replace("-", "_"), file) for name in modules(section)}
+        found |= {(name.replace("_", "-"), file) for name in modules(section)}
     return found
 
 

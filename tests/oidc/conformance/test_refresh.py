@@ -9,9 +9,18 @@ import pytest
 
 from fastapi_oidc import Code
 from tests.oidc.conformance.relying_party import RelyingParty, relying_party
-from tests.oidc.conformance.suite_messages import with_members, with_suffix, without
+from tests.oidc.conformance.suite_messages import Refusals, with_members, with_suffix, without
 
 DEFAULT_ACCESS_TOKEN_LIFETIME = 3600
+ENDED: Refusals = {
+    "oidcc-client-test-refresh-token-invalid-issuer": (
+        with_suffix("iss", "1"),
+        Code.ID_TOKEN_ISSUER,
+    ),
+    "oidcc-client-test-refresh-token-invalid-sub": (with_suffix("sub", "1"), Code.ID_TOKEN_SUBJECT),
+    # Core 12.2: another audience than at login.
+    "further-refresh-token-invalid-aud": (with_suffix("aud", "1"), Code.ID_TOKEN_AUDIENCE),
+}
 
 
 @pytest.fixture(params=[None, 300], ids=["without-expires-in", "with-expires-in"])
@@ -31,20 +40,10 @@ async def test_oidcc_client_test_refresh_token(rp: RelyingParty) -> None:
     assert rp.op.faults == []
 
 
-async def test_oidcc_client_test_refresh_token_invalid_issuer(rp: RelyingParty) -> None:
-    rp.op.edits["refreshed_id_token"] = with_suffix("iss", "1")
-    await must_end(rp, Code.ID_TOKEN_ISSUER)
-
-
-async def test_oidcc_client_test_refresh_token_invalid_sub(rp: RelyingParty) -> None:
-    rp.op.edits["refreshed_id_token"] = with_suffix("sub", "1")
-    await must_end(rp, Code.ID_TOKEN_SUBJECT)
-
-
-async def test_further_refresh_token_invalid_aud(rp: RelyingParty) -> None:
-    """Core 12.2: another audience than at login."""
-    rp.op.edits["refreshed_id_token"] = with_suffix("aud", "1")
-    await must_end(rp, Code.ID_TOKEN_AUDIENCE)
+@pytest.mark.parametrize("module", ENDED)
+async def test_a_refreshed_id_token_ends_the_session(rp: RelyingParty, module: str) -> None:
+    rp.op.edits["refreshed_id_token"], code = ENDED[module]
+    await must_end(rp, code)
 
 
 async def test_further_refresh_token_other_auth_time() -> None:

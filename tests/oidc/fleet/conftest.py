@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.oidc.fleet.fleet import MODES, Fleet, running_fleet
+from tests.oidc.fleet.fleet import Fleet, running_fleet
 from tests.oidc.fleet.worker_process import Worker
 
 
@@ -26,10 +26,9 @@ def fleet() -> Iterator[Fleet]:
         yield fleet
 
 
-@pytest.fixture(scope="module", params=MODES)
-def pair_of_module(request: pytest.FixtureRequest) -> Iterator[Pair]:
+@pytest.fixture(scope="module")
+def pair_of_module() -> Iterator[Pair]:
     with running_fleet() as fleet:
-        fleet.mode = request.param
         yield Pair(fleet, *fleet.workers({}, {}))
 
 

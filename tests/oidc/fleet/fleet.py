@@ -177,7 +177,7 @@ def _fleet() -> Iterator[Fleet]:
             client_id="app", client_secret=secrets.token_urlsafe(32), any_local_uri=True
         )
         op = DevProvider(
-            users=[DevUser("alice"), DevUser("bob"), DevUser("carol")],
+            users=[DevUser("alice"), DevUser("bob"), DevUser("carol"), DevUser("dave")],
             clients=[client],
             clock=Clock(read=lambda: time.time() + float(clock_file.read_text())),
         )

@@ -10,7 +10,7 @@ import pytest
 
 from fastapi_oidc import OIDCSettings
 from fastapi_oidc.testing import LogoutDelivered, sign_in
-from tests.oidc.fleet.fleet import LONG_AFTER, MODES, Fleet, running_fleet
+from tests.oidc.fleet.fleet import LONG_AFTER, Fleet, running_fleet
 from tests.oidc.fleet.test_disconnecting_clients import callback_of_login
 from tests.oidc.fleet.worker_process import Worker
 
@@ -34,10 +34,9 @@ class Clocks:
     behind: Worker
 
 
-@pytest.fixture(scope="module", params=MODES)
-def clocks_of_module(request: pytest.FixtureRequest) -> Iterator[Clocks]:
+@pytest.fixture(scope="module")
+def clocks_of_module() -> Iterator[Clocks]:
     with running_fleet() as fleet:
-        fleet.mode = request.param
         yield Clocks(fleet, *fleet.workers({"ahead": FAULT}, {}, {"ahead": -FAULT}))
 
 

@@ -15,14 +15,13 @@ from tests.oidc.fleet.conftest import Pair
 from tests.oidc.fleet.fleet import (
     BEFORE_THE_END,
     LONG_AFTER,
-    MODES,
     ONE_PAUSE,
     Fleet,
     running_fleet_with_tls,
 )
 from tests.oidc.fleet.test_disconnecting_clients import callback_of_login
 
-PROVIDER_TIMEOUT = 5
+PROVIDER_TIMEOUT = 2
 """Seconds; of a provider that is silent, tests wait for it."""
 
 SLOW = 0.5
@@ -106,10 +105,9 @@ TABLE = {
 FAULTS = pytest.mark.parametrize("fault", TABLE.values(), ids=TABLE.keys())
 
 
-@pytest.fixture(scope="module", params=MODES)
-def pair_of_module(request: pytest.FixtureRequest) -> Iterator[Pair]:
+@pytest.fixture(scope="module")
+def pair_of_module() -> Iterator[Pair]:
     with running_fleet_with_tls() as fleet:
-        fleet.mode = request.param
         fleet.settings["provider_timeout"] = PROVIDER_TIMEOUT
         yield Pair(fleet, *fleet.workers({}, {}))
 

@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import httpx
-import pytest
 
 from fastapi_oidc import OIDCSettings
-from tests.oidc.fleet.fleet import LONG_AFTER, MODES, Fleet
+from tests.oidc.fleet.fleet import LONG_AFTER, Fleet
 from tests.oidc.fleet.test_disconnecting_clients import callback_of_login
 from tests.oidc.fleet.worker_process import Worker
 
@@ -19,11 +18,7 @@ SESSION = OIDCSettings.model_fields["session_lifetime"].default
 LOGIN = "/auth/login?return_to=/me&login_hint=bob"
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_nobody_is_signed_out_while_a_new_cookie_secret_is_rolled_out(
-    fleet: Fleet, mode: str
-) -> None:
-    fleet.mode = mode
+async def test_nobody_is_signed_out_while_a_new_cookie_secret_is_rolled_out(fleet: Fleet) -> None:
     old, new = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     [serving] = fleet.workers({"cookie_secret": old})
     async with fleet.signed_in(serving) as browser:

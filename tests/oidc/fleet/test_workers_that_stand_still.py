@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
-import pytest
 
-from tests.oidc.fleet.fleet import LONG_AFTER, MODES, Fleet
+from tests.oidc.fleet.fleet import LONG_AFTER, Fleet
 from tests.oidc.fleet.test_disconnecting_clients import Held, until_reached
 from tests.oidc.fleet.worker_process import Worker
 
@@ -45,11 +44,10 @@ async def paused(fleet: Fleet) -> AsyncIterator[Pause]:
         yield Pause(standing, held, request, asyncio.create_task(same.get(other.at("/me"))))
 
 
-@pytest.mark.parametrize("mode", MODES)
 async def test_within_its_lease_its_refresh_token_is_not_presented_by_another_one(
-    fleet: Fleet, mode: str
+    fleet: Fleet,
 ) -> None:
-    fleet.mode = mode
+    fleet.mode = "cookie"
     async with paused(fleet) as pause:
         assert not (await asyncio.wait([pause.asked], timeout=SHORT))[0]
         pause.go_on()
@@ -58,10 +56,8 @@ async def test_within_its_lease_its_refresh_token_is_not_presented_by_another_on
     assert fleet.token_calls() == 1
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_after_its_lease_another_one_presents_it_again(fleet: Fleet, mode: str) -> None:
+async def test_after_its_lease_another_one_presents_it_again(fleet: Fleet) -> None:
     """The provider had used it, and its tokens work once."""
-    fleet.mode = mode
     async with paused(fleet) as pause:
         assert (await pause.asked).status_code == 401
         pause.go_on()

@@ -84,18 +84,6 @@ async def test_session_error_of_a_callback_ends_the_session(callback: str) -> No
     assert await generation(browser) is None
 
 
-async def test_callback_that_takes_too_long_keeps_the_session() -> None:
-    async def before_session_persist(context: PersistContext[Any]) -> None:
-        if context.reason == "refresh":
-            await asyncio.Event().wait()
-
-    settings = {"callback_timeout": 0.01}
-    world = make_world(settings=settings, before_session_persist=before_session_persist)
-    browser = await world.signed_in()
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-
-
 async def test_callback_that_is_cancelled_from_within_has_failed() -> None:
     reasons: list[str] = []
 
@@ -185,50 +173,6 @@ async def test_replacement_is_a_session_of_the_same_login(
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
     assert await generation(browser) is None
     assert world.events[-1].explanation.endswith(f" {named}")
-
-
-async def test_wrong_replacement_at_a_refresh_is_not_taken() -> None:
-    def before_session_persist(context: PersistContext[Any]) -> Any:
-        return None if context.reason == "login" else replaced(sub="mallory")(context.session)
-
-    world = make_world(before_session_persist=before_session_persist)
-    browser = await world.signed_in()
-    for expected in (1, 2):
-        world.time.advance(AFTER_EXPIRY)
-        answer = (await browser.get("/me")).json()
-        assert (answer["sub"], answer["generation"]) == ("alice", expected)
-
-
-async def test_replacement_may_end_earlier() -> None:
-    def before_session_persist(context: PersistContext[Any]) -> Session:
-        ends = context.session.created_at + 600
-        return context.session.model_copy(update={"expires_at": ends})
-
-    world = make_world(before_session_persist=before_session_persist)
-    browser = await world.signed_in()
-    world.time.advance(599)
-    assert await generation(browser) == 1
-    world.time.advance(1)
-    assert await generation(browser) is None
-
-
-async def test_resolve_identity_gets_claims_userinfo_and_access_token() -> None:
-    contexts: list[IdentityContext] = []
-
-    def resolve(context: IdentityContext) -> dict[str, object]:
-        contexts.append(context)
-        return {}
-
-    world = make_world(resolve_identity=resolve)
-    world.op.edits.put("userinfo", lambda said: said | {"team": "blue"})
-    browser = await world.signed_in()
-    world.time.advance(AFTER_EXPIRY)
-    await browser.get("/")
-    assert [context.id_token_claims["sub"] for context in contexts] == ["alice", "alice"]
-    assert [(context.user_info or {})["team"] for context in contexts] == ["blue", "blue"]
-    tokens = [context.access_token or "" for context in contexts]
-    assert len(set(tokens)) == 2
-    assert all(token not in repr(context) for token, context in zip(tokens, contexts, strict=True))
 
 
 @pytest.mark.parametrize("reason", ["login", "refresh"])

@@ -9,18 +9,16 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse
 
 from fastapi_oidc import (
     OIDC,
     Code,
-    IdentityContext,
     OIDCError,
     PersistContext,
     SessionError,
     SignedIn,
-    StandardIdentity,
 )
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible
@@ -121,23 +119,6 @@ async def test_login_that_began_while_the_store_was_down_ends_the_session_before
     assert [await generation(each) for each in (browser, copy)] == [0, None]
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
-async def test_error_of_the_application_is_its_own(mode: str, is_shared: bool) -> None:
-    def resolve(_context: IdentityContext) -> StandardIdentity:
-        raise HTTPException(403, "not you")
-
-    options: dict[str, Any] = {"resolve_identity": resolve}
-    world = two_processes(mode, **options)[0] if is_shared else make_world(**options)
-    browser = world.browser()
-    url = await callback_url(browser)
-    for reloaded in (copy_of(browser, world), browser):
-        answer = await reloaded.get(url)
-        assert (answer.status_code, answer.json()) == (403, {"detail": "not you"})
-    assert pending(browser) == []
-    assert world.op.record.calls["token"] == 1
-    assert world.events[-1].explanation == "the application raised HTTPException"
-
-
 @pytest.mark.parametrize("changed", ["client_id", "issuer"])
 async def test_session_of_another_client_or_provider_is_none_here(changed: str) -> None:
     world = make_world()
@@ -145,13 +126,6 @@ async def test_session_of_another_client_or_provider_is_none_here(changed: str) 
     update = {changed: "https://another.test", "client_secret": None}
     other = another_process(world, settings=world.oidc.settings.model_copy(update=update))
     assert (await copy_of(browser, other).get("/")).json() == {"is_authenticated": False}
-
-
-async def test_login_that_userinfo_refuses_revokes_its_tokens() -> None:
-    world = make_world()
-    world.op.edits.put("userinfo", lambda said: said | {"sub": "bob"})
-    assert (await sign_in(world.browser(), LOGIN_URL, user="alice")).status_code == 400
-    assert world.op.record.calls["revocation"] == 1
 
 
 async def test_tokens_of_another_provider_are_not_sent_to_this_one(mode: str) -> None:

@@ -15,8 +15,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Clock
-from fastapi_oidc.testing import TokenRevoked
-from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, callback_url, generation, stores_of
+from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, generation, stores_of
 from tests.oidc.interleaving import another_process
 from tests.oidc.suspensions import (
     SuspendingNetwork,
@@ -114,23 +113,6 @@ async def test_cancelled_callback_is_completed_by_its_reload(place: Place) -> No
         assert answer.headers["location"] == "/me", f"cancelled at {point}"
         assert await generation(again) == 0
         assert place.token_calls == before + 1
-        return cancelled
-
-    await cancelled_at_every_point(attempt)
-
-
-async def test_cancelled_sign_out_can_be_repeated(place: Place) -> None:
-    async def attempt(point: int) -> bool:
-        cookies = dict((await place.world.signed_in()).cookies)
-        before = len(place.world.op.record.of(TokenRevoked))
-        leaving = place.browser(cookies).post("/auth/logout", data=LOCAL)
-        cancelled = await is_cancelled(leaving, point)
-        await others_have_ended()
-        again = place.browser(cookies)
-        await again.post("/auth/logout", data=LOCAL, follow_redirects=False)
-        copies = [place.browser(cookies, elsewhere=elsewhere) for elsewhere in (False, True)]
-        assert [await generation(copy) for copy in copies] == [None, None]
-        assert len(place.world.op.record.of(TokenRevoked)) > before, f"cancelled at {point}"
         return cancelled
 
     await cancelled_at_every_point(attempt)

@@ -19,7 +19,7 @@ from fastapi_oidc.flows.outcomes import LONGEST_BACKOFF
 from fastapi_oidc.flows.refresh import REFUSALS_BEFORE_END
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.rows import Row
-from fastapi_oidc.testing import TokensIssued, UserInfoServed
+from fastapi_oidc.testing import TokensIssued
 from fastapi_oidc.testing.faults import Answer
 from fastapi_oidc.testing.messages import Refusal
 from tests.oidc.flows.steps import (
@@ -33,8 +33,7 @@ from tests.oidc.flows.steps import (
     refreshes,
     shared_stores,
 )
-from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
-from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
+from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.testing.bare_client import jwt_parts
 from tests.oidc.world import Time, World, make_world
 
@@ -93,48 +92,12 @@ async def test_tokens_are_bound_to_a_key_of_the_session(world: World) -> None:
     assert str(session.tokens.dpop_key) not in repr(session)
 
 
-async def test_userinfo_has_a_proof_for_the_access_token(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-    assert len(world.op.record.of(UserInfoServed)) == 2
-
-
-async def test_every_process_proves_the_same_key(processes: tuple[World, World]) -> None:
-    here, there = processes
-    browser = await here.signed_in()
-    before, browser = await session_of(browser, here), same_browser(browser, there)
-    for expected in (1, 2):
-        here.time.advance(AFTER_EXPIRY)
-        assert await generation(browser) == expected
-    after = await session_of(browser, there)
-    assert after.tokens.dpop_key == before.tokens.dpop_key
-    assert after.tokens.token_type == "DPoP"
-    assert key_in(after.tokens.access_token) == key_in(before.tokens.access_token)
-
-
 async def test_a_bearer_token_signs_nobody_in(world: World) -> None:
     world.op.edits.put("token_response", lambda members: members | {"token_type": "Bearer"})
     browser = world.browser()
     answer = await browser.get(await callback_url(browser))
     assert (answer.status_code, answer.json()["code"]) == (502, "token.not_bound")
     assert await generation(browser) is None
-
-
-async def test_a_bearer_token_refreshes_no_session(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(AFTER_EXPIRY)
-    world.op.edits.put("token_response", lambda members: members | {"token_type": "Bearer"})
-    answer = await browser.get("/me")
-    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
-
-
-async def test_a_bound_token_is_refused_without_dpop() -> None:
-    world = make_world()
-    world.op.edits.put("token_response", lambda members: members | {"token_type": "DPoP"})
-    browser = world.browser()
-    answer = await browser.get(await callback_url(browser))
-    assert (answer.status_code, answer.json()["code"]) == (502, "token.type")
 
 
 async def test_no_callback_takes_the_key_from_its_tokens(caplog: pytest.LogCaptureFixture) -> None:
@@ -149,45 +112,6 @@ async def test_no_callback_takes_the_key_from_its_tokens(caplog: pytest.LogCaptu
     answer = await browser.get(await callback_url(browser))
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
     assert "before_session_persist changed tokens.dpop_key" in caplog.text
-
-
-async def test_a_silent_login_keeps_the_key(world: World) -> None:
-    browser = await world.signed_in()
-    before = await session_of(browser, world)
-    world.time.advance(60)
-    assert outcome(await check(browser)) == SAME_USER
-    after = await session_of(browser, world)
-    assert after.generation == 1
-    assert after.tokens.dpop_key == before.tokens.dpop_key
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 2
-
-
-async def test_a_silent_login_after_dpop_was_taken_back(mode: str) -> None:
-    """The next tokens are bearer tokens, and the session has no key any more."""
-    time = Time()
-    shared = shared_stores(mode, time)
-    here = make_world(mount=with_session, time=time, settings={"dpop": True}, **shared)
-    settings = here.oidc.settings.model_copy(update={"dpop": False})
-    there = another_process(here, mount=with_session, settings=settings, **shared)
-    browser = copy_of(await here.signed_in(), there)
-    assert outcome(await check(browser)) == SAME_USER
-    tokens = (await session_of(browser, there)).tokens
-    assert (tokens.token_type, tokens.dpop_key) == ("Bearer", None)
-    here.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 2
-
-
-async def test_sessions_that_began_without_a_key_go_on_without(mode: str) -> None:
-    time = Time()
-    shared = shared_stores(mode, time)
-    here = make_world(time=time, **shared)
-    settings = here.oidc.settings.model_copy(update={"dpop": True})
-    there = another_process(here, mount=with_session, settings=settings, **shared)
-    browser = copy_of(await here.signed_in(), there)
-    here.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-    assert (await session_of(browser, there)).tokens.token_type == "Bearer"
 
 
 async def test_without_dpop_a_session_has_no_key_and_is_as_large_as_before() -> None:
@@ -341,13 +265,6 @@ class TestNonces:
         assert world.op.record.calls["token"] == 2
         world.time.advance(RETRY)
         assert await generation(browser) == 1, "the application was started again"
-
-
-async def test_the_application_gets_userinfo_with_a_bound_token(world: World) -> None:
-    session = await session_of(await world.signed_in(), world)
-    claims = await world.oidc.user_info(session)
-    assert claims is not None
-    assert claims["sub"] == "alice"
 
 
 def turns_taken(monkeypatch: pytest.MonkeyPatch) -> list[Turn]:

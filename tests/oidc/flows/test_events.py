@@ -9,13 +9,10 @@ import pytest
 
 from fastapi_oidc import Code, Event, EventName, OIDCSession, SessionError
 from fastapi_oidc.events import Announcer, refusal
-from fastapi_oidc.testing import OAuthError, ServerError, sign_in
-from fastapi_oidc.testing.faults import Fault
-from tests.oidc.flows.steps import AFTER_EXPIRY
-from tests.oidc.world import LOGIN_URL, World, make_world
+from fastapi_oidc.testing import ServerError
+from tests.oidc.world import World, make_world
 
 AT = 1_800_000_000
-LEFT = OAuthError("invalid_grant", description="she left")
 WARNINGS = {
     "login.refused",
     "front_channel_logout.refused",
@@ -74,10 +71,10 @@ def test_line_of_the_log_has_no_line_break(caplog: pytest.LogCaptureFixture) -> 
         explanation="it's over",
     )
     with caplog.at_level(logging.INFO, logger="fastapi_oidc"):
-        Announcer()(event)
+        Announcer().of("acme")(event)
     assert caplog.messages == [
-        "login.refused sub='alice\\nlogin.succeeded' session='session-1' sid='op-1'"
-        " code='token.refused' because=\"it's over\""
+        "login.refused registration='acme' sub='alice\\nlogin.succeeded' session='session-1'"
+        " sid='op-1' code='token.refused' because=\"it's over\""
         f" see='{Code.TOKEN_REFUSED.link}'"
     ]
 
@@ -87,56 +84,6 @@ def test_refusal_has_what_its_error_says() -> None:
     event = refusal(EventName.SESSION_ENDED, error, AT)
     assert (event.code, event.explanation) == (Code.SESSION_EXPIRED, "it is over (seconds=7)")
     assert error.is_announced
-
-
-async def test_login_and_refresh_name_user_and_session() -> None:
-    watched = Watched()
-    browser = await watched.world.signed_in()
-    assert watched.last("login.started").sub is None
-    assert watched.last("login.succeeded", named=True).sid == watched.sessions[-1].sid is not None
-    watched.world.time.advance(AFTER_EXPIRY)
-    await browser.get("/me")
-    watched.last("session.refreshed", named=True)
-    headers = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
-    await browser.get("/auth/login?silent=1", headers=headers, follow_redirects=False)
-    assert watched.last("login.started").sub == "alice"
-
-
-async def test_refused_login_says_why_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    world = make_world()
-    fault = OAuthError("invalid_scope", description="this client\nmay not")
-    world.op.faults.put("token", fault)
-    with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
-        answer = await sign_in(world.browser(), LOGIN_URL, user="alice")
-    assert answer.status_code == 502
-    assert caplog.messages == [
-        "login.refused code='token.refused' because='the provider returned invalid_scope"
-        " (this client\\\\nmay not) (url=https://op.test/token, status=400)'"
-        f" see='{Code.TOKEN_REFUSED.link}'"
-    ]
-    assert world.event_names() == ["login.started", "login.refused"]
-
-
-@pytest.mark.parametrize(
-    ("fault", "seconds", "name", "code", "said"),
-    [
-        (LEFT, AFTER_EXPIRY, "session.ended", Code.TOKEN_INVALID_GRANT, "she left"),
-        (ServerError(), AFTER_EXPIRY, "session.refresh_postponed", Code.PROVIDER_STATUS, "500"),
-        (None, 8 * 3600, "session.ended", Code.SESSION_EXPIRED, ""),
-    ],
-)
-async def test_end_or_postponed_refresh_of_a_session_says_why(
-    fault: Fault | None, seconds: int, name: str, code: Code, said: str
-) -> None:
-    watched = Watched()
-    browser = await watched.world.signed_in()
-    if fault is not None:
-        watched.world.op.faults.put("token", fault)
-    watched.world.time.advance(seconds)
-    await browser.get("/me")
-    event = watched.last(name, named=True)
-    assert event.code is code
-    assert said in event.explanation if said else event.explanation == ""
 
 
 async def test_sign_out_and_its_return_are_announced() -> None:

@@ -11,7 +11,7 @@ import pytest
 from fastapi_oidc import Code, ConfigurationError, ProtocolViolation
 from fastapi_oidc.protocol.front_channel import front_channel_session
 from fastapi_oidc.protocol.tenants import Tenants
-from fastapi_oidc.testing import DevUser, SignedIn, sign_in
+from fastapi_oidc.testing import DevUser, SignedIn
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import user
 from tests.oidc.world import Time, World, make_world
@@ -50,15 +50,6 @@ async def test_the_sessions_of_the_sid_end_without_a_cookie(options: dict[str, A
     assert answer.headers["cache-control"] == "no-store"
     assert (await user(alice), await user(bob)) == ("alice", None)
     assert "front_channel_logout.accepted" in world.event_names()
-
-
-async def test_it_tells_why_and_leaves_a_later_login_alone() -> None:
-    world = world_of()
-    browser = await world.signed_in()
-    await framed(world, iss=ISSUER, sid=sid_of(world))
-    assert (await browser.get("/me")).json()["ended"] == "ended_by_provider"
-    await sign_in(browser, "/auth/login", user="alice")  # the provider's session is the same
-    assert await user(browser) == "alice"
 
 
 @pytest.mark.parametrize(
@@ -116,16 +107,6 @@ def test_a_shared_issuer_stands_for_its_tenants(allowed: str) -> None:
     )
 
 
-async def test_a_tenants_user_is_signed_out() -> None:
-    world = make_world(
-        settings={"front_channel_logout": True, "allowed_tenants": [TENANT]},
-        provider={"issuer": SHARED, "users": [DevUser("alice", tenant=TENANT)]},
-    )
-    browser = await world.signed_in()
-    await framed(world, iss=f"https://op.test/{TENANT}/v2.0", sid=sid_of(world))
-    assert await user(browser) is None
-
-
 async def test_a_store_that_is_down_is_no_success() -> None:
     time = Time()
     outage, stores = fallible("cookie", time)
@@ -142,3 +123,13 @@ def test_it_needs_a_store() -> None:
     with pytest.raises(ConfigurationError) as caught:
         world_of(back_channel_logout_store=None)
     assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
+
+
+async def test_a_tenants_user_is_signed_out() -> None:
+    world = make_world(
+        settings={"front_channel_logout": True, "allowed_tenants": [TENANT]},
+        provider={"issuer": SHARED, "users": [DevUser("alice", tenant=TENANT)]},
+    )
+    browser = await world.signed_in()
+    await framed(world, iss=f"https://op.test/{TENANT}/v2.0", sid=sid_of(world))
+    assert await user(browser) is None

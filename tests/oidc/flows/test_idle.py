@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Clock, MemoryStore
 from fastapi_oidc.session.store import Cell, Found
-from fastapi_oidc.testing import Lifetimes, ServerError
+from fastapi_oidc.testing import Lifetimes
 from tests.oidc.flows.steps import (
     connected,
     copy_of,
@@ -96,29 +96,6 @@ async def test_store_is_written_ten_times_in_a_timeout_at_most(mode: str) -> Non
     assert store.writes == 10
 
 
-async def test_cookie_is_written_no_more_often() -> None:
-    world = make_world(**SETTINGS)
-    browser = await world.signed_in()
-    written = 0
-    for _ in range(60):
-        world.time.advance(IDLE / 60)
-        written += "set-cookie" in (await browser.get("/")).headers
-    assert written == 10
-
-
-async def test_requests_count_while_the_provider_is_down(mode: str) -> None:
-    store = "memory" if mode == "store" else None
-    world = make_world(settings={"idle_timeout": IDLE}, session_store=store)
-    browser = await world.signed_in()
-    world.op.faults.put("token", ServerError(), times=100)
-    for _ in range(6):
-        world.time.advance(IDLE - 100)
-        assert (await browser.get("/me")).status_code == 503
-    world.op.faults.clear()
-    world.time.advance(61)
-    assert await generation(browser) == 1
-
-
 async def test_request_during_a_refresh_counts(world: World) -> None:
     browser, held = await world.signed_in(), Held()
     world.op.faults.put("token", held)
@@ -130,21 +107,6 @@ async def test_request_during_a_refresh_counts(world: World) -> None:
     await refreshing
     world.time.advance(IDLE - 100)
     assert await generation(browser) == 1
-
-
-async def test_requests_count_after_a_process_died_in_a_refresh(
-    processes: tuple[World, World],
-) -> None:
-    here, there = processes
-    browser, held = await here.signed_in(), Held()
-    here.op.faults.put("token", held)
-    refreshing = begun(copy_of(browser, there).get("/refresh"))
-    await held.gate.until_reached()
-    for _ in range(3):
-        here.time.advance(IDLE - 100)
-        assert await generation(browser) == 0
-    held.gate.opened.set()
-    await refreshing
 
 
 async def test_session_used_in_one_process_goes_on_in_the_other(
@@ -164,31 +126,6 @@ async def test_session_used_in_one_process_goes_on_in_the_other(
     assert await generation(before) == 0
     here.time.advance(IDLE)
     assert not await here.oidc.is_still_signed_in(connection)
-
-
-async def test_open_connection_goes_on_while_its_browser_is_used(world: World) -> None:
-    browser = await world.signed_in()
-    connection = await connected(world, copy_of(browser, world))
-    for _ in range(12):
-        world.time.advance(IDLE // 6)
-        assert await generation(browser) == 0
-        assert await world.oidc.is_still_signed_in(connection)
-    world.time.advance(IDLE)
-    assert not await world.oidc.is_still_signed_in(connection)
-
-
-async def test_use_does_not_bring_an_earlier_generation_back(
-    processes: tuple[World, World],
-) -> None:
-    here, there = processes
-    browser = await here.signed_in()
-    old = copy_of(browser, there)
-    here.time.advance(IDLE / 5)
-    assert (await browser.get("/refresh")).json() == {"generation": 1}
-    await generation(old)  # its cookie is of before; the response brings the newest one
-    assert await generation(old) == 1
-    here.time.advance(IDLE - 1)
-    assert await generation(old) == 1
 
 
 async def test_polling_the_session_is_no_use(world: World) -> None:

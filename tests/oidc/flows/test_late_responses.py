@@ -14,8 +14,8 @@ import pytest
 
 from fastapi_oidc.testing import OAuthError, sign_in
 from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes, user
-from tests.oidc.interleaving import Gate, Held, begun, same_browser, with_gate
+from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, generation, two_processes, user
+from tests.oidc.interleaving import Gate, begun, same_browser, with_gate
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 EIGHT_HOURS = 8 * 3600
@@ -99,13 +99,6 @@ async def test_response_of_an_expired_session_leaves_a_new_login_alone(
     assert await user(late.tab) == "bob"
 
 
-async def test_response_of_an_expired_session_clears_its_cookie() -> None:
-    gate = Gate()
-    world = make_world(mount=with_gate(gate))
-    late = await a_late_response(world, world, gate, EIGHT_HOURS)
-    assert "session=; Max-Age=0" in (await late.arrives()).headers["set-cookie"]
-
-
 async def test_cookie_is_left_alone_while_a_store_cannot_tell(mode: str) -> None:
     """The session is refreshed, and its next request finds the newest one."""
     gate, time = Gate(), Time()
@@ -119,29 +112,3 @@ async def test_cookie_is_left_alone_while_a_store_cannot_tell(mode: str) -> None
     assert await generation(late.tab) == 1
     names = world.event_names()
     assert ("session.cookie_withheld" in names) is (mode == "cookie"), "a reference stays the same"
-
-
-async def test_revoked_session_clears_the_cookie_of_a_late_response(late: Late) -> None:
-    await late.world.oidc.revoke(sub="alice")
-    await late.arrives()
-    assert await user(late.tab) is None
-
-
-@pytest.mark.parametrize("store", [None, "memory"])
-async def test_a_refresh_that_outlasts_the_session_announces_no_second_end(
-    store: str | None,
-) -> None:
-    world, held = make_world(session_store=store), Held()
-    browser = await world.signed_in()
-    tabs = [copy_of(browser, world) for _ in range(3)]
-    world.time.advance(EIGHT_HOURS - 1)
-    world.op.faults.put("token", held)
-    refreshing = begun(tabs[0].get("/"))
-    await held.gate.until_reached()
-    world.time.advance(1)
-    assert await generation(tabs[1]) is None
-    held.gate.opened.set()
-    await refreshing
-    world.time.advance(1)
-    assert await generation(tabs[2]) is None
-    assert world.event_names().count("session.ended") == 1

@@ -8,15 +8,12 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 from fastapi import FastAPI, Request
-from starlette.responses import Response
 
-from fastapi_oidc import OIDC, Code, LogoutOptions
-from fastapi_oidc.testing import ServerError, SignedOut, TokenRevoked
+from fastapi_oidc import OIDC, Code
+from fastapi_oidc.testing import SignedOut, TokenRevoked
 from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
     LOCAL,
     copy_of,
-    generation,
     signed_out,
     two_processes,
     user,
@@ -60,15 +57,6 @@ async def test_return_with_another_state_goes_home(query: str) -> None:
     assert world.event_names()[-1] == "logout.return_refused"
 
 
-async def test_return_a_day_later_goes_home() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    state = sent(await signed_out(browser))["state"]
-    world.time.advance(24 * 3600)
-    home = await browser.get(f"/auth/logged-out?state={state}", follow_redirects=False)
-    assert home.headers["location"] == "/"
-
-
 @pytest.mark.parametrize("form", [{}, LOCAL])
 async def test_sign_out_without_a_session_asks_the_provider_nothing(
     world: World, form: dict[str, str]
@@ -77,17 +65,6 @@ async def test_sign_out_without_a_session_asks_the_provider_nothing(
     assert answer.headers["location"] == "/me"
     assert sum(world.op.record.calls.values()) == 0
     assert "logout.started" not in world.event_names()
-
-
-async def test_logout_without_session_goes_on_to_the_provider() -> None:
-    world = make_world(settings={"logout_without_session": True})
-    request = sent(await signed_out(world.browser()))
-    assert request.keys() == {"client_id", "post_logout_redirect_uri", "state"}
-    for endpoint in ("metadata", "end_session"):
-        world.op.faults.put(endpoint, ServerError(), times=9)
-    world.time.advance(2 * 24 * 3600)
-    answer = await signed_out(world.browser())
-    assert answer.headers["location"] == "/me"
 
 
 async def test_local_sign_out_leaves_the_session_at_the_provider(world: World) -> None:
@@ -160,34 +137,6 @@ async def test_sign_out_revokes_the_newest_refresh_token(
     await browser.get("/refresh")
     await signed_out(old, **LOCAL)
     assert revoked == tokens
-
-
-async def test_logout_from_code_takes_options() -> None:
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        @app.post("/leave")
-        async def leave(request: Request) -> Response:
-            return await oidc.logout(request, LogoutOptions(local=True, return_to="/bye"))
-
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
-    world.time.advance(AFTER_EXPIRY)
-    answer = await browser.post("/leave", follow_redirects=False)
-    assert answer.headers["location"] == "/bye"
-    assert "session=; Max-Age=0" in str(answer.headers.get_list("set-cookie"))
-    assert await generation(browser) is None
-
-
-async def test_tokens_of_another_provider_are_not_sent_to_this_one() -> None:
-    before = make_world()
-    browser = await before.signed_in()
-    after = make_world(
-        settings={"cookie_secret": before.oidc.settings.cookie_secret, "client_id": "other"},
-        client={"client_id": "other"},
-    )
-    answer = await signed_out(copy_of(browser, after))
-    assert answer.headers["location"] == "/me"
-    assert after.op.record.calls["revocation"] == 0
-    assert "session=; Max-Age=0" in str(answer.headers.get_list("set-cookie"))
 
 
 @pytest.mark.parametrize(

@@ -33,17 +33,6 @@ async def test_sign_out_goes_on_without_the_provider() -> None:
     assert (failed.code, failed.session_id) == (Code.PROVIDER_UNREACHABLE, started.session_id)
 
 
-async def test_navigation_without_the_provider_ends_on_a_page_that_says_so() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    for endpoint in ("metadata", "revocation", "jwks", "end_session"):
-        world.op.faults.put(endpoint, AnswerLost(), times=99)
-    navigation = {"accept": "text/html", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
-    answer = await browser.post("/auth/logout", headers=navigation, follow_redirects=False)
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "session=; Max-Age=0" in str(answer.headers.get_list("set-cookie"))
-
-
 async def test_sign_out_waits_two_seconds_for_the_provider() -> None:
     world = make_world()
     browser = await world.signed_in()
@@ -68,17 +57,3 @@ async def test_bug_on_the_way_to_the_provider_keeps_nobody_signed_in(
     assert "sign-out continues without the provider" in caplog.messages
     monkeypatch.undo()
     assert await user(browser) is None
-
-
-@pytest.mark.parametrize("is_down", [False, True])
-async def test_session_without_refresh_token_goes_to_a_provider_that_responds(
-    is_down: bool,
-) -> None:
-    world = make_world(client={"issue_refresh_tokens": False})
-    browser = await world.signed_in()
-    if is_down:
-        for endpoint in ("metadata", "jwks"):
-            world.op.faults.put(endpoint, AnswerLost(), times=99)
-    answer = await signed_out(browser)
-    assert (answer.headers["location"] == "/me") is is_down
-    assert world.op.record.calls["revocation"] == 0

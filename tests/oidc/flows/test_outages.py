@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import Request
 
 from fastapi_oidc.flows import sessions
 from fastapi_oidc.testing import TokenRevoked, sign_in
@@ -55,12 +54,6 @@ def place(mode: str) -> Place:
     return make_place(mode)
 
 
-async def test_copied_cookie_is_over_here_as_soon_as_the_store_is_back(place: Place) -> None:
-    copy = await place.signed_out()
-    place.outage.is_down = False
-    assert await generation(copy_of(copy, place.world)) is None
-
-
 async def test_end_is_written_without_any_request(place: Place) -> None:
     copy = await place.signed_out()
     place.outage.is_down = False
@@ -93,49 +86,6 @@ async def test_end_that_is_asked_for_again_is_written_by_one_task(place: Place) 
         await copy_of(own, place.world).post("/auth/logout", data=LOCAL)
     assert len(place.world.oidc.registrations.engine.endings.writing) == 1
     place.outage.is_down = False
-    await place.written()
-    assert await generation(copy) is None
-
-
-async def test_end_of_one_session_leaves_others_alone(place: Place) -> None:
-    other = await place.world.signed_in()
-    await place.signed_out()
-    place.outage.is_down = False
-    assert await generation(other) == 0
-    await place.written()
-    assert await generation(other) == 0
-
-
-async def test_end_does_not_reach_the_next_login_of_its_browser(place: Place) -> None:
-    browser = await place.world.signed_in()
-    place.outage.is_down = True
-    await browser.post("/auth/logout", data=LOCAL)
-    place.outage.is_down = False
-    await sign_in(browser, LOGIN_URL, user="alice")
-    await place.written()
-    assert await generation(browser) == 0
-
-
-async def test_session_in_a_cookie_ends_at_the_provider_too() -> None:
-    place = make_place("cookie")
-    browser = await place.world.signed_in()
-    place.outage.is_down = True
-    answer = await browser.post("/auth/logout", follow_redirects=False)
-    assert "id_token_hint=ey" in answer.headers["location"]
-    assert len(place.world.op.record.of(TokenRevoked)) == 1
-
-
-async def test_cleared_session_ends_everywhere(place: Place) -> None:
-    @place.world.app.post("/clear")
-    async def clear(request: Request) -> None:
-        place.outage.is_down = True
-        place.world.oidc.clear_session(request)
-
-    browser = await place.world.signed_in()
-    copy = copy_of(browser, place.other)
-    await browser.post("/clear")
-    place.outage.is_down = False
-    assert await generation(copy_of(copy, place.world)) is None
     await place.written()
     assert await generation(copy) is None
 
@@ -188,3 +138,12 @@ async def test_cancellation_from_within_a_store_is_an_outage(place: Place, momen
         assert (await browser.get(await callback_url(browser))).status_code == 503
     place.outage.is_down = False
     assert await generation(browser) == 1
+
+
+async def test_session_in_a_cookie_ends_at_the_provider_too() -> None:
+    place = make_place("cookie")
+    browser = await place.world.signed_in()
+    place.outage.is_down = True
+    answer = await browser.post("/auth/logout", follow_redirects=False)
+    assert "id_token_hint=ey" in answer.headers["location"]
+    assert len(place.world.op.record.of(TokenRevoked)) == 1

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
-from fastapi_oidc import OIDC, IdentityContext, PersistContext, SessionError, StandardIdentity
+from fastapi_oidc import OIDC, SessionError
 from fastapi_oidc.flows import refresh, relying_party
 from fastapi_oidc.testing import Lifetimes
 from tests.oidc.flows.steps import (
@@ -81,34 +81,6 @@ async def test_token_without_expires_in_lives_for_the_default_lifetime() -> None
     assert await generation(browser) == 1
 
 
-async def test_expires_in_of_0_means_the_default_lifetime() -> None:
-    world = make_world()
-    world.op.edits.put("token_response", lambda said: said | {"expires_in": 0})
-    browser = await world.signed_in()
-    assert [await generation(browser) for _ in range(3)] == [0, 0, 0]
-
-
-async def test_session_without_refresh_token_lives_to_its_own_end() -> None:
-    world = make_world(client={"issue_refresh_tokens": False})
-    browser = await world.signed_in()
-    world.time.advance(EIGHT_HOURS - 1)
-    assert await generation(browser) == 0
-    world.time.advance(1)
-    assert await generation(browser) is None
-
-
-async def test_refresh_does_not_move_the_end_of_the_session() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    world.time.advance(EIGHT_HOURS - 1)
-    assert await generation(browser) == 1
-    world.time.advance(1)
-    answer = await browser.get("/me")
-    assert answer.status_code == 401
-    assert "session=; Max-Age=0" in answer.headers["set-cookie"]
-    assert world.events[-1].code == "session.expired"
-
-
 async def test_refresh_on_demand_asks_the_provider_whatever_the_time(world: World) -> None:
     mounted: dict[str, Any] = {}
 
@@ -136,28 +108,6 @@ async def test_refresh_on_demand_needs_a_refresh_token() -> None:
     answer = await browser.get("/refresh")
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
     assert await generation(browser) == 0
-
-
-async def test_callbacks_run_again_and_may_change_the_session() -> None:
-    reasons: list[str] = []
-
-    async def resolve_identity(context: IdentityContext) -> StandardIdentity:
-        context.id_token_claims["sub"] = "mallory"  # type: ignore[index]  # a copy, of no effect
-        return StandardIdentity(sub="alice", name=f"visit {len(reasons) + 1}")
-
-    def before_session_persist(context: PersistContext[StandardIdentity]) -> Any:
-        reasons.append(context.reason)
-        return context.session.model_copy(update={"session_state": f"state {len(reasons)}"})
-
-    world = make_world(
-        resolve_identity=resolve_identity, before_session_persist=before_session_persist
-    )
-    browser = await world.signed_in()
-    world.time.advance(AFTER_EXPIRY)
-    answer = (await browser.get("/me")).json()
-    assert (answer["sub"], answer["identity"]["name"]) == ("alice", "visit 2")
-    assert (await browser.get("/auth/session")).json()["session_state"] == "state 2"
-    assert reasons == ["login", "refresh"]
 
 
 async def test_limited_number_of_refreshes_runs_at_a_time(world: World) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from starlette.responses import HTMLResponse, Response
 
 from fastapi_oidc import PersistContext
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
-from fastapi_oidc.testing.faults import Answer, Fault
+from fastapi_oidc.testing.faults import Fault
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     SHORTLY_BEFORE_EXPIRY,
@@ -34,16 +31,6 @@ async def test_invalid_grant_ends_the_session(world: World) -> None:
     assert world.events[-1].code == "token.invalid_grant"
     assert [await generation(each) for each in (browser, copy)] == [None, None]
     assert world.op.record.calls["token"] == 2, "the login and the refresh"
-
-
-async def test_end_is_announced_once_for_many_requests(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(AFTER_EXPIRY)
-    world.op.faults.put("token", OAuthError("invalid_grant"), times=9)
-    tabs = [copy_of(browser, world) for _ in range(5)]
-    assert await asyncio.gather(*map(generation, tabs)) == [None] * 5
-    assert await generation(tabs[0]) is None
-    assert world.event_names().count("session.ended") == 1
 
 
 @pytest.mark.parametrize(
@@ -163,50 +150,3 @@ async def test_token_that_the_application_left_out_stays_out_when_its_callback_f
     assert await generation(browser) == 1
     assert [each.access_token for each in tokens] == [""] * len(tokens)
     assert tokens[-1].refresh_token != tokens[0].refresh_token
-
-
-async def test_request_says_why_its_refresh_was_postponed(caplog: pytest.LogCaptureFixture) -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    world.time.advance(AFTER_EXPIRY)
-    world.op.faults.put("token", OAuthError("invalid_client", description="unknown client"))
-    with caplog.at_level("WARNING", logger="fastapi_oidc"):
-        assert [(await browser.get("/me")).status_code for _ in range(2)] == [503, 503]
-    attempted, waited = caplog.messages
-    assert attempted.startswith("session.refresh_postponed sub='alice'")
-    assert waited.startswith("request.refused code='session.refresh_postponed'")
-    assert "the provider returned invalid_client (unknown client)" in waited
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What a proxy without a backend, a firewall or a login page answers."""
-
-    status: int
-    body: str
-
-    async def happen(self, answer: Answer) -> Response:
-        return HTMLResponse(self.body, self.status)
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        Page(404, "404 page not found"),
-        Page(403, "<html>forbidden</html>"),
-        Page(400, "bad request"),
-        Page(401, ""),
-        Page(200, "<html>sign in</html>"),
-        Page(400, '{"message": "no route matched"}'),
-    ],
-)
-async def test_answer_that_is_not_the_providers_signs_nobody_out(world: World, page: Page) -> None:
-    """Only JSON with `error` is a refusal (RFC 6749 5.2)."""
-    browser = await world.signed_in()
-    world.op.faults.put("token", page, times=99)
-    world.time.advance(AFTER_EXPIRY)
-    for _ in range(9):
-        assert (await browser.get("/me")).status_code == 503
-        world.time.advance(60)
-    world.op.faults.clear()
-    assert await generation(browser) == 1

@@ -14,33 +14,21 @@ from fastapi_oidc import RefreshLock
 from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LEASE,
     RETRY,
     connected,
     copy_of,
     generation,
     refreshes,
     shared_stores,
-    stores_of,
     with_connection,
 )
 from tests.oidc.interleaving import another_process
-from tests.oidc.session.test_own_store import Dictionary
 from tests.oidc.world import Time, World, make_world
 
 
 def presented(world: World) -> int:
     """How many refresh tokens were presented; one code was exchanged."""
     return world.op.record.calls["token"] - 1
-
-
-async def test_processes_refresh_a_session_once(processes: tuple[World, World]) -> None:
-    here, there = processes
-    browser = await here.signed_in()
-    tabs = [copy_of(browser, world) for world in (here, there)] * 10
-    here.time.advance(AFTER_EXPIRY)
-    assert set(await asyncio.gather(*map(generation, tabs))) == {1}
-    assert presented(here) == 1
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "in another process"])
@@ -59,18 +47,6 @@ async def test_old_cookie_gets_the_newest_session_and_presents_no_used_token(
     assert newest == (1 if seconds < 300 else 2), "the token of the first refresh has expired"
     assert await generation(browser) == newest
     assert refreshes(here) == presented(here) == newest
-
-
-async def test_processes_refresh_a_session_once_when_one_is_refused(
-    processes: tuple[World, World],
-) -> None:
-    here, there = processes
-    browser = await here.signed_in()
-    here.op.faults.put("token", ServerError())
-    here.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) is None
-    assert await generation(copy_of(browser, there)) == 1, "it need not wait"
-    assert presented(here) == 2
 
 
 async def test_invalid_grant_ends_the_session_in_every_process_with_one_token_call(
@@ -129,23 +105,3 @@ class Lock(RefreshLock):
         if self.fails == "after":
             raise ConnectionError("down")
         return result
-
-
-@pytest.mark.parametrize("fails", ["", "before", "after"])
-async def test_store_and_lock_of_the_application_refresh_once_and_lose_no_session(
-    mode: str, fails: str
-) -> None:
-    time, lock = Time(), Lock()
-    shared = stores_of(mode, Dictionary()) | {"refresh_lock": lock}
-    here = make_world(time=time, **shared)
-    there = another_process(here, **shared)
-    browser = await here.signed_in()
-    time.advance(AFTER_EXPIRY)
-    tabs = [copy_of(browser, world) for world in (here, there)]
-    if fails:
-        lock.fails = fails
-        assert await generation(browser) is None
-        lock.fails = ""
-        time.advance(LEASE)
-    assert await asyncio.gather(*map(generation, tabs)) == [1, 1]
-    assert presented(here) == 1

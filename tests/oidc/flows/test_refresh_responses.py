@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import Any
 
 import httpx
 import pytest
@@ -79,26 +78,6 @@ async def test_response_waits_until_a_slow_clock_has_come_to_its_time(world: Wor
     assert refreshes(world) == 1
 
 
-@pytest.mark.parametrize("seconds", [300, AFTER_EXPIRY])
-async def test_access_token_that_expired_while_its_response_waited_is_refreshed_again(
-    world: World, seconds: int
-) -> None:
-    browser = await whose_response_waits_for_keys(world)
-    world.time.advance(seconds)
-    assert await generation(browser) == 2
-    assert refreshes(world) == 2
-
-
-async def test_session_of_a_response_is_kept_when_no_further_one_can_be_had() -> None:
-    world = make_world()
-    browser = await whose_response_waits_for_keys(world)
-    world.time.advance(AFTER_EXPIRY)
-    world.op.faults.put("token", ServerError())
-    assert (await browser.get("/me")).status_code == 503
-    other = copy_of(browser, another_process(world))
-    assert await generation(other) == 2, "the cookie has the newest refresh token"
-
-
 async def test_another_process_continues_from_a_response_that_waits(
     processes: tuple[World, World],
 ) -> None:
@@ -152,23 +131,3 @@ async def test_response_that_the_store_could_not_take_is_written_as_soon_as_it_c
     if closing is not None:
         await closing
     assert refreshes(here) == 1
-
-
-@pytest.mark.parametrize("expires_in", [631_138_518, 10**30, -5, "3600", "soon", 3600.5, True])
-async def test_expires_in_of_any_kind_costs_no_session(world: World, expires_in: Any) -> None:
-    """Twenty years, as one provider says, or no number at all (RFC 6749 5.1)."""
-    browser = await world.signed_in()
-    world.op.edits.put("token_response", lambda said: said | {"expires_in": expires_in})
-    world.time.advance(AFTER_EXPIRY)
-    assert [await generation(browser) for _ in range(2)] == [1, 1]
-    assert refreshes(world) == 1
-    assert await generation(await world.signed_in()) == 0
-
-
-async def test_response_that_cannot_be_judged_is_not_asked_for_again(world: World) -> None:
-    """It is stored as it came, so a release that can read it goes on from there."""
-    browser = await world.signed_in()
-    world.time.advance(AFTER_EXPIRY)
-    world.op.edits.put("id_token", lambda said: said | {"sub": "mallory"})
-    assert (await browser.get("/me")).status_code == 401
-    assert refreshes(world) == 1

@@ -21,7 +21,6 @@ from tests.oidc.flows.steps import (
     others_have_run,
     refreshes,
     stores_of,
-    two_processes,
 )
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import BASE_URL, World, make_world
@@ -106,24 +105,6 @@ async def test_refresh_that_has_not_begun_is_not_sent(
     assert [await generation(browser) for browser in (first, second)] == [1, 1]
 
 
-async def test_refresh_that_waits_for_another_process_is_not_sent(mode: str) -> None:
-    here, there = two_processes(mode)
-    browser, held = await here.signed_in(), Held()
-    here.op.faults.put("token", held)
-    here.time.advance(AFTER_EXPIRY)
-    sent = begun(browser.get("/me"))
-    await held.gate.until_reached()
-    other = there.browser()
-    other.cookies.update(dict(browser.cookies))
-    waiting = begun(other.get("/me"))
-    await others_have_run(500)
-    await there.oidc.aclose()
-    assert (await waiting).status_code == 503
-    held.gate.opened.set()
-    assert (await sent).json()["generation"] == 1
-    assert refreshes(here) == 1
-
-
 class ClosingStore(MemoryStore):
     """Notes that it was closed, or fails at it."""
 
@@ -169,14 +150,6 @@ async def test_a_server_that_runs_no_lifespan_is_told_once(
         await browser.get("/")
     [said] = [each for each in caplog.messages if "lifespan" in each]
     assert said.endswith("Call at shutdown: await oidc.aclose()")
-
-
-async def test_a_server_that_runs_the_lifespan_is_told_nothing(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with world.app.router.lifespan_context(world.app):
-        await world.browser().get("/")
-    assert "lifespan" not in caplog.text
 
 
 def test_a_shutdown_waits_as_long_as_a_callback_does() -> None:

@@ -10,18 +10,14 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, PersistContext, SessionError
-from fastapi_oidc.testing import AuthorizationRequested, ServerError
+from fastapi_oidc.testing import AuthorizationRequested
 from tests.oidc.flows.fallible_stores import WRITTEN, fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    RETRY,
-    SHORTLY_BEFORE_EXPIRY,
     copy_of,
     generation,
-    two_processes,
     user,
 )
-from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import Time, World, make_world
 
 IFRAME = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate"}
@@ -76,53 +72,6 @@ async def test_session_is_refreshed_after_the_user_authenticated_again(world: Wo
     assert await generation(browser) == 2
 
 
-async def test_refresh_under_way_comes_before_a_check(world: World) -> None:
-    browser, held = await world.signed_in(), Held(first=True)
-    world.time.advance(AFTER_EXPIRY)
-    world.op.faults.put("token", held)
-    refreshing = begun(browser.get("/me"))
-    await held.gate.until_reached()
-    checking = begun(check(browser))
-    held.gate.opened.set()
-    assert (await refreshing).json()["generation"] == 1
-    assert outcome(await checking) == SAME_USER
-    assert await generation(browser) == 2
-
-
-async def test_check_with_an_old_cookie_renews_the_newest_session(
-    processes: tuple[World, World],
-) -> None:
-    here = processes[0]
-    browser = await here.signed_in()
-    tabs = [copy_of(browser, world) for world in processes]
-    here.time.advance(SHORTLY_BEFORE_EXPIRY)
-    assert await generation(browser) == 1
-    for tab, expected in zip(tabs, (2, 3), strict=True):
-        assert outcome(await check(tab)) == SAME_USER
-        assert await generation(tab) == expected
-
-
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
-async def test_response_that_waits_comes_before_a_check_without_refresh_token(
-    mode: str, elsewhere: bool
-) -> None:
-    """Otherwise the session would keep a refresh token that is used up."""
-    here, there = two_processes(mode)
-    browser = await here.signed_in()
-    here.time.advance(AFTER_EXPIRY)
-    here.op.rotate_keys()
-    here.op.faults.put("jwks", ServerError(), times=9)
-    assert (await browser.get("/me")).status_code == 503
-    here.op.faults.clear()
-    here.op.edits.put("token_response", lambda said: said | {"refresh_token": None})
-    here.time.advance(RETRY)
-    tab = copy_of(browser, there if elsewhere else here)
-    assert outcome(await check(tab)) == SAME_USER
-    here.op.edits.clear()
-    here.time.advance(AFTER_EXPIRY)
-    assert await generation(tab) == 3
-
-
 async def test_check_of_another_user_changes_nothing(world: World) -> None:
     browser = await world.signed_in()
     for message in ("id_token", "userinfo"):
@@ -154,13 +103,6 @@ async def test_check_that_the_application_refuses_changes_nothing() -> None:
     refuses = False
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
-
-
-async def test_provider_that_is_down_changes_nothing(world: World) -> None:
-    browser = await world.signed_in()
-    world.op.faults.put("token", ServerError())
-    assert outcome(await check(browser)) == ("error", "provider.status")
-    assert await generation(browser) == 0
 
 
 async def test_store_that_is_down_changes_nothing(mode: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from fastapi_oidc import Code
 from fastapi_oidc.testing import DevUser, sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, user
 from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
@@ -49,11 +48,6 @@ async def test_refresh_that_changes_the_tenant_ends_the_session() -> None:
     world.op.edits.put("id_token", lambda said: said | moved)
     world.time.advance(AFTER_EXPIRY)
     assert await user(browser) is None
-
-
-async def test_shared_endpoint_without_allowed_tenants_is_refused() -> None:
-    answer = await of_tenants().browser().get("/auth/login")
-    assert (answer.status_code, answer.json()["code"]) == (502, Code.PROVIDER_ISSUER_MISMATCH)
 
 
 class TestUsersWithTheSameSub:

@@ -7,9 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-import pytest
 
-from fastapi_oidc import Code, IdentityContext, OIDCSession, StandardIdentity
+from fastapi_oidc import Code, OIDCSession
 from fastapi_oidc.testing import ServerError
 from tests.oidc.flows.steps import AFTER_EXPIRY, generation
 from tests.oidc.world import World, make_world
@@ -17,7 +16,6 @@ from tests.oidc.world import World, make_world
 TENANT, ANOTHER = str(uuid4()), str(uuid4())
 AUDIENCE: dict[str, Any] = {"aud": ["app", "api"], "azp": "app", "auth_time": 1_799_999_000}
 MEMBERS = AUDIENCE | {"sid": "op-1"}
-AT_LOGIN = AUDIENCE | {"tid": TENANT}
 
 
 class Watched:
@@ -95,41 +93,6 @@ async def test_what_a_token_response_leaves_out_stays_as_it_was() -> None:
     assert after.tokens.expires_at == int(watched.world.time.now) + 3600
 
 
-async def test_id_token_without_sid_keeps_the_earlier_one() -> None:
-    watched = Watched()
-    browser = await watched.signed_in()
-    nonce = watched.sessions[-1].nonce
-
-    def said(claims: dict[str, Any]) -> dict[str, Any]:
-        members = claims | MEMBERS | {"nonce": nonce}
-        return {name: value for name, value in members.items() if name != "sid"}
-
-    watched.world.op.edits.put("id_token", said)
-    assert (await watched.refreshed(browser)).sid == "op-1"
-
-
-async def test_token_without_expires_in_and_refresh_token_has_no_end() -> None:
-    watched = Watched(client={"issue_refresh_tokens": False})
-    watched.world.op.edits.put("token_response", lambda said: said | {"expires_in": None})
-    await watched.signed_in()
-    assert watched.sessions[-1].tokens.expires_at is None
-
-
-@pytest.mark.parametrize("store", [None, "memory"], ids=["cookie", "store"])
-async def test_identity_of_another_type_is_not_taken(store: Any) -> None:
-    calls = 0
-
-    def resolve(_context: IdentityContext) -> StandardIdentity:
-        nonlocal calls
-        calls += 1
-        return StandardIdentity(sub="alice") if calls == 1 else object()  # type: ignore[return-value]
-
-    watched = Watched(resolve_identity=resolve, session_store=store)
-    session = await watched.refreshed(await watched.signed_in())
-    assert (session.generation, session.identity) == (1, StandardIdentity(sub="alice"))
-    assert "session.identity_not_updated" in watched.world.event_names()
-
-
 async def test_session_that_has_outgrown_its_cookie_takes_the_new_tokens_alone() -> None:
     """Without those that `before_session_persist` leaves out."""
 
@@ -154,51 +117,6 @@ async def test_session_that_has_outgrown_its_cookie_takes_the_new_tokens_alone()
         event for event in watched.world.events if event.name == "session.identity_not_updated"
     ]
     assert not_updated[-1].code is Code.SESSION_COOKIE_TOO_LARGE
-
-
-async def after_a_refresh(members: dict[str, Any]) -> tuple[World, int | None]:
-    """The world, and the session whose login said `AT_LOGIN` and its refresh `members` too."""
-    world = make_world(settings={"trusted_id_token_audiences": ["api"]})
-    nonces: list[Any] = []
-
-    def said(claims: dict[str, Any]) -> dict[str, Any]:
-        nonces.append(claims.get("nonce"))
-        return claims | AT_LOGIN | {"nonce": nonces[0]} | (members if len(nonces) > 1 else {})
-
-    world.op.edits.put("id_token", said)
-    browser = await world.signed_in()
-    world.op.record.clear()
-    world.time.advance(AFTER_EXPIRY)
-    return world, await generation(browser)
-
-
-@pytest.mark.parametrize("members", [{}, {"tid": ANOTHER}], ids=["the same", "another tid"])
-async def test_refresh_accepts_an_id_token_of_the_same_login(members: dict[str, Any]) -> None:
-    """To a provider without tenants `tid` is a claim like any other."""
-    _, refreshed = await after_a_refresh(members)
-    assert refreshed == 1
-
-
-@pytest.mark.parametrize(
-    ("members", "code"),
-    [
-        ({"iss": "https://op.test/"}, Code.ID_TOKEN_ISSUER),
-        ({"sub": "bob"}, Code.ID_TOKEN_SUBJECT),
-        ({"aud": ["app"]}, Code.ID_TOKEN_AUDIENCE),
-        ({"aud": ["app", "api", "another"]}, Code.ID_TOKEN_AUDIENCE),
-        ({"auth_time": 1_799_999_001}, Code.ID_TOKEN_AUTH_TIME),
-        ({"nonce": "another"}, Code.ID_TOKEN_NONCE),
-        ({"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"}, Code.ID_TOKEN_ACCESS_TOKEN_HASH),
-    ],
-)
-async def test_id_token_of_another_login_ends_the_session(
-    members: dict[str, Any], code: Code
-) -> None:
-    """OpenID Connect Core 12.2."""
-    world, refreshed = await after_a_refresh(members)
-    assert refreshed is None
-    assert world.events[-1].code is code
-    assert world.op.record.calls["userinfo"] == 0, "it is asked with no token of another user"
 
 
 async def test_userinfo_that_fails_keeps_the_session(world: World) -> None:

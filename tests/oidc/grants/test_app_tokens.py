@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import Clock, MemoryStore, ProviderError
-from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokensIssued
-from tests.oidc.flows.fallible_stores import fallible
+from fastapi_oidc.testing import DevResource, OAuthError
 from tests.oidc.grants.api import Api, issued
 from tests.oidc.grants.test_dpop import BoundApi
 from tests.oidc.interleaving import another_process
@@ -37,22 +36,6 @@ async def test_a_token_is_obtained_once_and_used_until_shortly_before_its_end() 
     assert issued(world, KIND) == 2
 
 
-async def test_each_target_has_a_token_of_its_own() -> None:
-    world = app_world()
-    api = Api(world)
-    targets: list[dict[str, Any]] = [
-        {"resource": CALENDAR},
-        {"resource": MAIL},
-        {"audience": CALENDAR},
-        {"scope": "events:read"},
-    ]
-    for target in targets * 2:
-        assert await api.status(world.oidc.app_auth(**target)) == 200
-    sent = [event.parameters for event in world.op.record.of(TokensIssued)]
-    names = ("resource", "audience", "scope")
-    assert [{name: form[name] for name in names if name in form} for form in sent] == targets
-
-
 async def test_a_refused_token_is_replaced() -> None:
     world = app_world()
     api, auth = Api(world), world.oidc.app_auth(resource=CALENDAR)
@@ -71,29 +54,6 @@ async def test_processes_share_a_token() -> None:
     auths = [world.oidc.app_auth(resource=CALENDAR) for world in (here, there)] * 5
     assert await asyncio.gather(*map(api.status, auths)) == [200] * 10
     assert issued(here, KIND) == 1
-
-
-async def test_while_the_store_is_down_each_process_has_its_own_token() -> None:
-    time = Time()
-    outage, stores = fallible("store", time)
-    world = app_world(time=time, **stores)
-    outage.is_down = True
-    api = Api(world)
-    auths = [world.oidc.app_auth(resource=CALENDAR) for _ in range(5)]
-    assert await asyncio.gather(*map(api.status, auths)) == [200] * 5
-    assert issued(world, KIND) == 1
-
-
-async def test_a_valid_token_serves_while_the_provider_is_down() -> None:
-    world = app_world()
-    api, auth = Api(world), world.oidc.app_auth(resource=CALENDAR)
-    await api.status(auth)
-    world.time.advance(250)
-    world.op.faults.put("token", ServerError(), times=2)
-    assert await api.status(auth) == 200
-    world.time.advance(100)
-    with pytest.raises(ProviderError):
-        await api.status(auth)
 
 
 async def test_a_refusal_is_raised() -> None:

@@ -8,11 +8,11 @@ from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCSession, PersistContext, SessionError
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.testing import ServerError, session_for, sign_in
+from fastapi_oidc.testing import session_for, sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, generation
 from tests.oidc.grants.api import Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
-from tests.oidc.interleaving import Held, another_process, begun, same_browser
+from tests.oidc.interleaving import Held, another_process, same_browser
 from tests.oidc.world import Time, World, make_world
 
 NEARLY_EXPIRED = 250
@@ -41,26 +41,6 @@ async def test_the_response_has_the_cookie_of_the_refresh(world: World, store: A
     assert issued(world) == 2
 
 
-async def test_a_token_that_never_lives_so_long_is_used_for_half_of_its_life(
-    world: World, api: Api
-) -> None:
-    browser = await world.signed_in()
-    assert (await browser.get("/call?min_validity=3600&times=5")).json() == [200] * 5
-    assert issued(world) == 0
-    world.time.advance(160)
-    assert (await browser.get("/call?min_validity=3600&times=5")).json() == [200] * 5
-    assert issued(world) == 1
-
-
-async def test_a_valid_token_serves_while_the_provider_is_down(world: World, api: Api) -> None:
-    browser = await world.signed_in()
-    world.time.advance(NEARLY_EXPIRED)
-    world.op.faults.put("token", ServerError(), times=9)
-    assert (await browser.get("/call")).json() == [200]
-    world.time.advance(AFTER_EXPIRY)
-    assert (await browser.get("/call")).status_code == 503
-
-
 async def test_after_the_response_only_a_store_takes_a_refresh(
     world: World, api: Api, mode: str
 ) -> None:
@@ -80,27 +60,6 @@ async def test_after_the_response_only_a_store_takes_a_refresh(
     assert "session_store" in error.explanation
     assert issued(world) == 0, "nothing was lost"
     assert (await browser.get("/call")).json() == [200]
-
-
-async def test_a_refresh_under_way_reaches_the_cookie_of_the_response(
-    world: World, api: Api, mode: str
-) -> None:
-    """The endpoint returns before the task that it began has its token."""
-    browser, held = await world.signed_in(), Held()
-    tasks = []
-
-    @world.app.get("/started")
-    async def started(session: Session) -> None:
-        tasks.append(asyncio.create_task(api.status(world.oidc.auth(session))))
-        await held.gate.until_reached()
-
-    world.time.advance(NEARLY_EXPIRED)
-    world.op.faults.put("token", held)
-    response = begun(browser.get("/started"))
-    await held.gate.until_reached()
-    held.gate.opened.set()
-    assert ("set-cookie" in (await response).headers) == (mode == "cookie")
-    assert await tasks[0] == 200
 
 
 async def test_a_caller_that_is_cancelled_leaves_the_refresh_and_its_cookie(

@@ -16,9 +16,8 @@ from fastapi_oidc import (
     SessionError,
 )
 from fastapi_oidc.protocol.downstream import GrantKind
-from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.store import Cell, Found
-from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked, session_for
+from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes
 from tests.oidc.grants.api import Api, issued, session_id
@@ -98,34 +97,6 @@ async def test_a_token_for_an_api_is_obtained_once(world: World, kind: GrantKind
     assert await calendar.access_token() == tokens[0]
 
 
-async def test_a_token_for_an_api_is_renewed_when_its_time_has_come(
-    world: World, kind: GrantKind
-) -> None:
-    browser = await world.signed_in()
-    grant = await grant_in(world)
-    first = await grant.access_token()
-    world.time.advance(FIRST_TOKEN_ENDS)
-    second = await grant.access_token()
-    assert second.value != first.value
-    assert audience(world, second.value) == CALENDAR
-    assert (await grant.access_token(min_validity=10)) == second
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) is not None
-    assert (await grant.access_token()).value != second.value
-
-
-async def test_the_session_keeps_its_own_token(world: World) -> None:
-    browser = await world.signed_in()
-    own = await world.oidc.grant(session_id(world))
-    before = await own.access_token()
-    await (await grant_in(world)).access_token()
-    assert await own.access_token() == before
-    assert await generation(browser) in (0, 1)
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) in (1, 2)
-    assert audience(world, (await own.access_token()).value) == world.op.issuer
-
-
 async def test_auth_selects_one_api(world: World) -> None:
     await world.signed_in()
     session_of_user, api = (await world.oidc.sessions_of("alice"))[0], Api(world)
@@ -135,17 +106,6 @@ async def test_auth_selects_one_api(world: World) -> None:
         world.oidc.auth(session_of_user, resource="x:y")
     with pytest.raises(ConfigurationError, match="none of downstream_apis has scope=mail:read"):
         await world.oidc.grant(session_id(world), scope="mail:read")
-
-
-def test_two_apis_that_fit_are_refused() -> None:
-    both = [
-        DownstreamAPI(grant="token_exchange", resource=CALENDAR),
-        DownstreamAPI(grant="on_behalf_of", resource=CALENDAR, scope="x"),
-    ]
-    world = make_world(downstream_apis=both)
-    session = session_for(StandardIdentity(sub="alice"))
-    with pytest.raises(ConfigurationError, match="2 of downstream_apis have"):
-        world.oidc.auth(session, resource=CALENDAR)
 
 
 async def test_a_grant_is_for_one_api(world: World) -> None:
@@ -190,21 +150,6 @@ async def test_a_refusal_for_an_api_ends_no_session(world: World, kind: GrantKin
     assert await generation(browser) is not None
 
 
-async def test_a_refusal_that_repeats_the_token_tells_nobody(world: World, kind: GrantKind) -> None:
-    await world.signed_in()
-    [session] = await world.oidc.sessions_of("alice")
-    tokens = session.tokens
-    presented = tokens.refresh_token if kind == "refresh_token" else tokens.access_token
-    assert presented
-    said = f"{presented} is not valid"
-    world.op.faults.put("token", OAuthError("invalid_request", description=said))
-    with pytest.raises(OIDCError) as caught:
-        await (await grant_in(world)).access_token()
-    assert caught.value.code is Code.TOKEN_REFUSED
-    assert "is not valid" in str(caught.value)
-    assert presented not in str(caught.value) + caught.value.message
-
-
 async def test_a_valid_token_serves_while_the_provider_is_down(world: World) -> None:
     await world.signed_in()
     grant = await grant_in(world)
@@ -238,24 +183,6 @@ async def test_a_sign_out_revokes_the_tokens_for_apis(
         with pytest.raises(SessionError) as caught:
             await grant.access_token()
         assert caught.value.code is Code.SESSION_REQUIRED
-
-
-async def test_a_sign_out_during_an_exchange_revokes_what_comes(
-    world: World, kind: GrantKind
-) -> None:
-    browser, held = await world.signed_in(), Held(first=True)
-    grant = await grant_in(world)
-    world.op.faults.put("token", held)
-    asked = asyncio.create_task(grant.access_token())
-    await held.gate.until_reached()
-    await browser.post("/auth/logout", data=LOCAL, headers={"origin": "https://app.test"})
-    before = revoked(world)
-    held.gate.opened.set()
-    with pytest.raises(SessionError):
-        await asked
-    assert before == 1
-    assert revoked(world) > before
-    assert issued(world, GRANT_TYPES[kind]) == 1
 
 
 async def test_a_sign_out_while_the_token_is_stored_revokes_it(kind: GrantKind) -> None:

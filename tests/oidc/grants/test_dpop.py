@@ -12,7 +12,7 @@ import pytest
 from fastapi_oidc import DownstreamAPI, Grant
 from fastapi_oidc.protocol.dpop import Proof, accept_proof
 from fastapi_oidc.testing import DevResource
-from tests.oidc.grants.api import API_URL, issued, session_id
+from tests.oidc.grants.api import API_URL, session_id
 from tests.oidc.world import World, make_world
 
 CALENDAR = "https://calendar.test"
@@ -122,15 +122,6 @@ async def test_a_nonce_that_is_refused_again_and_again_is_no_loop(world: World) 
     assert api.asked == 2
 
 
-async def test_a_refused_token_is_replaced_by_one_of_the_same_key(world: World) -> None:
-    grant, api = await grant_in(world), BoundApi(world, nonce="n-1")
-    api.refused.add((await grant.access_token()).value)
-    assert await api.status(world.oidc.auth(grant)) == 200
-    assert api.asked == 3
-    assert len({proof.thumbprint for proof in api.proofs}) == 1
-    assert issued(world) == 1
-
-
 LIBRARIES = [httpx, httpx2]
 
 
@@ -189,21 +180,3 @@ async def test_no_proof_leaves_the_origin(world: World, library: Any) -> None:
     assert {b"authorization", b"dpop"} <= ours
     assert host == "other.test"
     assert not {b"authorization", b"dpop"} & theirs
-
-
-async def test_the_nonce_of_another_origin_is_not_used(world: World) -> None:
-    grant, api = await grant_in(world), BoundApi(world)
-
-    def redirecting(request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/away":
-            return httpx.Response(307, headers={"Location": "https://other.test/"})
-        if request.url.host == "other.test":
-            assert "Authorization" not in request.headers
-            return httpx.Response(401, headers={"WWW-Authenticate": NONCE, "DPoP-Nonce": "theirs"})
-        return api(request)
-
-    transport = httpx.MockTransport(redirecting)
-    async with httpx.AsyncClient(auth=world.oidc.auth(grant), transport=transport) as client:
-        away = await client.get(f"{API_URL}/away", follow_redirects=True)
-        assert away.status_code == 401
-        assert (await client.get(f"{API_URL}/events")).status_code == 200

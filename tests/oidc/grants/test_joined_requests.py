@@ -9,10 +9,10 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, IssuedToken
-from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, others_have_run, shared_stores
+from tests.oidc.flows.steps import copy_of, others_have_run, shared_stores
 from tests.oidc.grants.api import issued, session_id
 from tests.oidc.grants.conftest import Session
-from tests.oidc.grants.test_downstream_apis import CALENDAR, MAIL, described
+from tests.oidc.grants.test_downstream_apis import CALENDAR, described
 from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 
@@ -25,10 +25,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     @app.get("/token")
     async def token(session: Session) -> str:
         return session.tokens.access_token
-
-    @app.get("/expiry")
-    async def expiry(session: Session) -> int | None:
-        return session.tokens.expires_at
 
 
 def processes() -> tuple[World, World]:
@@ -62,32 +58,3 @@ async def test_a_forced_refresh_waits_for_an_apis_token_and_refreshes_then(
     await calendar
     assert (await refreshed).json() != before
     assert issued(here) == 2, "one for the API, one for the session"
-
-
-async def test_an_endpoint_never_gets_a_token_that_expired_while_apis_got_theirs() -> None:
-    here, _ = processes()
-    browser = await here.signed_in()
-    here.time.advance(AFTER_EXPIRY)
-    first, second = Held(first=True), Held(first=True)
-    for held in (first, second):
-        here.op.faults.put("token", held)
-    apis = [asyncio.create_task(token_for(here, CALENDAR))]
-    await first.gate.until_reached()
-    apis.append(asyncio.create_task(token_for(here, MAIL)))
-    await others_have_run()
-    page = begun(browser.get("/expiry"))
-    own = asyncio.create_task(own_token(here))
-    await others_have_run()
-    for held in (first, second):
-        await held.gate.until_reached()
-        held.gate.opened.set()
-        await others_have_run()
-    await asyncio.gather(*apis)
-    assert (await page).json() > here.time.now
-    assert ((await own).expires_at or 0) > here.time.now
-    assert issued(here) == 3
-
-
-async def own_token(world: World) -> IssuedToken:
-    grant = await world.oidc.grant(session_id(world))
-    return await grant.access_token()

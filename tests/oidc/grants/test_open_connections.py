@@ -4,13 +4,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from fastapi import FastAPI, WebSocket
+from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
 from fastapi_oidc import OIDC, Code, OIDCError
 from tests.oidc.grants.api import Api, issued
 from tests.oidc.grants.conftest import Session
-from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import World, make_world
 
 NEARLY_EXPIRED = 250
@@ -27,12 +26,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
                 yield str(await app.state.api.status(auth))
             except OIDCError as error:
                 yield str(error.code)
-
-    @app.websocket("/ws")
-    async def ws(socket: WebSocket, session: Session) -> None:
-        await socket.accept()
-        async for status in statuses(session):
-            await socket.send_text(status)
 
     @app.get("/stream")
     async def stream(session: Session) -> StreamingResponse:
@@ -58,12 +51,4 @@ async def test_an_event_stream_refreshes_in_a_store_alone(world: World, mode: st
     browser = await world.signed_in()
     response = await browser.get("/stream")
     assert response.text.split() == expected(mode)
-    assert issued(world) == (mode == "store")
-
-
-async def test_a_websocket_refreshes_in_a_store_alone(world: World, mode: str) -> None:
-    browser = await world.signed_in()
-    accept, *messages = await opened(world, dict(browser.cookies))
-    assert accept["type"] == "websocket.accept"
-    assert [message["text"] for message in messages] == expected(mode)
     assert issued(world) == (mode == "store")

@@ -82,33 +82,6 @@ async def test_a_token_that_another_task_has_replaced_is_not_refreshed_again(
     assert issued(world) == 1
 
 
-async def test_a_second_refusal_is_the_response(world: World, api: Api, grant: Grant) -> None:
-    await refused(world, api, grant)
-    api.refused.add("")
-
-    def refusing(request: httpx.Request) -> httpx.Response:
-        api.refused.add(request.headers["Authorization"].partition(" ")[2])
-        return api(request)
-
-    transport = httpx.MockTransport(refusing)
-    async with httpx.AsyncClient(auth=world.oidc.auth(grant), transport=transport) as client:
-        assert (await client.get(API_URL)).status_code == 401
-    assert len(api.tokens) == 2
-    assert issued(world) == 1
-
-
-@pytest.mark.parametrize(
-    "challenge", ['Bearer error="insufficient_scope"', "Bearer", 'Basic realm="invalid_token"', ""]
-)
-async def test_a_401_for_another_reason_is_the_response(
-    world: World, api: Api, grant: Grant, challenge: str
-) -> None:
-    await refused(world, api, grant)
-    api.challenge = challenge
-    assert await api.status(world.oidc.auth(grant)) == 401
-    assert issued(world) == 0
-
-
 async def test_a_stream_is_sent_once(world: World, api: Api, grant: Grant) -> None:
     await refused(world, api, grant)
 
@@ -148,15 +121,6 @@ async def test_a_redirect_to_another_origin_gets_no_token(
     token = (await grant.access_token()).value
     assert api.tokens == [token, "", token]
     assert issued(world) == 0, "a refusal of the other origin says nothing of the token"
-
-
-async def test_a_redirect_within_the_origin_keeps_the_token(
-    world: World, api: Api, grant: Grant
-) -> None:
-    api.redirect_to = "/events"
-    async with api.client(world.oidc.auth(grant)) as client:
-        response = await client.get("/redirected", follow_redirects=True)
-    assert response.status_code == 200
 
 
 @pytest.mark.parametrize("is_refused", [False, True])

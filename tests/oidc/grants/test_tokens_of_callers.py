@@ -10,23 +10,18 @@ from fastapi_oidc import (
     OIDC,
     AccessToken,
     Caller,
-    Clock,
     ConfigurationError,
     DownstreamAPI,
-    MemoryStore,
     ProtocolViolation,
-    ProviderError,
 )
-from fastapi_oidc.testing import DevResource, Lifetimes, OAuthError
+from fastapi_oidc.testing import DevResource, Lifetimes
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.grants.api import Api, issued
-from tests.oidc.grants.test_dpop import BoundApi
 from tests.oidc.resource_server.api_world import (
     AUDIENCE,
     APIWorld,
     make_api_world,
-    second_process,
 )
 from tests.oidc.world import Time
 
@@ -102,20 +97,6 @@ async def test_a_callers_token_is_exchanged_once(
     assert sent != caller.access_token.value
 
 
-async def test_each_caller_has_a_token_of_its_own() -> None:
-    world = calling_world()
-    for _ in range(2):
-        await caller_in(world)
-    assert len(set(world.world.app.state.downstream.tokens)) == 2
-
-
-async def test_a_session_calls_by_the_same_line() -> None:
-    world = calling_world()
-    browser = await world.world.signed_in()
-    assert (await browser.get("/caller")).json() == 200
-    assert issued(world.world, EXCHANGE) == 1
-
-
 async def test_a_job_goes_on_with_the_token_of_a_caller() -> None:
     world = calling_world(Lifetimes(access_token=300))
     token = await token_in(world)
@@ -139,16 +120,6 @@ async def test_a_job_goes_on_with_the_session_of_a_caller() -> None:
     assert issued(world.world, EXCHANGE) == 1
 
 
-async def test_processes_share_the_exchanged_token() -> None:
-    time = Time()
-    shared: dict[str, Any] = {"back_channel_logout_store": MemoryStore(clock=Clock(read=time))}
-    world = calling_world(time=time, **shared)
-    there = second_process(world, downstream_apis=APIS, **shared)
-    token = await token_in(world)
-    assert await Api(world.world).status(there.world.oidc.auth(token, resource=CALENDAR)) == 200
-    assert issued(world.world, EXCHANGE) == 1
-
-
 async def test_callers_are_served_while_the_store_is_down() -> None:
     time = Time()
     outage, stores = fallible("store", time)
@@ -157,16 +128,6 @@ async def test_callers_are_served_while_the_store_is_down() -> None:
     outage.is_down = True
     downstream = Api(world.world)
     assert await downstream.status(world.world.oidc.auth(token, resource=CALENDAR)) == 200
-
-
-async def test_a_refusal_of_the_exchange_is_raised() -> None:
-    world = calling_world()
-    token = await token_in(world)
-    world.world.op.faults.put("token", OAuthError("invalid_grant"))
-    grant = await world.world.oidc.grant(token, scope="mail:read")
-    with pytest.raises(ProviderError, match="invalid_grant") as caught:
-        await grant.access_token()
-    assert token.value not in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -205,11 +166,3 @@ async def test_a_token_of_another_issuer_stays_here() -> None:
     )
     with pytest.raises(ConfigurationError, match=r"not https://other\.test"):
         world.world.oidc.auth(other, resource=CALENDAR)
-
-
-async def test_with_dpop_the_exchanged_token_is_bound_to_a_key_of_the_application() -> None:
-    world = calling_world(settings={"dpop": True})
-    world.world.app.state.downstream = downstream = BoundApi(world.world)
-    await caller_in(world)
-    [proof] = downstream.proofs
-    assert proof.thumbprint

@@ -10,13 +10,10 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from fastapi_oidc.flows.refresh import RefreshCoordinator
-from fastapi_oidc.flows.sessions import Live, Sessions
-from fastapi_oidc.flows.token_answer import TokenAnswer
+from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.grants import grants
 from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.session import revocations, rows
-from fastapi_oidc.session.cells import Seen, Turn
-from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session import rows
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import RESOURCES, Fault, Mode
 from tests.oidc.machine.world import MachineWorld, Story
@@ -66,36 +63,8 @@ def killed_after_the_response(world: MachineWorld, alice: Browser) -> None:
     world.begin("me", alice, 1)
 
 
-def take_what_has_ended(patch: pytest.MonkeyPatch) -> None:
-    take = rows.take
-    patch.setattr(rows, "take", lambda row, *rest: take(replace(row, ended=None), *rest))
-
-
-def signed_out_before_the_row_is_taken(world: MachineWorld, alice: Browser) -> None:
-    world.fail(1, "take", Fault.LATE)
-    world.begin("me", world.copy(alice), 1)
-    world.fail(0, "provider", Fault.DOWN)  # so that the token is not revoked
-    world.begin("logout", alice, 0)
-    world.open_gate()
-
-
 def ignore_leases(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rows, "LEASE_SECONDS", 0.0)
-
-
-def take_for_anybody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Turn, "owns", lambda turn, row: not row.ended)
-
-
-def renew_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows, "renew", lambda row, *rest: row)
-
-
-def slow_provider(world: MachineWorld, alice: Browser) -> None:
-    world.fail(0, "token", Fault.LATE)
-    world.begin("me", alice, 0)
-    world.wait(13)
-    world.begin("me", world.copy(alice), 1)
 
 
 def believe_any_age(patch: pytest.MonkeyPatch) -> None:
@@ -132,37 +101,6 @@ def two_persons_at_once(world: MachineWorld, alice: Browser) -> None:
         world.begin("me", browser, 0)
 
 
-def finish_any_generation(patch: pytest.MonkeyPatch) -> None:
-    def finish(row: Row, mine: Row, result: Row) -> Row:
-        return replace(result, generation=mine.generation + 1)
-
-    patch.setattr(rows, "finish", finish)
-
-
-def row_that_is_stored_late(world: MachineWorld, alice: Browser) -> None:
-    world.fail(0, "take", None, *[Fault.DOWN] * 99)  # it is not renewed
-    for name in ("finish", "write"):
-        world.fail(0, name, *[Fault.DOWN] * 999)
-    world.begin("me", alice, 0)
-    for _ in range(2):
-        world.wait(35)
-        world.begin("me", alice, 1)
-    world.repair()
-    world.wait(35)
-
-
-def present_after_a_pause(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Turn, "require_lease", lambda turn: None)
-
-
-def process_that_stands_still(world: MachineWorld, alice: Browser) -> None:
-    world.fail(0, "take", Fault.PAUSED)
-    world.begin("me", alice, 0)
-    world.wait(80)
-    world.begin("me", alice, 1)
-    world.open_gate()
-
-
 def forget_what_ended_here(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Sessions, "end_here", lambda *args: None)
 
@@ -172,29 +110,12 @@ def signed_out_while_the_store_is_down(world: MachineWorld, alice: Browser) -> N
     old_cookie_after_signing_out(world, alice)
 
 
-def judge_by_the_presented_copy(patch: pytest.MonkeyPatch) -> None:
-    async def judge(self: Any, copy: Any) -> Any:
-        return Live(copy.session, Seen(), copy)
-
-    patch.setattr(Sessions, "judge", judge)
-
-
 def old_cookie_after_signing_out(world: MachineWorld, alice: Browser) -> None:
     world.begin("me", alice, 0)  # with tokens for the next half minute
     old, last = world.copy(alice), world.mode.processes - 1
     world.fail(last, "provider", Fault.DOWN)  # so that the token is not revoked
     world.begin("logout", alice, last)
     world.begin("me", old, last)
-
-
-def ignore_revocations(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(revocations, "end_of", lambda session, values: None)
-
-
-def revoked_elsewhere(world: MachineWorld, alice: Browser) -> None:
-    world.begin("me", alice, 0)  # with tokens for the next half minute
-    world.revoke(alice.user, 0)
-    world.begin("me", alice, 1)
 
 
 def await_the_provider_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -230,21 +151,6 @@ def two_persons_at_one_api(world: MachineWorld, alice: Browser) -> None:
         world.begin("call mail", browser, 0)
 
 
-def forget_for_which_api(patch: pytest.MonkeyPatch) -> None:
-    encode = TokenAnswer.encode
-    patch.setattr(TokenAnswer, "encode", lambda answer: encode(replace(answer, api="")))
-
-
-def killed_with_the_token_of_an_api(world: MachineWorld, alice: Browser) -> None:
-    world.begin("me", alice, 0)  # with tokens for the next half minute
-    world.fail(0, "answer", Fault.PAUSED)
-    world.wait(15)
-    world.begin("call calendar", alice, 0)
-    world.kill(0)
-    world.wait(22)
-    world.begin("call itself", alice, 1)
-
-
 def prove_with_another_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DPoPKey, "from_text", lambda text: DPoPKey.new())
 
@@ -258,20 +164,12 @@ _OTHER_API = "a token for another"
 _BREAKAGES: Final = [
     (finish_what_has_ended, _SHARED, refreshed_while_signing_out_elsewhere, _REFRESHED),
     (lose_answers, _SHARED, killed_after_the_response, "session was lost"),
-    (take_what_has_ended, _SHARED, signed_out_before_the_row_is_taken, _REFRESHED),
     (ignore_leases, _SHARED, asked_everywhere_at_once, _AGAIN),
-    (take_for_anybody, _SHARED, asked_everywhere_at_once, _AGAIN),
-    (renew_nothing, _SHARED, slow_provider, _AGAIN),
     (believe_any_age, _SHARED, clock_that_is_set_back, "although nothing fails"),
     (refresh_all_as_one, _SHARED, two_persons_at_once, "somebody else"),
-    (finish_any_generation, _STORE, row_that_is_stored_late, _AGAIN),
-    (present_after_a_pause, _SHARED, process_that_stands_still, _AGAIN),
     (forget_what_ended_here, _SHARED, signed_out_while_the_store_is_down, _ACCEPTED),
-    (judge_by_the_presented_copy, _COOKIE, old_cookie_after_signing_out, _ACCEPTED),
-    (ignore_revocations, _SHARED, revoked_elsewhere, _ACCEPTED),
     (one_token_for_all_apis, _SHARED, two_apis, _OTHER_API),
     (one_token_for_all_persons, _SHARED, two_persons_at_one_api, "token of somebody else"),
-    (forget_for_which_api, _SHARED, killed_with_the_token_of_an_api, _OTHER_API),
     (prove_with_another_key, _DPOP, an_api_is_called, "proof by another key"),
     (await_the_provider_for_ever, _SHARED, provider_that_is_silent, "no answer after"),
 ]

@@ -122,7 +122,7 @@ async def a_login_behind_a_guard(_desk: Desk) -> str:
 
 async def a_prefix_that_is_no_list(_desk: Desk) -> str:
     oidc = an_instance()
-    return error_of(lambda: OIDCMiddleware(FastAPI(), oidc, exclude="/static"))
+    return error_of(lambda: OIDCMiddleware(FastAPI().router, oidc, exclude="/static"))
 
 
 async def no_middleware(desk: Desk) -> str:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request, WebSocket
 
 from fastapi_oidc import (
     OIDC,
     ConfigurationError,
+    IdentityContext,
     MemoryStore,
+    OIDCLocals,
     OIDCSettings,
     StandaloneAPI,
     StandardIdentity,
 )
+from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, ServerError, session_for
 from tests.oidc.settings.examples import options
+from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import make_world
 
 ALICE = DevUser("alice")
@@ -36,6 +41,10 @@ def unchecked(function: Any) -> Any:
 async def tools(scope: Any, receive: Any, send: Any) -> None: ...
 
 
+def a_session() -> Any:
+    return deepcopy(session_for(StandardIdentity(sub="alice")))
+
+
 def api(world: Any) -> Any:
     return world.oidc.api("https://app.test/api")
 
@@ -49,6 +58,8 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"scope": ["openid profile"]}, "scope: .* each value is one word"),
     ({"cookie_secret": b"bytes" * 8}, "cookie_secret: must be a text or a list of texts"),
     ({"issuer": object()}, "issuer: must be a text"),
+    ({"session_lifetime": 8}, "session_lifetime: .* equal to 60, in seconds"),
+    ({"cookie_domain": ".example.com"}, "cookie_domain: .* hosts share no cookie"),
 ]
 
 
@@ -76,6 +87,13 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
         lambda _: unchecked(DevClient)(client_id="a", redirect_uris="https://a.test"),
         "is a list of URLs",
     ),
+    (lambda w: w.oidc.require_role(["admin", "editor"]), "for several: oidc.require"),
+    (lambda w: w.oidc.auth(Request({"type": "http"})), r"oidc\.auth\(session\) must be"),
+    (lambda _: unchecked(StandardIdentity(sub="alice"))["sub"], r"read its attributes, \.sub"),
+    (lambda _: a_session().claims.setdefault("cart", []), "no place for data of the application"),
+    (lambda _: a_session().claims.update(cart=[]), "no place for data of the application"),
+    (lambda _: unchecked(StandardIdentity(sub="alice")).roles, "resolve_identity returns a type"),
+    (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
     (lambda _: session_for(StandardIdentity), "an identity, not the class StandardIdentity"),
     (
         lambda _: unchecked(OIDC)(settings(), session_store=MemoryStore),
@@ -91,7 +109,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
 
 @pytest.mark.parametrize(("call", "said"), CALLS)
 def test_a_call(call: Callable[[Any], object], said: str) -> None:
-    with pytest.raises((ConfigurationError, TypeError, ValueError), match=said):
+    with pytest.raises((ConfigurationError, TypeError, ValueError, AttributeError), match=said):
         call(make_world())
 
 
@@ -109,8 +127,87 @@ async def test_a_token_without_a_scheme(caplog: pytest.LogCaptureFixture) -> Non
 
 
 async def test_a_database_without_tables(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    world = make_world(session_store=f"sqlite+aiosqlite:///{tmp_path}/sessions.db")
+    store = SQLStore(f"sqlite+aiosqlite:///{tmp_path}/sessions.db")
+    world = make_world(session_store=store)
     with pytest.raises(AssertionError):
         await world.signed_in()
     await world.oidc.aclose()
     assert "no such table: fastapi_oidc_values; await SQLStore(...).create_tables()" in caplog.text
+
+
+async def test_a_database_given_by_its_url_gets_its_tables(tmp_path: Any) -> None:
+    world = make_world(session_store=f"sqlite+aiosqlite:///{tmp_path}/sessions.db")
+    browser = await world.signed_in()
+    assert (await browser.get("/me")).status_code == 200
+    await world.oidc.aclose()
+
+
+async def test_a_login_that_another_secret_has_sealed(caplog: pytest.LogCaptureFixture) -> None:
+    """As with a secret that each worker makes for itself."""
+    async with make_world().browser() as browser, make_world().browser() as other:
+        begun = await browser.get("/auth/login", follow_redirects=False)
+        other.cookies.update(dict(browser.cookies))
+        state = begun.headers["location"].partition("&state=")[2].partition("&")[0]
+        assert (await other.get(f"/auth/callback?code=1&state={state}")).status_code == 400
+    assert "was sealed with another cookie_secret: all processes need the same" in caplog.text
+
+
+async def test_an_override_of_another_guard(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    world.app.get("/admin", dependencies=[Depends(world.oidc.require_role("admin"))])(lambda: None)
+    world.app.dependency_overrides[world.oidc.require_role("admin")] = lambda: None
+    async with world.browser() as browser:
+        assert (await browser.get("/admin")).status_code == 401
+    assert "does not depend on RequireRole, which is overridden" in caplog.text
+
+
+async def test_an_override_that_returns_the_identity() -> None:
+    world = make_world()
+    world.app.get("/csrf", dependencies=[Depends(world.oidc.require_csrf)])(lambda: None)
+    alice = StandardIdentity(sub="alice")
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: alice
+    async with world.browser() as browser:
+        with pytest.raises(TypeError, match="of an override must be OIDCSession, not StandardId"):
+            await browser.get("/csrf")
+
+
+async def test_a_predicate_that_returns_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    guard = world.oidc.require(unchecked(lambda user: None))
+    world.app.get("/admin", dependencies=[Depends(guard)])(lambda: None)
+    assert (await (await world.signed_in()).get("/admin")).status_code == 403
+    assert "predicate returned None" in caplog.text
+
+
+async def test_a_csrf_token_of_a_websocket(caplog: pytest.LogCaptureFixture) -> None:
+    def mount(app: FastAPI, oidc: OIDC) -> None:
+        @app.websocket("/ws", dependencies=[Depends(oidc.require_csrf)])
+        async def ws(socket: WebSocket) -> None: ...
+
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    await opened(world, dict(browser.cookies))
+    assert "sends no CSRF token with a websocket: use require_auth" in caplog.text
+
+
+async def test_what_the_application_raises_has_a_note() -> None:
+    """FastAPI's Depends in a callback, and a login that nobody awaits."""
+    world = make_world(resolve_identity=unchecked(needing_a_database))
+    with pytest.raises(TypeError) as caught:
+        await world.signed_in()
+    assert "called needing_a_database(IdentityContext). FastAPI inj" in caught.value.__notes__[0]
+
+    @world.app.get("/join")
+    def join(request: Request) -> Any:
+        return world.oidc.login(request)
+
+    async with world.browser() as browser:
+        with pytest.raises(ValueError, match="coroutine") as unawaited:
+            await browser.get("/join")
+    assert unawaited.value.__notes__ == ["Endpoints.login was called without await"]
+
+
+def needing_a_database(
+    context: IdentityContext, names: Any = Depends(lambda: {})
+) -> StandardIdentity:
+    return StandardIdentity(sub=names["alice"])

@@ -18,18 +18,3 @@ json_values: st.SearchStrategy[JSON] = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(json_texts, inner, max_size=4),
     max_leaves=12,
 )
-
-odd_values: st.SearchStrategy[JSON] = st.sampled_from(
-    [None, True, False, 0, -1, 2**63, 10**400, 1e308, float("inf"), float("nan"), "", "123", " "]
-).flatmap(lambda value: st.sampled_from([value, [value], [[value]], {"": value}, [], {}]))
-"""Values of a claim that other libraries stumbled over."""
-
-parameters = st.dictionaries(
-    st.sampled_from(
-        ["code", "state", "iss", "error", "error_description", "session_state", "logout_token"]
-    )
-    | texts,
-    st.lists(texts | st.sampled_from(["state-1", "https://op.test/"]), max_size=3),
-    max_size=6,
-)
-"""The parameters of a query or form."""

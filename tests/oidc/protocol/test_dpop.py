@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.dpop import (
@@ -20,6 +20,7 @@ from fastapi_oidc.protocol.dpop import (
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.testing.keys import public_jwk
+from tests.oidc.protocol.jose.keypairs import rsa_key
 
 NOW = 1_800_000_000
 URL = "https://api.test/machines"
@@ -172,7 +173,7 @@ class TestHeader:
     @pytest.mark.parametrize(
         ("key", "algorithm"),
         [
-            (rsa.generate_private_key(65537, 2048), "PS256"),
+            (rsa_key(), "PS256"),
             (ec.generate_private_key(ec.SECP521R1()), "ES512"),
             (ed25519.Ed25519PrivateKey.generate(), "EdDSA"),
         ],

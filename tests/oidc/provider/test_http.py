@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from urllib.parse import parse_qs
 
 import httpx
 import pytest
@@ -24,33 +23,6 @@ def client_for(handler: Handler, *, max_answer_bytes: int = 1000) -> HTTPClient:
 
 def answering(response: httpx.Response) -> Handler:
     return lambda request: response
-
-
-async def test_a_get_carries_the_access_token_in_the_header_alone() -> None:
-    requests: list[httpx.Request] = []
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        return httpx.Response(200, json={"sub": "alice"})
-
-    answer = await client_for(handler).get(URL, accept="application/json", access_token="at")
-    assert answer.document() == {"sub": "alice"}
-    assert requests[0].headers["Authorization"] == "Bearer at"
-    assert str(requests[0].url) == URL
-
-
-async def test_a_post_sends_the_form_and_the_headers_given() -> None:
-    requests: list[httpx.Request] = []
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        return httpx.Response(400, json={"error": "invalid_grant"})
-
-    answer = await client_for(handler).post(URL, {"code": "a b+c"}, {"Authorization": "Basic x"})
-    assert answer.status == 400
-    assert parse_qs(requests[0].content.decode()) == {"code": ["a b+c"]}
-    assert requests[0].headers["Authorization"] == "Basic x"
-    assert requests[0].headers["Content-Type"] == "application/x-www-form-urlencoded"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -118,14 +90,6 @@ async def test_a_cookie_of_the_provider_is_not_kept() -> None:
     await client.get(URL, accept="*/*")
     await client.get(URL, accept="*/*")
     assert cookies == [None, None]
-
-
-async def test_a_connection_that_times_out_in_the_network_is_a_timeout() -> None:
-    def handler(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectTimeout("the network gave up")
-
-    with refused(Code.PROVIDER_TIMEOUT, ProviderError):
-        await client_for(handler).get(URL, accept="*/*")
 
 
 async def test_an_error_names_the_endpoint_without_query_or_credentials() -> None:

@@ -47,34 +47,6 @@ async def account_of(op: OP, call: str) -> str:
 PATHS = {"code": "/token", "refresh": "/token", "revoke": "/revoke", "userinfo": "/userinfo"}
 
 
-async def test_a_refusal_is_told_with_endpoint_status_and_the_words_of_the_provider(op: OP) -> None:
-    document = {"error": "invalid_scope", "error_description": "offline_access is\r\nnot allowed"}
-    op.answer("/token", document, status=400)
-    assert (await account_of(op, "refresh")).endswith(
-        " the provider returned invalid_scope (offline_access is\\r\\nnot allowed)"
-        " (url=https://op.test/token, status=400)"
-    )
-
-
-async def test_a_status_is_told_with_endpoint_and_the_words_of_the_provider(op: OP) -> None:
-    op.answer("/userinfo", {"error": "invalid_token", "error_description": "opaque"}, status=401)
-    assert (await account_of(op, "userinfo")).endswith(
-        "HTTP 401: invalid_token - opaque; fetch_userinfo=False leaves UserInfo out"
-        " (url=https://op.test/userinfo, status=401)"
-    )
-
-
-async def test_both_issuers_are_told(op: OP) -> None:
-    op.answer(DISCOVERY, {**METADATA, "issuer": "https://op.test/tenant"})
-    with pytest.raises(ProviderError) as caught:
-        await op.provider().metadata()
-    assert caught.value.message == (
-        "the document's issuer is 'https://op.test/tenant', "
-        "the configured 'https://op.test/tenant/' "
-        f"(url=https://op.test{DISCOVERY}, setting=issuer)"
-    )
-
-
 async def test_an_issuer_at_which_there_is_nothing_is_the_setting_to_look_at(op: OP) -> None:
     op.answer(DISCOVERY, {}, status=404)
     with pytest.raises(ProviderError) as caught:
@@ -82,14 +54,6 @@ async def test_an_issuer_at_which_there_is_nothing_is_the_setting_to_look_at(op:
     assert caught.value.message == (
         "HTTP 404; the setting issuer is what comes before /.well-known"
         f" (url=https://op.test{DISCOVERY}, status=404)"
-    )
-
-
-async def test_a_client_that_is_refused_is_told_with_its_settings(op: OP) -> None:
-    op.answer("/token", {"error": "invalid_client"}, status=401)
-    assert (await account_of(op, "code")).endswith(
-        "the provider returned invalid_client (url=https://op.test/token, status=401,"
-        " setting=client_id, client_auth_method and what belongs to it)"
     )
 
 

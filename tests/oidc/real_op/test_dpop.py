@@ -46,8 +46,3 @@ def test_nonces(browser: Browser, *, is_public: bool) -> None:
         rp.time.ahead += ALMOST_EXPIRED
         assert browser.me(rp).json()["generation"] == 1
         assert "session.identity_not_updated" not in rp.event_names
-
-
-def test_pushed_requests_beside_it(provider: RealProvider, browser: Browser) -> None:
-    with relying_party(provider, registration=BOUND, settings=DPOP | {"use_par": True}) as rp:
-        assert browser.login(rp).json()["sub"] == "alice"

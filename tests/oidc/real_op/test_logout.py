@@ -30,32 +30,6 @@ def test_the_other_apps_of_the_session_are_told_by_the_back_channel(
         assert browser.me(other).status_code == 401
 
 
-def test_signing_in_after_the_back_channel_logout_works(
-    provider: RealProvider, rp: RelyingParty, browser: Browser
-) -> None:
-    with relying_party(provider) as other:
-        browser.login(rp)
-        browser.login(other)
-        browser.logout(rp)
-        # A logout token counts to the second: it ends sign-ins of the same second too.
-        other.time.ahead += 1
-        browser.login(other)
-        assert browser.me(other).json()["sub"] == "alice"
-
-
-def test_another_browser_of_the_same_user_stays_signed_in(
-    rp: RelyingParty, browser: Browser
-) -> None:
-    browser.login(rp)
-    cookies = dict(browser.http.cookies)
-    browser.http.cookies.clear()
-    browser.login(rp)
-    browser.logout(rp)
-    browser.http.cookies.clear()
-    browser.http.cookies.update(cookies)
-    assert browser.me(rp).json()["sub"] == "alice"
-
-
 def test_logout_when_the_provider_has_no_session_any_more(
     rp: RelyingParty, browser: Browser
 ) -> None:

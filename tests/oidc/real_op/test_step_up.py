@@ -11,10 +11,6 @@ def test_max_age_continues_the_session(rp: RelyingParty, browser: Browser) -> No
     assert len({event.session_id for event in rp.events if event.session_id}) == 1
 
 
-def test_acr_values_are_answered_by_acr(rp: RelyingParty, browser: Browser) -> None:
-    assert browser.login(rp, acr_values="otp hwk").status_code == 200
-
-
 def test_a_provider_to_which_acr_values_are_voluntary_does_not_step_up(
     rp: RelyingParty, browser: Browser
 ) -> None:

@@ -17,12 +17,17 @@ from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.redis.clients import NODE_SECONDS
 from tests.oidc.redis_topologies.cluster import Cluster
 from tests.oidc.redis_topologies.conftest import FOR_A_BUSY_MACHINE
-from tests.oidc.redis_topologies.servers import PATIENCE, Server
+from tests.oidc.redis_topologies.servers import PATIENCE, Server, program_of
 from tests.oidc.session.values import KEY, ONE, put_one
 
 KEYS = [KEY, *(f"revoked:{number}" for number in range(5))]
 VALUES = [ONE.value, *([b""] * 5)]
 COMMANDS_OF_OUR_OWN = {"info", "config|resetstat", "hello", "client|setinfo"}
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    return program_of("redis-server")
 
 
 @asynccontextmanager

@@ -16,17 +16,12 @@ FOR_A_NODE = "?socket_timeout=2"
 """Seconds that a worker waits for one of them, on a busy machine."""
 
 
-@pytest.mark.parametrize(
-    ("program", "mode"),
-    [("redis-server", "store"), ("valkey-server", "cookie")],
-    indirect=["program"],
-    scope="module",
-)
+@pytest.mark.parametrize("program", ["valkey-server"], indirect=True, scope="module")
 async def test_a_node_that_is_killed_or_mute_under_requests_signs_nobody_out(
-    cluster: Cluster, mode: str
+    cluster: Cluster,
 ) -> None:
     with running_fleet() as fleet:
-        fleet.mode, fleet.redis_url = mode, cluster.url + FOR_A_NODE
+        fleet.redis_url = cluster.url + FOR_A_NODE
         first, second = fleet.workers({}, {})
         async with fleet.signed_in(first) as browser:
             asked(cluster)

@@ -45,29 +45,6 @@ async def test_requests_at_once_share_one_question() -> None:
     assert questions(world) == 2
 
 
-async def test_the_first_request_may_go_away() -> None:
-    world = make()
-    token, held = await world.token(), Held()
-    world.world.op.faults.put("introspection", held)
-    first = begun(world.get(token))
-    await held.gate.until_reached()
-    second = begun(world.get(token))
-    first.cancel()
-    await asyncio.wait([first])
-    held.gate.opened.set()
-    assert (await second).status_code == 200
-    assert questions(world) == 1
-
-
-async def test_a_revoked_token_is_refused_within_a_minute() -> None:
-    world = make()
-    token = await world.token()
-    assert (await world.get(token)).status_code == 200
-    await revoke(world, token)
-    world.world.time.advance(60)
-    assert (await world.get(token)).json()["code"] == Code.ACCESS_TOKEN_INACTIVE
-
-
 async def test_lifetime_0_asks_each_time() -> None:
     world = make_api_world(token_format="opaque", introspect=True, introspection_lifetime=0)
     token = await world.token()
@@ -225,13 +202,6 @@ async def test_invented_tokens_do_not_evict_active_ones(monkeypatch: pytest.Monk
         await world.get(f"invented-{number}")
     await world.get(token)
     assert questions(world) == 6
-
-
-@pytest.mark.parametrize("aud", ["https://other.test", None])
-async def test_a_token_for_another_api_and_a_refresh_token_are_refused(aud: str | None) -> None:
-    world = make()
-    world.world.op.edits.put("introspection", lambda said: said | {"aud": aud})
-    assert (await world.get(await world.token())).json()["code"] == Code.ACCESS_TOKEN_AUDIENCE
 
 
 async def test_the_cache_has_no_tokens() -> None:

@@ -15,7 +15,6 @@ from fastapi_oidc.flows.sessions import Live, Over, Prepared
 from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
 from fastapi_oidc.session.copies import Copy
-from fastapi_oidc.session.memory_store import MemoryStore
 from fastapi_oidc.session.model import PreviousSession
 from fastapi_oidc.session.own_store import SealedSession
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
@@ -88,15 +87,6 @@ def test_a_row_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
     run(story)
 
 
-def test_a_value_that_is_no_row_outlives_the_secret() -> None:
-    async def story(place: Place) -> None:
-        await place.cells.change("user:alice", lambda _: Cell(b"revoked", NOW + 9))
-        other = place.of_secret(OLD_SECRET)
-        assert (await other.read(["user:alice"]), await place.row()) == ([b"revoked"], IDLE)
-
-    run(story)
-
-
 def test_each_operation_fails_as_an_outage() -> None:
     async def story(place: Place) -> None:
         place.outage.is_down = True
@@ -104,38 +94,6 @@ def test_each_operation_fails_as_an_outage() -> None:
         await outage_of(place.cells.see(KEY))
         await outage_of(place.cells.move(KEY, lambda row, _: row))
         await outage_of(place.cells.change(KEY, lambda value: Cell(value, NOW + 9)))
-        await outage_of(place.cells.claim("jti:one", expires_at=NOW + 9))
-
-    run(story)
-
-
-def test_the_first_of_all_claims_succeeds() -> None:
-    async def story(place: Place) -> None:
-        claims = [place.cells.claim("jti:one", expires_at=NOW + 9) for _ in range(5)]
-        assert sum(await asyncio.gather(*claims)) == 1
-        await asyncio.sleep(10)
-        assert await place.cells.claim("jti:one", expires_at=NOW + 20)
-
-    run(story)
-
-
-def test_a_write_is_repeated_and_follows_the_store_within_about_a_second() -> None:
-    async def story(place: Place) -> None:
-        failures: list[SessionError] = []
-        place.outage.is_down = True
-        writes = [
-            asyncio.create_task(
-                place.cells.insist(
-                    f"{KEY}{number}", lambda *_: IDLE, until=NOW + 3600, on_failure=failures.append
-                )
-            )
-            for number in range(50)
-        ]
-        await asyncio.sleep(60)
-        assert len(failures) == 50, "each is announced once"
-        place.outage.is_down, back_at = False, place.loop.seconds
-        await asyncio.gather(*writes)
-        assert place.loop.seconds - back_at <= 1.0, "also when many are owed"
 
     run(story)
 
@@ -145,73 +103,6 @@ def test_a_write_is_given_up_when_its_value_would_have_expired() -> None:
         place.outage.is_down = True
         assert await place.cells.insist(KEY, lambda *_: IDLE, until=NOW + 30) is None
         assert 29 < place.loop.seconds < 32
-
-    run(story)
-
-
-def test_one_turn_at_a_time_and_the_next_one_when_it_is_released() -> None:
-    async def story(place: Place) -> None:
-        first, second = place.turn(), place.turn()
-        assert first.owns(await first.take())
-        assert not second.owns(await second.take())
-        await first.release()
-        assert second.owns(await second.take())
-        await second.answer(b"response")
-        await second.finish(replace(IDLE, content=b"next"))
-        third = place.turn()
-        row = await third.take()
-        assert not third.owns(row)
-        assert (row.generation, row.content) == (2, b"next")
-
-    run(story)
-
-
-def test_a_turn_that_knows_the_row_takes_it_with_one_command() -> None:
-    async def story(place: Place) -> None:
-        seen = (await place.cells.see(KEY))[0]
-        calls = count_swaps(place.store)
-        turn = place.turn(seen)
-        assert turn.owns(await turn.take())
-        assert len(calls) == 1
-
-    run(story)
-
-
-def count_swaps(store: MemoryStore) -> list[str]:
-    calls: list[str] = []
-    swap = store.swap
-
-    async def counted(key: str, *rest: object) -> object:
-        calls.append(key)
-        return await swap(key, *rest)  # type: ignore[arg-type]
-
-    store.swap = counted  # type: ignore[assignment, method-assign]
-    return calls
-
-
-def test_an_owner_that_renews_keeps_the_row_for_as_long_as_it_works() -> None:
-    async def story(place: Place) -> None:
-        first, second = place.turn(), place.turn()
-        await first.take()
-        async with first.renewing():
-            for _ in range(30):
-                await asyncio.sleep(RENEW_SECONDS)
-                assert not second.owns(await second.take())
-                first.require_lease()
-
-    run(story)
-
-
-def test_an_owner_that_died_is_known_after_its_lease() -> None:
-    async def story(place: Place) -> None:
-        dead, next_one = place.turn(), place.turn()
-        await dead.take()
-        await dead.answer(b"response")
-        answered_at = place.loop.seconds
-        while not next_one.owns(row := await next_one.take()):
-            await next_one.pause()
-        assert LEASE_SECONDS <= place.loop.seconds - answered_at <= LEASE_SECONDS + 1
-        assert row.answer == b"response", "it goes on from the response"
 
     run(story)
 
@@ -234,32 +125,6 @@ def test_an_owner_that_was_paused_or_cannot_renew_sends_nothing() -> None:
             place.outage.is_down = False
             await asyncio.sleep(RENEW_SECONDS)
             paused.require_lease()
-
-    run(story)
-
-
-def test_an_attempt_that_fails_does_not_end_a_later_generation() -> None:
-    async def story(place: Place) -> None:
-        slow, next_one = place.turn(), place.turn()
-        await slow.take()
-        await asyncio.sleep(LEASE_SECONDS)
-        await next_one.take()
-        await next_one.finish(replace(IDLE, content=b"next"))
-        row = await slow.end("expired")
-        assert (row.ended, row.content) == (None, b"next")
-
-    run(story)
-
-
-def test_a_response_counts_although_another_attempt_has_taken_the_row() -> None:
-    async def story(place: Place) -> None:
-        slow, next_one = place.turn(), place.turn()
-        await slow.take()
-        await asyncio.sleep(LEASE_SECONDS)
-        assert next_one.owns(await next_one.take())
-        await slow.answer(b"response")
-        assert (await next_one.refuse("ended_by_provider")).ended is None
-        assert (await next_one.take()).answer == b"response"
 
     run(story)
 

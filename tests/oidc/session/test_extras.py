@@ -12,7 +12,7 @@ import pytest
 ON_REDIS = ["", ".session_store", ".revocation_store", ".store", ".connections"]
 ON_SQL = product(["", ".store"], ["sqlalchemy", "greenlet"])
 NEEDS = [
-    *(("redis", module, "redis", "stores and locks on Redis need") for module in ON_REDIS),
+    *(("redis", module, "redis", "a store on Redis needs") for module in ON_REDIS),
     *(("sql", *each, "the store on SQL needs") for each in ON_SQL),
 ]
 

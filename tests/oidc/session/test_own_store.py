@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import gc
 import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,11 +19,9 @@ from fastapi_oidc.session.own_store import (
     SealedSession,
     SessionStore,
 )
-from fastapi_oidc.session.store import Cell, Found
 from tests.oidc.protocol.examples import refused
-from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW
-from tests.oidc.session.values import KEY, LATER, ONE, calls_of
+from tests.oidc.session.values import KEY, ONE
 
 SESSION = SealedSession(b"\x00\xffone", NOW + 60, NOW + 0.25)
 
@@ -93,21 +90,6 @@ class ForgetfulLock(RefreshLock):
         await operation()
 
 
-@pytest.mark.parametrize("made", [Dictionary, Texts])
-async def test_three_methods_are_a_store(made: type[SessionStore], moving: MovableClock) -> None:
-    store = ExclusiveStore(made(), clock=moving.clock)
-    assert await store.swap(KEY, b"", Cell(b"one", NOW + 60)) is None
-    moving.second += 7
-    assert await store.swap(KEY, None, ONE) == Found(b"one", 7)
-    assert await store.swap(KEY, b"one", Cell(b"two", NOW + 60)) is None
-    assert await store.read([KEY, "another"]) == [b"two", b""]
-    moving.second = NOW + 60
-    assert await store.read([KEY]) == [b""], "a store need not delete what has ended"
-    assert await store.swap(KEY, b"", Cell(b"three", NOW + 90)) is None
-    assert await store.swap(KEY, b"three", Cell(b"", 0)) is None
-    assert await store.read([KEY]) == [b""]
-
-
 async def test_a_value_is_compared_and_replaced_within_the_lock() -> None:
     lock = CountingLock()
     store = ExclusiveStore(Texts(), lock)
@@ -122,57 +104,6 @@ async def test_a_lock_that_loses_results_is_noticed_at_once() -> None:
     store = ExclusiveStore(Dictionary(), ForgetfulLock())
     with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
         await store.swap(KEY, b"", ONE)
-
-
-async def test_keys_are_read_concurrently() -> None:
-    class Meeting(Texts):
-        async def get(self, id: str, /) -> SealedSession | None:
-            await all_here.wait()
-            return await super().get(id)
-
-    all_here = asyncio.Barrier(3)
-    async with asyncio.timeout(5):
-        assert await ExclusiveStore(Meeting()).read(["a", "b", "c"]) == [b""] * 3
-
-
-async def test_an_exception_of_the_application_is_an_outage() -> None:
-    class Broken(Dictionary):
-        def get(self, id: str, /) -> SealedSession | None:
-            raise KeyError(id)
-
-    for call in calls_of(ExclusiveStore(Broken())):
-        with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
-            await call
-
-
-async def test_store_and_lock_are_closed() -> None:
-    own, lock = Dictionary(), CountingLock()
-    await ExclusiveStore(own, lock).aclose()
-    assert (own.is_closed, lock.is_closed) == (True, True)
-
-
-def test_without_a_lock_a_store_works_in_one_event_loop_after_another() -> None:
-    store = ExclusiveStore(Texts())
-
-    async def append(letter: bytes) -> None:
-        await store.move(KEY, lambda value, age: Cell(value + letter, LATER))
-
-    async def all_append() -> bytes:
-        await asyncio.gather(*(append(b"x") for _ in range(5)))
-        return (await store.read([KEY]))[0]
-
-    assert [asyncio.run(all_append()) for _ in range(3)] == [b"x" * 5, b"x" * 10, b"x" * 15]
-
-
-async def test_locks_end_with_their_use() -> None:
-    lock = LockOfThisLoop()
-
-    async def answer() -> int:
-        return len(lock._locks)
-
-    assert await lock.run_exclusive(KEY, answer) == 1
-    gc.collect()
-    assert len(lock._locks) == 0
 
 
 def test_a_sealed_session_is_a_value() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from fastapi_oidc.session.redis.circuit import (
     PROBE_PAUSE,
-    PROBE_SECONDS,
     Circuit,
     RedisUnresponsiveError,
 )
@@ -82,18 +81,6 @@ def test_each_that_asks_may_take_twice_as_long_and_no_longer_than_it_may_anyway(
 def test_a_command_that_may_take_less_takes_no_more_to_ask(circuit: Circuit) -> None:
     circuit.open()
     assert asks(circuit, SHORT) == SHORT
-
-
-def test_the_next_time_that_it_opens_the_first_to_ask_is_brief_again(
-    circuit: Circuit, seconds: Seconds
-) -> None:
-    circuit.open()
-    for _ in range(3):
-        asks(circuit)
-        seconds.now += PROBE_PAUSE
-    circuit.close()
-    circuit.open()
-    assert asks(circuit) == PROBE_SECONDS
 
 
 def test_whoever_goes_away_while_it_asks_leaves_it_to_another(

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 from pathlib import Path
-from weakref import ReferenceType, ref
 
 import pytest
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
@@ -141,45 +138,6 @@ async def test_a_name_that_leads_to_another_master_is_followed(tmp_path: Path) -
         await put_one(store)
         assert [await has_one(store) for _ in range(5)] == [True] * 5
         await asyncio.gather(store.aclose(), client.aclose())
-
-
-async def test_a_connection_that_redis_dropped_is_replaced() -> None:
-    with running_redis() as url:
-        store = RedisStore(url)
-        await put_one(store)
-        other = Redis.from_url(url, retry=Retry(NoBackoff(), 0))
-        await other.client_kill_filter(_type="normal", skipme=True)
-        assert await has_one(store)
-        await asyncio.gather(store.aclose(), other.aclose())
-
-
-def test_what_was_closed_in_one_event_loop_works_in_the_next(redis_url: str, prefix: str) -> None:
-    """As when an application is started twice in one process, by its tests."""
-    store = RedisStore(redis_url, prefix=prefix, max_connections=2)
-
-    async def used_and_closed() -> None:
-        assert not any(await asyncio.gather(*(has_one(store) for _ in range(20))))
-        await store.aclose()
-
-    for _ in range(2):
-        asyncio.run(used_and_closed())
-
-
-def test_clients_end_with_their_event_loops_and_with_the_store(redis_url: str, prefix: str) -> None:
-    store = RedisStore(redis_url, prefix=prefix)
-
-    async def used_and_closed(store: RedisStore) -> ReferenceType[object]:
-        assert not await has_one(store)
-        client = store._connections.client
-        await store.aclose()
-        return ref(client)
-
-    clients = [asyncio.run(used_and_closed(store)) for _ in range(4)]
-    gc.collect()
-    assert [client() is None for client in clients] == [False, True, True, False]
-    del store
-    gc.collect()
-    assert [client() for client in clients] == [None] * 4
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

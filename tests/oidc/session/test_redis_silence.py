@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from math import inf
 from typing import Any
 
@@ -22,12 +20,9 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.redis.circuit import PROBE_PAUSE, Circuit, RedisUnresponsiveError
+from fastapi_oidc.session.redis.circuit import Circuit, RedisUnresponsiveError
 from fastapi_oidc.session.redis.connections import Connections
 from tests.oidc.session.test_redis_circuit import Seconds
-from tests.oidc.session.values import KEY, calls_of
 
 USUAL = 5.0
 CONNECTIONS = "fastapi_oidc.session.redis.connections"
@@ -145,37 +140,6 @@ async def test_what_fails_at_once_costs_nobody_a_wait_and_opens_nothing(
     assert await connections.run(answered) == "answer"
 
 
-async def test_a_command_whose_caller_goes_away_opens_nothing(redis: Redis) -> None:
-    connections = Connections(redis, USUAL)
-    waiting = asyncio.create_task(connections.run(never))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    await asyncio.wait([waiting])
-    assert [await connections.run(answered) for _ in range(3)] == ["answer"] * 3
-
-
-@pytest.mark.usefixtures("driven")
-async def test_a_redis_that_takes_longer_than_a_second_to_reach_is_found_again(
-    redis: Redis, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Over slow TLS, or behind sentinels and nodes that do not respond."""
-    connections = await opened(redis)
-    monkeypatch.setattr(asyncio.get_running_loop(), "time", seconds)
-
-    async def slow(client: object) -> str:
-        seconds.now += 3
-        for _ in range(3):
-            await asyncio.sleep(0)  # what is to end by now does
-        return "answer"
-
-    for _ in range(2):
-        with pytest.raises(TimeoutError):
-            await connections.run(slow)
-        seconds.now += PROBE_PAUSE
-    for _ in range(2):
-        assert await connections.run(slow) == "answer"
-
-
 @pytest.mark.usefixtures("driven")
 @pytest.mark.parametrize(
     "reply", [ResponseError("NOREPLICAS"), ReadOnlyError("READONLY"), NoPermissionError("NOPERM")]
@@ -194,36 +158,3 @@ async def test_a_node_that_knows_of_no_whole_cluster_is_no_answer_of_it(redis: R
         await connections.run(failing(ClusterDownError("the cluster is down")))
     with pytest.raises(RedisUnresponsiveError):
         await connections.run(answered)
-
-
-@pytest.mark.usefixtures("driven")
-async def test_a_cluster_that_does_not_respond_is_waited_for_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its nodes take connections and commands, and answer none."""
-    monkeypatch.setattr(f"{CONNECTIONS}.LONG_FAILURE", 0.05)
-    with ExitStack() as stack:
-        nodes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        hosts = ",".join(f"127.0.0.1:{node.getsockname()[1]}" for node in nodes)
-        url = f"redis+cluster://{hosts}?socket_timeout=0.05"
-        store = RedisStore(url)
-        causes = []
-        for _ in range(3):
-            with pytest.raises(SessionError) as caught:
-                await store.read([KEY])
-            causes.append(type(caught.value.__cause__))
-        await store.aclose()
-    assert (causes[0], causes[-1]) == (RedisClusterException, RedisUnresponsiveError)
-
-
-@pytest.mark.usefixtures("driven")
-async def test_while_it_is_open_a_store_is_unavailable_at_once(redis: Redis) -> None:
-    connections = Connections(redis, 0.01)
-    for _ in range(2):
-        with pytest.raises(TimeoutError):
-            await connections.run(never)
-    for call in calls_of(RedisStore(redis)):
-        with pytest.raises(SessionError) as caught:
-            await call
-        assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
-        assert isinstance(caught.value.__cause__, RedisUnresponsiveError)

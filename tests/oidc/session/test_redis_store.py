@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.store import Cell
-from tests.oidc.session.values import KEY, LATER, ONE, has_one, put_one
+from tests.oidc.session.values import KEY, LATER, ONE, put_one
 
 
 @pytest.fixture
@@ -43,23 +43,3 @@ async def test_ages_are_by_the_clock_of_redis(store: RedisStore, redis: Redis, p
         assert seen is not None
         assert seen.value == b"one"
         assert seen.age == pytest.approx(seconds, abs=60)
-
-
-async def test_stores_with_other_prefixes_have_other_values(
-    store: RedisStore, redis: Redis, prefix: str
-) -> None:
-    await put_one(store)
-    assert not await has_one(RedisStore(redis, prefix=f"{prefix}another:"))
-
-
-async def test_each_operation_is_one_command(store: RedisStore, redis: Redis) -> None:
-    """Of a move: one if the value is known, two if it is not, and two if another is stored."""
-    await put_one(store)
-    counts = []
-    for known in (ONE.value, None, b"wrong"):
-        before = await commands(redis)
-        await store.move(KEY, lambda *_: ONE, known=known)
-        counts.append(await commands(redis) - before)
-    before = await commands(redis)
-    await store.read([KEY, "another", "one more"])
-    assert (counts, await commands(redis) - before) == ([1, 2, 2], 1)

@@ -71,26 +71,6 @@ async def test_an_engine_of_the_application_stays_open(sql_values: SQLStore, sql
     await engine.dispose()
 
 
-def test_a_store_made_of_a_url_works_in_one_event_loop_after_another(sql_url: str) -> None:
-    """As in tests, where each client of the application has its own."""
-    store = SQLStore(sql_url)
-
-    async def used(closes: bool) -> None:
-        await store.create_tables()
-        await put_one(store)
-        assert await has_one(store)
-        if closes:
-            await store.aclose()
-            await store.aclose()
-
-    async def then_closed() -> None:
-        await used(closes=True)
-        await used(closes=True)
-
-    for _ in range(2):
-        asyncio.run(then_closed())
-
-
 async def test_any_number_of_processes_may_create_the_tables(
     sql_values: SQLStore, sql_url: str
 ) -> None:
@@ -121,26 +101,6 @@ async def test_a_connection_that_was_dropped_is_replaced(postgres_url: str) -> N
             await drop_connections_but_of(other)
             await use
         assert await has_one(store)
-
-
-@pytest.mark.parametrize(
-    "url", ["postgresql+asyncpg://app@/app?host={}", "sqlite+aiosqlite:///{}/no_database"]
-)
-async def test_a_database_that_is_gone_is_an_outage(url: str, tmp_path: Path) -> None:
-    (tmp_path / "no_database").write_text("of another program")
-    store = SQLStore(url.format(tmp_path))
-    for call in (*calls_of(store), store.purge(), store.create_tables()):
-        with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
-            await call
-    await store.aclose()
-
-
-async def test_missing_tables_are_an_outage(tmp_path: Path) -> None:
-    store = SQLStore(f"sqlite+aiosqlite:///{tmp_path}/empty.db")
-    for call in (*calls_of(store), store.purge()):
-        with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
-            await call
-    await store.aclose()
 
 
 @asynccontextmanager
@@ -206,3 +166,11 @@ async def test_each_command_is_one_round_trip(tmp_path: Path) -> None:
             "UPDATE",
         ]
         await engine.dispose()
+
+
+async def test_missing_tables_are_an_outage(tmp_path: Path) -> None:
+    store = SQLStore(f"sqlite+aiosqlite:///{tmp_path}/empty.db")
+    for call in (*calls_of(store), store.purge()):
+        with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
+            await call
+    await store.aclose()

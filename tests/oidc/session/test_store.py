@@ -70,16 +70,6 @@ async def test_who_does_not_know_it_asks_twice_and_hears_its_age(
     assert change.seen == [(b"a", 7)]
 
 
-async def test_a_conflict_costs_one_more(moving: MovableClock, change: Appending) -> None:
-    store = Watched(moving, b"a", b"b")
-    assert await store.move(KEY, change, known=b"") == b"bx" == await stored(store)
-    assert store.asked == [(b"", b"x"), (b"a", b"ax"), (b"b", b"bx")]
-    store.asked.clear()
-    store.meanwhile.append(b"c")
-    assert await store.move(KEY, change) == b"cx"
-    assert store.asked == [(None, b""), (b"bx", b"bxx"), (b"c", b"cx")]
-
-
 async def test_a_value_that_is_to_stay_is_returned_as_it_is(
     moving: MovableClock, change: Appending
 ) -> None:
@@ -93,28 +83,7 @@ async def test_a_value_that_is_to_stay_is_returned_as_it_is(
     assert change.seen == [(b"aaa", 7), (b"aaa", 0), (b"aaa", 7)]
 
 
-async def test_a_value_that_another_has_written_may_be_to_stay(
-    moving: MovableClock, change: Appending
-) -> None:
-    store = Watched(moving, b"aaa")
-    assert await store.move(KEY, change, known=b"") == b"aaa" == await stored(store)
-
-
 async def test_a_value_is_deleted_by_moving_to_nothing(moving: MovableClock) -> None:
     store = Watched(moving)
     await store.move(KEY, lambda *_: ONE)
     assert await store.move(KEY, lambda *_: Cell(b"", 0)) == b"" == await stored(store)
-
-
-async def test_an_old_value_may_be_replaced_that_a_new_one_may_not(moving: MovableClock) -> None:
-    """As an owner that has not renewed its lease."""
-
-    def taken(value: bytes, age: float) -> Cell | None:
-        return TWO if age >= 60 else None
-
-    store = Watched(moving)
-    await store.move(KEY, lambda *_: ONE)
-    moving.second += 59
-    assert await store.move(KEY, taken, known=ONE.value) == ONE.value
-    moving.second += 1
-    assert await store.move(KEY, taken, known=ONE.value) == TWO.value

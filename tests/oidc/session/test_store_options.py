@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from fastapi_oidc.clock import Clock
@@ -78,21 +76,3 @@ def test_a_lock_is_for_a_store_of_the_application() -> None:
     assert isinstance(store_of(Dictionary(), CLOCK, lock=LockOfThisLoop()), ExclusiveStore)
     with pytest.raises(ConfigurationError, match="refresh_lock"):
         store_of("memory", CLOCK, lock=LockOfThisLoop())
-
-
-@pytest.mark.parametrize(
-    ("package", "missing", "url"),
-    [
-        ("redis", "redis", "redis://localhost"),
-        ("sql", "sqlalchemy", "sqlite+aiosqlite:///sessions.db"),
-    ],
-)
-def test_a_url_whose_extra_is_not_installed_says_which(
-    package: str, missing: str, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [*sys.modules]:
-        if name.startswith((f"fastapi_oidc.session.{package}", "redis.asyncio")):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ModuleNotFoundError, match=rf"fastapi-oidc-vmm\[{package}\]"):
-        store_of(url, CLOCK)

@@ -220,14 +220,3 @@ async def test_movers_of_two_processes_lose_nothing(
             await store.move(key, appending(b"b"))
         await asyncio.wrap_future(there)
         assert sorted(await found(store, key)) == sorted((b"a" + b"b") * MOVERS)
-
-
-async def test_movers_of_several_threads_lose_nothing_in_memory(key: str) -> None:
-    def read() -> float:
-        time.sleep(0)  # another thread may run here, after a value was found
-        return time.time()
-
-    store = MemoryStore(clock=Clock(read=read))
-    items = (b"a", b"b", b"c")
-    await asyncio.gather(*(asyncio.to_thread(append_from, store, key, item) for item in items))
-    assert sorted(await found(store, key)) == sorted(b"abc" * MOVERS)

@@ -64,7 +64,7 @@ def test_every_fault_is_named_as_it_was_written(monkeypatch: pytest.MonkeyPatch)
         "OIDC_ISSUER: must be https; OIDC_ALLOW_INSECURE_HTTP permits http for local development",
         "OIDC_COOKIE_SECRET: is missing",
         "OIDC_EXTRA_PARAMS: begins like JSON but is not valid JSON",
-        "session_lifetime: Input should be greater than or equal to 60",
+        "session_lifetime: Input should be greater than or equal to 60, in seconds",
     )
 
 
@@ -244,3 +244,21 @@ def test_commas_between_scopes_are_named(
     with pytest.raises(ConfigurationError) as caught:
         OIDCSettings()
     assert caught.value.faults == (fault,)
+
+
+def test_a_file_that_does_not_exist_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OIDC_ISSUER")
+    (tmp_path / ".env").touch()
+    with pytest.raises(ConfigurationError, match=r"the file \.env\.production does not exist in "):
+        OIDCSettings(_env_file=[".env", ".env.production"])
+
+
+def test_an_empty_secret_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OIDC_CLIENT_SECRET", "")
+    assert OIDCSettings().client_secret is None
+    assert caplog.messages == ["OIDC_CLIENT_SECRET is empty, which counts as not set"]

@@ -110,7 +110,3 @@ def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: obj
         OIDC(OIDCSettings(**options()), **wrong)
     assert caught.value.code is Code.CONFIGURATION_INVALID
     assert "password" not in str(caught.value)
-
-
-def test_a_store_of_ones_own_needs_its_methods_alone() -> None:
-    OIDC(OIDCSettings(**options()), session_store=OwnStore())

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.serialization import (
 from jose import jws
 from pydantic import JsonValue
 
+from tests.oidc.protocol.jose.keypairs import ec_key, rsa_key
 from tests.oidc.testing.bare_client import SECRET, BareClient
 
-RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-EC_KEY = ec.generate_private_key(ec.SECP256R1())
+RSA_KEY, EC_KEY = rsa_key(), ec_key()
 
 
 def public_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> str:

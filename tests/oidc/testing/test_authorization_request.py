@@ -81,15 +81,6 @@ async def test_the_request_may_be_posted(rp: BareClient) -> None:
     assert "code" in returned(answer)
 
 
-async def test_an_answer_by_form_post_is_a_form_for_the_redirect_uri(rp: BareClient) -> None:
-    page = await rp.authorize(response_mode="form_post")
-    assert page.status_code == 200
-    assert 'action="https://app.test/callback"' in page.text
-    assert 'name="code"' in page.text
-    assert 'name="state" value="the-state"' in page.text
-    assert "document.forms[0].submit()" in page.text
-
-
 async def test_a_redirect_uri_keeps_its_own_query() -> None:
     rp = bare_client(replace(APP, redirect_uris=["https://app.test/callback?tenant=1"]))
     answer = await rp.answer(redirect_uri="https://app.test/callback?tenant=1")

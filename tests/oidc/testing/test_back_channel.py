@@ -5,7 +5,7 @@ import httpx
 import pytest
 
 from fastapi_oidc.testing import DevClient, LogoutDelivered
-from tests.oidc.testing.bare_client import APP, BareClient, bare_client, jwt_parts
+from tests.oidc.testing.bare_client import APP, BareClient, bare_client
 
 URI = "https://app.test/backchannel-logout"
 LISTENING = replace(APP, backchannel_logout_uri=URI)
@@ -38,25 +38,6 @@ def listening(
     return rp, listener
 
 
-async def test_end_session_posts_a_logout_token_before_it_answers() -> None:
-    rp, listener = listening(LISTENING)
-    id_token = (await rp.tokens())["id_token"]
-    await rp.http.get("/end-session", params={"id_token_hint": id_token})
-    [request] = listener.requests
-    assert str(request.url) == URI
-    assert request.headers["content-type"] == "application/x-www-form-urlencoded"
-    name, _, logout_token = request.content.decode().partition("=")
-    header, claims = jwt_parts(logout_token)
-    _, id_claims = jwt_parts(id_token)
-    assert name == "logout_token"
-    assert header["typ"] == "logout+jwt"
-    assert claims["events"] == {"http://schemas.openid.net/event/backchannel-logout": {}}
-    assert claims["exp"] == 1_800_000_120
-    same = ("iss", "aud", "sub", "sid")
-    assert [claims[name] for name in same] == [id_claims[name] for name in same]
-    assert rp.provider.record.of(LogoutDelivered) == [LogoutDelivered("app", URI, 200)]
-
-
 async def test_every_client_of_the_session_is_told() -> None:
     other = replace(LISTENING, client_id="other", backchannel_logout_uri=URI + "/other")
     rp, listener = listening(LISTENING, other)
@@ -64,14 +45,6 @@ async def test_every_client_of_the_session_is_told() -> None:
     await rp.code(client_id="other")
     await rp.provider.log_out("alice")
     assert {str(request.url) for request in listener.requests} == {URI, URI + "/other"}
-
-
-async def test_log_out_reaches_only_the_sessions_of_that_user() -> None:
-    rp, listener = listening(LISTENING)
-    await rp.code(login_hint="bob")
-    await rp.provider.log_out("alice")
-    assert listener.requests == []
-    assert "code" in await rp.answer(prompt="none", login_hint="")
 
 
 @pytest.mark.parametrize(("answer", "status"), [(lambda _: httpx.Response(400), 400), (fail, None)])

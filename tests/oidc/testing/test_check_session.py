@@ -74,7 +74,7 @@ async def test_signing_out_and_another_user_are_changes(rp: BareClient, signs_ou
     assert answer[0] == "changed"
 
 
-@pytest.mark.parametrize("message", ["", "app", "app state", "app a.b c"])
+@pytest.mark.parametrize("message", ["app", "app a.b c"])
 async def test_a_malformed_message_is_an_error(rp: BareClient, message: str) -> None:
     page = (await rp.http.get("/check-session")).text
     answer = answer_of(page, rp.http.cookies, message, "https://app.test")

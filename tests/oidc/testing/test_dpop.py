@@ -7,7 +7,7 @@ import pytest
 
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.testing import DevClient
-from tests.oidc.testing.bare_client import APP, BareClient, bare_client, jwt_parts
+from tests.oidc.testing.bare_client import APP, BareClient, bare_client
 
 BOUND = replace(APP, access_token_format="jwt", dpop_bound_access_tokens=True)
 PUBLIC = replace(APP, client_secret=None)
@@ -34,15 +34,6 @@ async def tokens(rp: BareClient, key: DPoPKey) -> dict[str, str]:
 async def userinfo(rp: BareClient, token: str, header: str, scheme: str = "DPoP") -> httpx.Response:
     headers = {"Authorization": f"{scheme} {token}", "DPoP": header}
     return await rp.http.get("/userinfo", headers=headers)
-
-
-async def test_a_token_is_bound_to_the_key() -> None:
-    rp, key = bare_client(BOUND), DPoPKey.new()
-    found = await tokens(rp, key)
-    assert found["token_type"] == "DPoP"
-    assert jwt_parts(found["access_token"])[1]["cnf"] == {"jkt": key.thumbprint}
-    members = (await rp.post("/introspect", {"token": found["access_token"]})).json()
-    assert (members["token_type"], members["cnf"]) == ("DPoP", {"jkt": key.thumbprint})
 
 
 async def test_a_client_that_must_bind_needs_a_proof() -> None:
@@ -85,35 +76,7 @@ async def test_refresh_tokens_of_public_clients_are_bound(client: DevClient, sta
     assert answer.status_code == status
 
 
-class TestNonce:
-    async def test_it_is_demanded_and_named(self) -> None:
-        rp, key = bare_client(BOUND), DPoPKey.new()
-        rp.provider.dpop_nonce = "nonce-1"
-        code = await rp.code()
-        rp.http.headers["DPoP"] = proof(rp, key)
-        refused = await rp.exchange(code)
-        assert (refused.status_code, refused.json()["error"]) == (400, "use_dpop_nonce")
-        assert refused.headers["dpop-nonce"] == "nonce-1"
-        rp.http.headers["DPoP"] = proof(rp, key, nonce="nonce-1")
-        answer = await rp.exchange(code)
-        assert (answer.status_code, answer.headers["dpop-nonce"]) == (200, "nonce-1")
-
-    async def test_at_userinfo_too(self) -> None:
-        rp, key = bare_client(BOUND), DPoPKey.new()
-        token = (await tokens(rp, key))["access_token"]
-        rp.provider.dpop_nonce = "nonce-1"
-        refused = await userinfo(rp, token, proof(rp, key, "/userinfo", access_token=token))
-        assert (refused.status_code, refused.headers["dpop-nonce"]) == (401, "nonce-1")
-        assert 'error="use_dpop_nonce"' in refused.headers["www-authenticate"]
-
-
 class TestUserInfo:
-    async def test_with_a_proof(self) -> None:
-        rp, key = bare_client(BOUND), DPoPKey.new()
-        token = (await tokens(rp, key))["access_token"]
-        answer = await userinfo(rp, token, proof(rp, key, "/userinfo", access_token=token))
-        assert (answer.status_code, answer.json()["sub"]) == (200, "alice")
-
     async def test_a_bound_token_is_no_bearer_token(self) -> None:
         rp, key = bare_client(BOUND), DPoPKey.new()
         token = (await tokens(rp, key))["access_token"]

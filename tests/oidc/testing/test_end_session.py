@@ -4,7 +4,6 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from fastapi_oidc.testing import SignedOut
 from tests.oidc.testing.bare_client import (
     AFTER_LOGOUT,
     APP,
@@ -24,23 +23,6 @@ async def is_signed_in(rp: BareClient) -> bool:
     return "code" in await rp.answer(prompt="none", login_hint="")
 
 
-async def test_with_the_hint_the_session_ends_and_the_browser_returns(rp: BareClient) -> None:
-    hint = (await rp.tokens())["id_token"]
-    answer = await end_session(
-        rp, id_token_hint=hint, post_logout_redirect_uri=AFTER_LOGOUT, state="s"
-    )
-    assert answer.headers["location"] == AFTER_LOGOUT + "?state=s"
-    assert rp.provider.record.of(SignedOut) == [SignedOut("alice", "app")]
-    assert not await is_signed_in(rp)
-
-
-async def test_an_expired_hint_is_still_a_hint(rp: BareClient) -> None:
-    hint = (await rp.tokens())["id_token"]
-    rp.time.now += 3600
-    await end_session(rp, id_token_hint=hint)
-    assert not await is_signed_in(rp)
-
-
 async def test_a_hint_may_list_its_audience(rp: BareClient) -> None:
     rp.provider.edits.put("id_token", lambda claims: claims | {"aud": ["unknown", "app"]})
     await end_session(rp, id_token_hint=(await rp.tokens())["id_token"])
@@ -53,18 +35,6 @@ async def test_a_hint_of_another_provider_ends_nothing(rp: BareClient) -> None:
     assert refused.status_code == 400
     assert "not issued by this provider" in refused.text
     assert await is_signed_in(rp)
-
-
-async def test_without_a_return_address_a_page_says_so(rp: BareClient) -> None:
-    answer = await end_session(rp, id_token_hint=(await rp.tokens())["id_token"])
-    assert answer.status_code == 200
-    assert "Signed out" in answer.text
-
-
-async def test_it_may_be_posted(rp: BareClient) -> None:
-    form = {"id_token_hint": (await rp.tokens())["id_token"]}
-    await rp.http.post("/end-session", data=form)
-    assert not await is_signed_in(rp)
 
 
 async def test_without_a_session_the_browser_just_returns(rp: BareClient) -> None:
@@ -117,13 +87,6 @@ async def test_one_wrong_parameter_ends_nothing(change: dict[str, str]) -> None:
     refused = await end_session(rp, **{**valid, **change})
     assert refused.status_code == 400
     assert await is_signed_in(rp)
-
-
-async def test_the_tokens_of_the_session_end_with_it(rp: BareClient) -> None:
-    tokens = await rp.tokens()
-    await end_session(rp, id_token_hint=tokens["id_token"])
-    assert (await rp.userinfo(tokens["access_token"])).status_code == 401
-    assert (await rp.refresh(tokens["refresh_token"])).json()["error"] == "invalid_grant"
 
 
 async def test_offline_access_outlives_the_session(rp: BareClient) -> None:

@@ -1,34 +1,10 @@
 import time
-from http import HTTPStatus
 
 import httpx
 import pytest
 
-from fastapi_oidc.testing import AnswerLost, Delay, Drip, OAuthError, ServerError
+from fastapi_oidc.testing import AnswerLost, Delay, Drip, ServerError
 from tests.oidc.testing.bare_client import BareClient
-
-
-async def test_a_server_error_has_no_effect(rp: BareClient) -> None:
-    rp.provider.faults.put("token", ServerError(503))
-    code = await rp.code()
-    assert (await rp.exchange(code)).status_code == 503
-    assert (await rp.exchange(code)).status_code == 200
-    assert rp.provider.record.calls["token"] == 2
-
-
-async def test_a_fault_can_repeat_until_it_is_cleared(rp: BareClient) -> None:
-    rp.provider.faults.put("jwks", ServerError(), times=2)
-    answers = [(await rp.http.get("/jwks")).status_code for _ in range(3)]
-    assert answers == [500, 500, 200]
-    rp.provider.faults.put("jwks", ServerError(), times=2)
-    rp.provider.faults.clear()
-    assert (await rp.http.get("/jwks")).status_code == 200
-
-
-async def test_an_oauth_error_is_json(rp: BareClient) -> None:
-    rp.provider.faults.put("token", OAuthError("invalid_client", HTTPStatus.UNAUTHORIZED))
-    refused = await rp.exchange(await rp.code())
-    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
 
 
 async def test_a_lost_answer_had_its_effect(rp: BareClient) -> None:

@@ -18,13 +18,6 @@ async def test_it_chooses_the_user_on_the_page(user: str, mode: str) -> None:
         assert (page.status_code, page.json()["sub"]) == (200, user)
 
 
-async def test_it_opens_a_page_that_needs_a_session_as_a_person_does() -> None:
-    async with make_world().browser() as browser:
-        assert (await browser.get("/me")).status_code == 401
-        page = await sign_in(browser, "/me", user="bob")
-        assert (page.status_code, page.json()["sub"]) == (200, "bob")
-
-
 async def test_a_browser_reaches_app_and_provider_without_a_socket() -> None:
     provider = DevProvider(users=[DevUser("alice")], clients=[])
     async with provider.browser(FastAPI(), base_url="https://app.test") as browser:

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from fastapi_oidc.testing import SignedIn
-from tests.oidc.testing.bare_client import BareClient, jwt_parts, returned
+from tests.oidc.testing.bare_client import BareClient, returned
 
 
 async def test_without_a_hint_the_page_lists_every_user(rp: BareClient) -> None:
@@ -12,14 +12,6 @@ async def test_without_a_hint_the_page_lists_every_user(rp: BareClient) -> None:
     assert "Alice Doe" in page.text
     assert 'value="bob"' in page.text
     assert "For development only" in page.text
-
-
-@pytest.mark.parametrize("hint", ["", "nobody"])
-async def test_choosing_a_user_signs_in(rp: BareClient, hint: str) -> None:
-    page = await rp.authorize(login_hint=hint)
-    answer = await rp.http.post("/log-in", data={"login": login_name(page.text), "user": "bob"})
-    assert "code" in returned(answer)
-    assert [event.sub for event in rp.provider.record.of(SignedIn)] == ["bob"]
 
 
 async def test_a_page_works_once(rp: BareClient) -> None:
@@ -55,11 +47,6 @@ async def test_declining_is_access_denied(rp: BareClient) -> None:
     assert returned(answer)["error"] == "access_denied"
 
 
-async def test_a_signed_in_browser_is_not_asked_again(rp: BareClient) -> None:
-    await rp.code()
-    assert "code" in await rp.answer(login_hint="")
-
-
 async def test_a_hint_for_another_user_changes_the_user(rp: BareClient) -> None:
     await rp.code(login_hint="alice")
     await rp.code(login_hint="bob")
@@ -74,29 +61,7 @@ async def test_a_prompt_shows_the_page_to_a_signed_in_browser(
     assert (await rp.authorize(login_hint="", **change)).status_code == 200
 
 
-async def test_max_age_shows_the_page_when_the_sign_in_is_older(rp: BareClient) -> None:
-    await rp.code()
-    rp.time.now += 61
-    assert (await rp.authorize(login_hint="", max_age="61")).status_code == 303
-    assert (await rp.authorize(login_hint="", max_age="60")).status_code == 200
-
-
-async def test_signing_in_again_moves_auth_time_and_keeps_the_session(rp: BareClient) -> None:
-    _, first = jwt_parts((await rp.tokens())["id_token"])
-    rp.time.now += 100
-    _, second = jwt_parts((await rp.tokens(prompt="login"))["id_token"])
-    assert (first["auth_time"], second["auth_time"]) == (1_800_000_000, 1_800_000_100)
-    assert first["sid"] == second["sid"]
-
-
 class TestPromptNone:
-    async def test_nobody_signed_in_is_login_required(self, rp: BareClient) -> None:
-        assert (await rp.answer(prompt="none"))["error"] == "login_required"
-
-    async def test_the_user_of_the_hint_gets_a_code(self, rp: BareClient) -> None:
-        id_token = (await rp.tokens())["id_token"]
-        assert "code" in await rp.answer(prompt="none", login_hint="", id_token_hint=id_token)
-
     async def test_another_user_is_login_required(self, rp: BareClient) -> None:
         id_token = (await rp.tokens(login_hint="alice"))["id_token"]
         await rp.code(login_hint="bob")

@@ -13,7 +13,6 @@ from fastapi_oidc.testing.grants import (
     REUSE_IS_TOLD,
     Access,
     AccessToken,
-    AuthorizationCode,
     Credential,
     Credentials,
     Grant,
@@ -55,22 +54,6 @@ def test_refreshing_a_session_again_and_again_takes_no_room() -> None:
         credentials.issue_refresh_token(Credential(grant, int(time.now) + 14 * 24 * 3600))
 
     assert grown(refresh) < 50 * MANY
-
-
-def test_codes_and_sessions_leave_as_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grants, "LIMIT", FEW)
-    time = Time()
-    credentials = Credentials(Clock(read=time))
-
-    def sign_in(number: int) -> None:
-        time.now += REUSE_IS_TOLD // FEW
-        grant = a_grant(sid=f"sid-{number}")
-        credentials.issue_code(AuthorizationCode(grant, int(time.now) + 60))
-        credentials.remember_session(grant)
-
-    assert grown(sign_in) < 50 * MANY
-    assert credentials._sessions.get(f"sid-{2 * MANY - FEW - 1}") is None
-    assert credentials._sessions.get(f"sid-{2 * MANY - FEW}") is not None
 
 
 def test_beyond_the_limit_the_oldest_session_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

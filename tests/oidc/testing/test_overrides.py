@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import pytest
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI
 from httpx import ASGITransport, AsyncClient
 
 from fastapi_oidc import OIDC, OIDCSession, StandardIdentity, require_auth, require_csrf
@@ -70,42 +70,6 @@ async def test_what_a_guard_checks_is_checked_of_the_given_session_too() -> None
     assert (status, refused["code"]) == (403, "session.csrf")
     other = {"x-csrf-token": world.oidc.csrf_token(session_for(ALICE))}
     assert (await post(world.app, "/oidc/csrf", **other))[0] == 403
-
-
-async def test_an_override_may_have_dependencies_of_its_own() -> None:
-    world = make_world(mount=mount)
-
-    def name() -> str:
-        return "carol"
-
-    def as_named(sub: str = Depends(name)) -> OIDCSession[StandardIdentity]:
-        return session_for(ALICE, sub=sub)
-
-    world.app.dependency_overrides[world.oidc.require_auth] = as_named
-    assert await post(world.app, "/oidc/alice") == (200, "carol")
-
-
-@pytest.mark.parametrize("path", ["/oidc/csrf", "/oidc/alice"])
-async def test_an_override_that_gives_no_session_signs_nobody_in(path: str) -> None:
-    world = make_world(mount=mount)
-    world.app.dependency_overrides[world.oidc.require_auth] = lambda: None
-    status, refused = await post(world.app, path)
-    assert (status, refused["code"]) == (401, "session.required")
-
-
-@pytest.mark.parametrize(("user", "status"), [("alice", 200), ("bob", 403)])
-async def test_a_guard_that_an_endpoint_calls_asks_for_the_session_itself(
-    user: str, status: int
-) -> None:
-    def by_hand(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        is_alice = oidc.require(lambda user: user.sub == "alice")
-
-        @app.get("/called")
-        async def called(request: Request) -> str:
-            return (await is_alice(request)).sub
-
-    browser = await make_world(mount=by_hand).signed_in(user)
-    assert (await browser.get("/called")).status_code == status
 
 
 @pytest.mark.parametrize(

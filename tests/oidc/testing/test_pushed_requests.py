@@ -3,7 +3,6 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from fastapi_oidc.testing import AuthorizationRequested
 from tests.oidc.testing.bare_client import APP, BareClient, bare_client, returned
 
 
@@ -14,16 +13,6 @@ async def push(rp: BareClient, **changes: str) -> httpx.Response:
 async def visit(rp: BareClient, request_uri: str, *, client_id: str = "app") -> httpx.Response:
     parameters = {"client_id": client_id, "request_uri": request_uri}
     return await rp.http.get("/authorize", params=parameters)
-
-
-async def test_a_pushed_request_is_used_by_its_name(rp: BareClient) -> None:
-    pushed = await push(rp)
-    assert pushed.status_code == 201
-    assert pushed.json()["expires_in"] == 60
-    assert returned(await visit(rp, pushed.json()["request_uri"]))["state"] == "the-state"
-    [event] = rp.provider.record.of(AuthorizationRequested)
-    assert event.pushed
-    assert "client_secret" not in event.parameters
 
 
 async def test_it_is_used_once(rp: BareClient) -> None:

@@ -16,24 +16,6 @@ async def claims(rp: BareClient, **changes: str) -> dict[str, object]:
     return dict(jwt_parts((await rp.tokens(**changes))["id_token"])[1])
 
 
-async def test_the_first_value_is_the_usual_one(rp: BareClient) -> None:
-    assert (await claims(rp))["acr"] == "password"
-
-
-async def test_acr_values_demand_another(rp: BareClient) -> None:
-    await claims(rp)
-    rp.time.now += 100
-    stronger = await claims(rp, acr_values="otp")
-    assert (stronger["acr"], stronger["auth_time"]) == ("otp", 1_800_000_100)
-    rp.time.now += 100
-    assert (await claims(rp, acr_values="otp"))["auth_time"] == 1_800_000_100
-
-
-async def test_step_up_keeps_the_session(rp: BareClient) -> None:
-    before = await claims(rp)
-    assert (await claims(rp, acr_values="otp"))["sid"] == before["sid"]
-
-
 @pytest.mark.parametrize("member", [{"value": "otp"}, {"values": ["otp"], "essential": True}])
 async def test_the_claims_parameter_demands_it_too(
     rp: BareClient, member: dict[str, object]
@@ -64,13 +46,6 @@ async def test_the_person_is_asked_on_the_login_page(rp: BareClient) -> None:
     await claims(rp)
     page = await rp.authorize(acr_values="otp", login_hint="")
     assert "Sign in" in page.text
-
-
-@pytest.mark.parametrize("again", [{"prompt": "login"}, {"max_age": "50"}])
-async def test_a_recent_sign_in_is_demanded(rp: BareClient, again: dict[str, str]) -> None:
-    await claims(rp)
-    rp.time.now += 51
-    assert (await claims(rp, **again))["auth_time"] == 1_800_000_051
 
 
 async def test_max_age_0_is_as_prompt_login(rp: BareClient) -> None:

@@ -3,18 +3,7 @@ from dataclasses import replace
 import pytest
 
 from fastapi_oidc.testing import TokensIssued
-from tests.oidc.testing.bare_client import APP, BareClient, bare_client, basic, jwt_parts
-
-
-async def test_a_valid_code_gives_tokens(rp: BareClient) -> None:
-    tokens = await rp.tokens()
-    assert set(tokens) == {
-        "access_token", "token_type", "expires_in", "scope", "id_token", "refresh_token",
-    }  # fmt: skip
-    _, claims = jwt_parts(tokens["id_token"])
-    assert claims["iss"] == rp.provider.issuer
-    assert (claims["sub"], claims["aud"], claims["nonce"]) == ("alice", "app", "the-nonce")
-    assert claims["roles"] == ["admin"]
+from tests.oidc.testing.bare_client import APP, BareClient, bare_client, basic
 
 
 @pytest.mark.parametrize(
@@ -45,14 +34,6 @@ async def test_a_code_lives_one_minute(rp: BareClient) -> None:
     assert (await rp.exchange(code)).json()["error"] == "invalid_grant"
 
 
-async def test_a_code_used_twice_ends_what_it_gave(rp: BareClient) -> None:
-    code = await rp.code()
-    tokens = (await rp.exchange(code)).json()
-    assert (await rp.exchange(code)).json()["error"] == "invalid_grant"
-    assert (await rp.userinfo(tokens["access_token"])).status_code == 401
-    assert (await rp.refresh(tokens["refresh_token"])).json()["error"] == "invalid_grant"
-
-
 async def test_a_code_is_worthless_to_another_client() -> None:
     rp = bare_client(APP, replace(APP, client_id="other", client_secret="another secret"))
     code = await rp.code()
@@ -66,24 +47,6 @@ async def test_the_body_must_be_a_form(rp: BareClient) -> None:
 
 
 class TestRefresh:
-    async def test_it_rotates(self, rp: BareClient) -> None:
-        first = await rp.tokens()
-        second = (await rp.refresh(first["refresh_token"])).json()
-        assert second["refresh_token"] != first["refresh_token"]
-        assert (await rp.userinfo(second["access_token"])).status_code == 200
-        assert (await rp.refresh(second["refresh_token"])).status_code == 200
-
-    async def test_the_id_token_is_about_the_same_sign_in(self, rp: BareClient) -> None:
-        first = await rp.tokens()
-        rp.time.now += 100
-        second = (await rp.refresh(first["refresh_token"])).json()
-        _, before = jwt_parts(first["id_token"])
-        _, after = jwt_parts(second["id_token"])
-        same = ("iss", "sub", "aud", "sid", "auth_time")
-        assert [after[name] for name in same] == [before[name] for name in same]
-        assert after["iat"] == 1_800_000_100
-        assert "nonce" not in after
-
     async def test_it_is_worthless_to_another_client(self) -> None:
         rp = bare_client(APP, replace(APP, client_id="other", client_secret="another secret"))
         tokens = await rp.tokens()

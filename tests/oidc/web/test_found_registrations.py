@@ -25,7 +25,7 @@ from fastapi_oidc import (
     ProviderError,
     registrations,
 )
-from fastapi_oidc.testing import AuthorizationRequested, TokensIssued, sign_in
+from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import callback_url
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.web.several_providers import SeveralProviders
@@ -206,32 +206,6 @@ async def test_a_request_of_no_tenant_has_nobody(lookup: Lookup, prefix: str) ->
         assert (await browser.post(f"{base}/change")).status_code == 404
 
 
-@WAYS
-async def test_guards_and_sign_outs_are_those_of_the_tenant(lookup: Lookup, prefix: str) -> None:
-    world = tenants_of(lookup, prefix)
-    async with world.browser() as browser:
-        base = world.url("globex")
-        await sign_in(browser, f"{base}/page", user="carol")
-        assert (await browser.get(f"{base}/alices")).status_code == 403
-        assert (await browser.post(f"{base}/change")).status_code == 403
-        token = (await browser.get(f"{base}/auth/session")).json()["csrf_token"]
-        changed = await browser.post(f"{base}/change", headers={"X-CSRF-Token": token})
-        assert changed.status_code == 200
-        out = await browser.post(f"{base}/auth/logout")
-        assert (out.status_code, str(out.url)) == (200, f"{base}/public")
-        assert (await browser.get(f"{base}/page")).status_code == 401
-
-
-async def test_a_provider_ends_sessions_of_its_tenant() -> None:
-    world = tenants_of()
-    async with world.browser() as browser:
-        for name, user in USERS.items():
-            await sign_in(browser, f"{world.url(name)}/page", user=user)
-        await world.ops["acme"].log_out("alice")
-        statuses = [(await browser.get(f"{world.url(name)}/page")).status_code for name in USERS]
-        assert statuses == [401, 200]
-
-
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -246,30 +220,6 @@ async def test_a_route_that_a_tenant_lacks(method: str, path: str, status: int) 
     async with world.browser() as browser:
         answer = await browser.request(method, world.url("acme") + path)
         assert answer.status_code == status
-
-
-async def test_the_function_may_be_sync() -> None:
-    world = tenants_of()
-    oidc = world.oidc(lambda connection: by_host(world, connection))
-    world.app = FastAPI()
-    world.app.add_middleware(OIDCMiddleware, oidc=oidc)
-    world.app.include_router(oidc.router, prefix="/auth")
-    world.app.get("/page", dependencies=[Depends(oidc.require_auth)])(lambda: "page")
-    async with world.browser() as browser:
-        answer = await sign_in(browser, f"{world.url('acme')}/page", user="alice")
-        assert answer.status_code == 200
-
-
-async def test_a_tenant_that_does_not_respond_holds_up_no_other() -> None:
-    world, held = tenants_of(), Held()
-    world.ops["acme"].faults.put("metadata", held)
-    async with world.browser() as browser, world.browser() as other:
-        waiting = begun(browser.get(f"{world.url('acme')}/auth/login", follow_redirects=False))
-        await held.gate.until_reached()
-        page = await sign_in(other, f"{world.url('globex')}/page", user="carol")
-        assert page.status_code == 200
-        held.gate.opened.set()
-        assert (await waiting).status_code == 302
 
 
 async def test_a_registration_may_be_forgotten_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,47 +239,6 @@ async def test_a_registration_may_be_forgotten_at_any_time(monkeypatch: pytest.M
         assert (await copy.get(f"{acme}/public", headers=copied)).json() is None
 
 
-async def test_a_refresh_goes_on_while_its_registration_is_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(registrations, "MOST_FOUND", 1)
-    world, held = tenants_of(), Held()
-    acme, globex = (world.url(name) for name in USERS)
-    async with world.browser() as browser, world.browser() as other:
-        await sign_in(browser, f"{acme}/page", user="alice")
-        world.time.advance(3600)
-        world.ops["acme"].faults.put("token", held)
-        waiting = begun(browser.get(f"{acme}/page"))
-        await held.gate.until_reached()
-        await other.get(f"{globex}/public")
-        same = begun(browser.get(f"{acme}/page"))
-        held.gate.opened.set()
-        assert [(await each).status_code for each in (waiting, same)] == [200, 200]
-    assert len(world.ops["acme"].record.of(TokensIssued)) == 2
-
-
-async def test_changed_settings_take_effect_at_the_next_request() -> None:
-    world = tenants_of()
-    async with world.browser() as browser:
-        await sign_in(browser, f"{world.url('acme')}/page", user="alice")
-        changed = world.settings["acme"].model_copy(update={"scope": ("openid", "phone")})
-        world.settings["acme"] = changed
-        sent = await browser.get(f"{world.url('acme')}/auth/login", follow_redirects=False)
-        assert "phone" in sent.headers["location"]
-        assert (await browser.get(f"{world.url('acme')}/page")).status_code == 200
-
-
-async def test_an_error_in_one_tenants_settings_is_its_own() -> None:
-    world = tenants_of()
-    file = {"client_certificate_file": "/nowhere.pem", "client_auth_method": "tls_client_auth"}
-    acme = world.settings["acme"]
-    world.settings["acme"] = OIDCSettings.model_construct(**{**dict(acme), **file})
-    async with world.browser() as browser:
-        with pytest.raises(ConfigurationError):
-            await browser.get(f"{world.url('acme')}/public")
-        assert (await browser.get(f"{world.url('globex')}/public")).status_code == 200
-
-
 async def test_what_the_function_returns_is_named_if_it_is_no_registration() -> None:
     world = tenants_of(lambda _world, _connection: "acme")
     async with world.browser() as browser:
@@ -347,25 +256,6 @@ async def test_work_without_a_request_names_the_registration() -> None:
         assert (await browser.get(f"{world.url('acme')}/page")).status_code == 200
         await world.instance.registration(world.settings["acme"]).revoke(sub="alice")
         assert (await browser.get(f"{world.url('acme')}/page")).status_code == 401
-
-
-async def test_a_step_up_is_at_the_tenants_provider() -> None:
-    world = tenants_of()
-    base = world.url("globex")
-    async with world.browser() as browser:
-        await sign_in(browser, f"{base}/page", user="carol")
-        world.time.advance(3600)
-        assert (await sign_in(browser, f"{base}/recent", user="carol")).status_code == 200
-    asked = world.ops["globex"].record.of(AuthorizationRequested)[-1]
-    assert asked.parameters["max_age"] == "300"
-
-
-async def test_tenants_with_equal_options_share_connections_and_authorities() -> None:
-    world = tenants_of()
-    async with world.browser() as browser:
-        for name in USERS:
-            assert (await browser.get(f"{world.url(name)}/public")).status_code == 200
-    assert len(world.instance.registrations.engine.network._with) == 1
 
 
 async def test_a_mounted_application_asks_for_the_registration_no_second_time() -> None:

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from fastapi_oidc import OIDC, Code, ConfigurationError
+from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import BASE_URL, make_world
 
 Make = Callable[[OIDC[Any, Any]], Any]
@@ -100,6 +101,20 @@ async def test_a_websocket_whose_guard_has_no_await_is_refused() -> None:
         raise AssertionError("it was accepted")
 
 
+async def test_a_check_of_an_open_websocket_needs_await_too() -> None:
+    world = make_world()
+
+    @world.app.websocket("/ws")
+    async def ws(socket: WebSocket) -> None:
+        await socket.accept()
+        while world.oidc.is_still_signed_in(socket):  # type: ignore[truthy-bool]  # the mistake
+            await socket.send_text("tick")
+
+    browser = await world.signed_in()
+    with pytest.raises(ConfigurationError, match="is_still_signed_in was called without await"):
+        await opened(world, dict(browser.cookies))
+
+
 async def test_guards_that_are_awaited_together_are_not_refused() -> None:
     browser = await make_world(mount=mount).signed_in()
     assert (await browser.get("/tasks")).json() == "alice"
@@ -124,6 +139,61 @@ async def test_a_guard_that_is_not_made_yet_refuses_the_request_it_is_given(fact
         answer = await browser.get("/secret")
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
     assert f"oidc.{factory} takes" in str(world.events[-1])
+
+
+LOST: dict[str, Callable[[OIDC[Any, Any]], object]] = {
+    "RequireAuth": lambda oidc: oidc.require_auth,
+    "RequireCSRF": lambda oidc: oidc.require_csrf,
+    "RequireRole": lambda oidc: oidc.require_role("admin"),
+    "RequireStepUp": lambda oidc: oidc.require_recent(300),
+    "RequireUser": lambda oidc: oidc.require_user,
+    "RequireToken": lambda oidc: oidc.registrations.engine.apis[0].require("read"),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+async def test_a_guard_that_a_dependency_returns_sends_nothing(name: str) -> None:
+    world = make_world(mount=mount)
+
+    @world.app.get("/secret", dependencies=[Depends(lambda: LOST[name](world.oidc))])
+    def secret() -> str:
+        return "secret"
+
+    async with world.browser() as browser:
+        answer = await browser.get("/secret")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert f"{name} was read in this request and not called" in str(world.events[-1])
+
+
+async def test_a_guard_that_is_read_before_its_call_is_not_refused() -> None:
+    world = make_world()
+
+    @world.app.get("/read")
+    async def read(request: Request) -> str:
+        guard = world.oidc.require_auth
+        return (await guard(request)).sub
+
+    browser = await world.signed_in()
+    assert (await browser.get("/read")).json() == "alice"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda guard: guard or guard,
+        lambda guard: guard and guard,
+        lambda guard: guard | guard,
+        lambda guard: not guard,
+        lambda guard: guard.is_authenticated,
+        lambda guard: FastAPI(dependencies=[guard]).get("/")(lambda: None),
+    ],
+)
+@pytest.mark.parametrize("name", [*LOST, "optional_user", "locals"])
+def test_a_guard_is_no_value(name: str, use: Callable[[Any], object]) -> None:
+    oidc = make_world(mount=mount).oidc
+    guard = LOST[name](oidc) if name in LOST else getattr(oidc, name)
+    with pytest.raises((TypeError, AttributeError), match=r"it is a dependency\. Write Depends\("):
+        use(guard)
 
 
 def test_an_api_guard_takes_scopes_and_no_request() -> None:

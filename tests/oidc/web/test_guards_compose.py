@@ -109,21 +109,6 @@ async def test_no_combination_of_guards_loops() -> None:
         world.time.advance(400)
 
 
-async def test_one_step_up_asks_for_all_that_the_endpoint_needs() -> None:
-    world = terse(make_world(mount=mount))
-    browser = await world.signed_in()
-    assert await opened(world, browser, "/declared/hour/strong/stronger") == (200, 1)
-    assert asked(world)[-1] == {"max_age": "3600", "acr_values": "hwk"}
-
-
-async def test_a_script_is_told_all_that_the_endpoint_needs() -> None:
-    browser = await terse(make_world(mount=mount)).signed_in()
-    answer = await browser.get("/declared/strong/minutes")
-    challenge = answer.headers["www-authenticate"]
-    assert 'max_age="300"' in challenge
-    assert 'acr_values="mfa hwk"' in challenge
-
-
 async def test_a_step_up_keeps_what_the_session_has_proved_to_other_pages() -> None:
     world = terse(make_world(mount=mount))
     browser = await world.signed_in()

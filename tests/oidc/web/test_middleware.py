@@ -9,7 +9,6 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
-from starlette.types import Message
 
 from fastapi_oidc import OIDC, OIDCLocals, RequestDataContext, oidc_locals, require_auth
 from tests.oidc.web.test_websockets import opened
@@ -46,10 +45,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     @app.get("/static/asked")
     async def asked(locals: Annotated[OIDCLocals[Any, Any], Depends(oidc_locals)]) -> object:
         return {"is_authenticated": locals.is_authenticated}
-
-    @app.websocket("/denied")
-    async def denied(socket: WebSocket) -> None:
-        await socket.send_denial_response(PlainTextResponse("not today", 503))
 
     @app.websocket("/ws")
     async def ws(socket: WebSocket, session: Annotated[Any, Depends(require_auth)]) -> None:
@@ -143,56 +138,6 @@ async def test_a_websocket_gets_its_session_and_its_cookies_at_accept() -> None:
     assert text["text"] == "alice"
 
 
-async def test_a_websocket_that_is_denied_gets_its_cookies_too() -> None:
-    world, browser = await about_to_refresh()
-    start, _body = await opened(world, dict(browser.cookies), path="/denied")
-    assert (start["type"], start["status"]) == ("websocket.http.response.start", 503)
-    assert b"set-cookie" in dict(start["headers"])
-
-
 async def test_a_websocket_without_a_session_is_refused_before_it_is_accepted() -> None:
     (close,) = await opened(make_world(mount=mount), {})
     assert (close["type"], close["code"]) == ("websocket.close", 1008)
-
-
-@pytest.mark.parametrize(
-    "cookie", ["", "x", "." * 100, "A" * 4000, "%00", "é", "eyJhbGciOiJub25lIn0.e30."]
-)
-async def test_an_unreadable_cookie_is_no_session_and_no_error(cookie: str) -> None:
-    world = make_world()
-    async with world.browser() as browser:
-        header = f"__Host-oidc_session={cookie}".encode()
-        answer = await browser.get("/", headers={b"cookie": header})
-    assert (answer.status_code, answer.json()) == (200, {"is_authenticated": False})
-
-
-async def test_a_cookie_of_another_name_or_secret_opens_nothing() -> None:
-    first, second = make_world(), make_world()
-    browser = await first.signed_in()
-    async with second.browser() as other:
-        other.cookies.update(dict(browser.cookies))
-        assert (await other.get("/")).json() == {"is_authenticated": False}
-
-
-async def test_the_connections_to_the_provider_close_before_the_application_says_it_ended() -> None:
-    """A server ends the process as soon as it has heard that."""
-    closed: list[bool] = []
-    heard: dict[str, bool] = {}
-
-    class Watched(httpx.ASGITransport):
-        async def aclose(self) -> None:
-            closed.append(True)
-
-    world = make_world(transport=Watched(make_world().op.app))
-    await world.oidc.runtime.party.provider.metadata()
-    received = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
-
-    async def receive() -> Message:
-        return next(received)
-
-    async def send(message: Message) -> None:
-        heard[message["type"]] = bool(closed)
-
-    await world.app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
-    assert heard == {"lifespan.startup.complete": False, "lifespan.shutdown.complete": True}
-    assert closed == [True]

@@ -89,6 +89,6 @@ def test_another_event_loop_than_asyncio_is_named() -> None:
 
     async def nothing(*_: object) -> Any: ...
 
-    request = OIDCMiddleware(world.app, oidc=world.oidc)(scope, nothing, nothing)
+    request = OIDCMiddleware(world.app.router, oidc=world.oidc)(scope, nothing, nothing)
     with pytest.raises(ConfigurationError, match="supports asyncio only"):
         request.send(None)

@@ -46,13 +46,6 @@ async def test_a_session_that_has_taken_its_place_stays(world: World) -> None:
     assert await is_signed_in(browser)
 
 
-async def test_without_a_session_any_token_will_do(world: World) -> None:
-    browser = await world.signed_in()
-    former = await token(browser)
-    await signed_out(browser, former)
-    assert (await signed_out(browser, former)).status_code == 302
-
-
 async def test_a_store_that_is_down_keeps_nobody_signed_in() -> None:
     time = Time()
     store, options = fallible("store", time)

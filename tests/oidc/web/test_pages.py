@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import Response
 from fastapi.templating import Jinja2Templates
 
 from fastapi_oidc import OIDC, Code, OIDCError, Page, ProviderError, SessionError
@@ -143,15 +143,6 @@ async def test_the_application_shows_pages_of_its_own(tmp_path: Path) -> None:
     assert (answer.status_code, answer.text) == (401, "<h1>Sign in to continue</h1>/auth/login")
     assert answer.headers["www-authenticate"].startswith("Cookie")
     assert answer.headers["cache-control"] == "no-store"
-
-
-async def test_an_own_page_may_be_async_and_leave_a_page_to_the_library() -> None:
-    async def render(_request: Request, page: Page) -> Response | None:
-        return HTMLResponse("ours") if page.code == "session.csrf" else None
-
-    world = make_world(mount=mount, render_page=render)
-    assert (await refused(world, Code.SESSION_CSRF)).text == "ours"
-    assert "<h1>You may not do this</h1>" in (await refused(world, Code.SESSION_FORBIDDEN)).text
 
 
 async def test_an_own_page_that_fails_is_logged_and_the_librarys_is_shown(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -37,10 +36,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     async def projected(request: Request) -> object:
         return await oidc.to_public_session(request.state.oidc)
 
-    @app.get("/whole")
-    async def whole(request: Request) -> object:
-        return await oidc.get_session(request)
-
 
 async def test_no_token_material_anywhere_in_it() -> None:
     world = make_world(mount=mount, session_store="memory")
@@ -52,13 +47,6 @@ async def test_no_token_material_anywhere_in_it() -> None:
         text = (await browser.get(path)).text
         assert "alice" in text
         assert not [secret for secret in secrets if len(secret) > 8 and secret in text]
-
-
-async def test_an_endpoint_that_returns_a_session_gives_no_token_away() -> None:
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
-    with pytest.raises(Exception, match="PublicSession"):
-        await browser.get("/whole")
 
 
 async def test_projecting_loaded_locals_asks_nobody() -> None:
@@ -98,38 +86,6 @@ async def test_the_application_decides_what_is_shown() -> None:
         "session_state",
         "csrf_token",
     }
-
-
-@dataclass
-class Shown:
-    who: str
-
-
-@pytest.mark.parametrize("shown", [Shown("alice"), {"who": "alice"}])
-async def test_what_is_shown_may_be_of_any_type(shown: object) -> None:
-    browser = await make_world(create_public_session=lambda _context: shown).signed_in()
-    assert (await browser.get("/auth/session")).json()["who"] == "alice"
-
-
-async def test_nobody_is_signed_in() -> None:
-    world = make_world(mount=mount)
-    async with world.browser() as browser:
-        answer = await browser.get("/auth/session")
-        assert answer.json() == {"is_authenticated": False}
-        assert answer.headers["cache-control"] == "no-store"
-        assert (await browser.get("/public")).json()["is_authenticated"] is False
-
-
-async def test_a_store_that_is_down_is_no_logout() -> None:
-    class Down(Watched):
-        async def read(self, keys: Any, /) -> Any:
-            raise ConnectionError("secret address")
-
-    world = make_world(session_store=Down())
-    async with world.browser() as browser:
-        answer = await browser.get("/auth/login?return_to=/auth/session&login_hint=alice")
-    assert answer.status_code == 503
-    assert "secret address" not in answer.text
 
 
 @pytest.mark.parametrize("reason", ["down", "no iframe"])

@@ -6,14 +6,30 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import pytest
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Security
+from pydantic import BaseModel
 
-from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware, OIDCSession, require_auth
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    ConfigurationError,
+    IdentityContext,
+    OIDCMiddleware,
+    OIDCSession,
+    StandardIdentity,
+    require_auth,
+)
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
 from tests.oidc.world import make_world
 
 Session: TypeAlias = OIDCSession[Any]
+
+
+class Member(BaseModel):
+    """An identity of the application."""
+
+    roles: tuple[str, ...] = ("admin",)
 
 
 def with_a_parameter(oidc: OIDC[Any, Any]) -> FastAPI:
@@ -77,6 +93,55 @@ async def test_a_name_that_fastapi_cannot_see_is_refused(
     assert "remove that import" in caught.value.explanation
     with pytest.raises(ConfigurationError, match=where):
         await begin(app, "/auth/session")
+
+
+def with_scopes(oidc: OIDC[Any, Any]) -> Any:
+    return Security(oidc.require_auth, scopes=["admin"])
+
+
+def with_a_method(oidc: OIDC[Any, Any]) -> Any:
+    return Depends(oidc.login)
+
+
+def with_an_identity(_oidc: OIDC[Any, Any]) -> Any:
+    return Depends(StandardIdentity)
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (with_scopes, "nothing checks the scopes of Security.RequireAuth"),
+        (with_a_method, "Depends.Endpoints.login. guards nothing"),
+        (with_an_identity, "the identity would be read from the request"),
+    ],
+)
+async def test_an_endpoint_that_is_open_by_mistake_is_refused(make: Any, fault: str) -> None:
+    world = make_world()
+    world.app.get("/open", dependencies=[make(world.oidc)])(lambda: None)
+    with pytest.raises(ConfigurationError, match=f"/open: {fault}"):
+        await start(world.app)
+
+
+@pytest.mark.parametrize("annotation", [Annotated[Member, Depends()], StandardIdentity])
+async def test_an_identity_from_the_request_is_refused(annotation: Any) -> None:
+    def resolve(_: IdentityContext) -> Member:
+        return Member()
+
+    def endpoint(member: annotation) -> None: ...
+
+    endpoint.__annotations__ = {"member": annotation}
+    world = make_world(resolve_identity=resolve)
+    world.app.post("/open")(endpoint)
+    with pytest.raises(ConfigurationError, match="the identity would be read from the request"):
+        await start(world.app)
+
+
+async def test_scopes_for_tokens_are_read() -> None:
+    world = make_world()
+    api = world.oidc.api("https://app.test/api")
+    for guard in (api.require("read"), api.require(), api.require_user):
+        world.app.get("/api", dependencies=[Security(guard, scopes=["write"])])(lambda: None)
+    assert await start(world.app)
 
 
 def with_a_default(oidc: OIDC[Any, Any]) -> FastAPI:

@@ -22,13 +22,6 @@ async def hints_of_a_sign_out(browser: httpx.AsyncClient) -> list[str]:
     return [url.params.get("id_token_hint", "") for url in visits]
 
 
-async def test_a_second_sign_out_stays_in_the_application(world: World) -> None:
-    browser = await world.signed_in()
-    [hint] = await hints_of_a_sign_out(browser)
-    assert hint
-    assert await hints_of_a_sign_out(browser) == []
-
-
 async def test_a_sign_out_with_a_copy_of_the_cookie_returns_to_the_application(
     world: World,
 ) -> None:
@@ -47,21 +40,3 @@ async def test_a_sign_out_after_the_idle_timeout_visits_the_provider_with_its_hi
     world.time.advance(601)
     [hint] = await hints_of_a_sign_out(browser)
     assert hint
-
-
-async def test_a_sign_out_of_a_revoked_session_visits_the_provider_with_its_hint(
-    world: World,
-) -> None:
-    browser = await world.signed_in()
-    await world.oidc.revoke(sub="alice")
-    [hint] = await hints_of_a_sign_out(browser)
-    assert hint
-
-
-async def test_once_the_cookie_of_an_idle_session_is_cleared_the_provider_is_not_visited(
-    world: World,
-) -> None:
-    browser = await world.signed_in()
-    world.time.advance(601)
-    assert (await browser.get("/me")).status_code == 401
-    assert await hints_of_a_sign_out(browser) == []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import Depends, FastAPI
+from fastapi.staticfiles import StaticFiles
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message
 
@@ -69,6 +71,54 @@ async def test_missing_routes_are_three_lines(caplog: pytest.LogCaptureFixture) 
     first, _, last = message.splitlines()
     assert first == "OIDC instance 'oidc' has no route for: login, callback."
     assert last == "Add the line: app.include_router(oidc.router, prefix='/auth')"
+
+
+@pytest.mark.parametrize("hide", ["route", "mount"])
+async def test_a_route_that_hides_the_login_is_named(
+    hide: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    oidc, app = an_instance(), FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    if hide == "mount":
+        app.mount("/", FastAPI())
+    else:
+        app.get("/{path:path}")(lambda path: path)
+    app.include_router(oidc.router, prefix="/auth")
+    await start(app)
+    (message,) = caplog.messages
+    hiding = "" if hide == "mount" else "/{path:path}"
+    assert message.startswith(f"The route /auth/login is never reached: requests go to {hiding},")
+    assert message.endswith("Move app.include_router(oidc.router, ...) above that route.")
+
+
+async def test_what_is_mounted_without_the_guard_of_the_application_is_named(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    oidc = an_instance()
+    app, admin = FastAPI(dependencies=[Depends(oidc.require_auth)]), FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+    admin.get("/open")(lambda: None)
+    admin.get("/guarded", dependencies=[Depends(oidc.require_role("admin"))])(lambda: None)
+    app.mount("/admin", admin)
+    app.mount("/files", StaticFiles(directory=tmp_path))
+    await start(app)
+    (message,) = caplog.messages
+    assert message.splitlines()[0] == (
+        "The guard in `dependencies` of the application does not apply to: /admin/open, /files."
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (lambda app, oidc: OIDCMiddleware(app, oidc), "is added as a class"),
+        (lambda app, oidc: OIDCMiddleware(app.router, oidc.settings), "not OIDCSettings"),
+    ],
+)
+def test_the_middleware_is_a_class_and_gets_an_instance(make: Any, fault: str) -> None:
+    with pytest.raises(TypeError, match=fault):
+        make(FastAPI(), an_instance())
 
 
 async def test_routes_that_are_mounted_during_the_start_are_found(

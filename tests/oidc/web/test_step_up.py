@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from fastapi_oidc import OIDC, LoginOptions, OIDCSession, PersistContext, StandardIdentity
-from fastapi_oidc.testing import AuthorizationRequested, DevUser, TokensIssued, session_for, sign_in
+from fastapi_oidc import OIDC, LoginOptions, OIDCSession
+from fastapi_oidc.testing import AuthorizationRequested, DevUser, sign_in
 from tests.oidc.world import BASE_URL, World, make_world
 
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
@@ -65,11 +65,6 @@ async def an_hour_later() -> tuple[World, httpx.AsyncClient]:
     return world, browser
 
 
-def classified(world: World, acr: str) -> None:
-    """From now on the provider authenticates people by class `acr`."""
-    world.op.edits.put("id_token", lambda said: said | {"acr": acr})
-
-
 @MODES
 async def test_a_page_leads_through_the_provider_and_back(mode: str) -> None:
     world = world_of(mode)
@@ -85,22 +80,6 @@ async def test_a_page_leads_through_the_provider_and_back(mode: str) -> None:
     assert (await copy.get("/id")).status_code == 401, "a copy of the cookie is not stepped up"
     assert after["auth_time"] == before["auth_time"] + AN_HOUR
     assert world.op.record.of(AuthorizationRequested)[-1].parameters["max_age"] == "300"
-
-
-async def test_an_acr_is_asked_for_and_comes_back() -> None:
-    world = world_of()
-    browser = await world.signed_in()
-    classified(world, "hwk")
-    answer = await browser.get("/vault", headers=PAGE)
-    assert (answer.status_code, answer.json()) == (200, "hwk")
-    assert world.op.record.of(AuthorizationRequested)[-1].parameters["acr_values"] == "mfa hwk"
-
-
-async def test_without_a_session_it_is_the_ordinary_login() -> None:
-    async with world_of().browser() as browser:
-        page = await browser.get("/account", headers=PAGE, follow_redirects=False)
-        assert page.headers["location"] == "/auth/login?return_to=%2Faccount"
-        assert (await browser.get("/account")).json()["code"] == "session.required"
 
 
 async def test_an_api_call_gets_a_challenge() -> None:
@@ -147,26 +126,6 @@ async def test_a_provider_that_does_not_step_up_ends_on_a_page_and_not_in_a_loop
     assert (await browser.get("/id")).json() == before
 
 
-async def test_an_application_that_drops_claims_does_not_loop() -> None:
-    def small(context: PersistContext[Any]) -> OIDCSession[Any]:
-        return context.session.model_copy(update={"claims": {}})
-
-    world = world_of(before_session_persist=small)
-    browser = await world.signed_in()
-    classified(world, "mfa")
-    assert (await browser.get("/vault", headers=PAGE)).json() == "mfa"
-
-
-async def test_a_refresh_leaves_the_class_of_the_login() -> None:
-    world = world_of()
-    browser = await world.signed_in()
-    classified(world, "mfa")
-    await browser.get("/vault", headers=PAGE)
-    world.time.advance(AN_HOUR)
-    classified(world, "pwd")
-    assert (await browser.get("/vault")).json() == "mfa"
-
-
 @MODES
 async def test_another_user_who_returns_has_a_login_of_their_own(mode: str) -> None:
     world = world_of(mode)
@@ -179,18 +138,6 @@ async def test_another_user_who_returns_has_a_login_of_their_own(mode: str) -> N
     assert answer.json()["sub"] == "bob"
     assert answer.json()["id"] != before["id"]
     assert (await copy.get("/id")).status_code == 401
-
-
-async def test_an_older_refresh_token_is_not_used_after_a_login_without_one() -> None:
-    world, browser = await an_hour_later()
-    world.op.edits.put(
-        "token_response", lambda said: {k: v for k, v in said.items() if k != "refresh_token"}
-    )
-    await sign_in(browser, "/account", user="alice")
-    world.time.advance(AN_HOUR)
-    issued = len(world.op.record.of(TokensIssued))
-    assert (await browser.get("/id")).status_code == 200
-    assert len(world.op.record.of(TokensIssued)) == issued
 
 
 # A form that was posted
@@ -317,15 +264,3 @@ async def test_a_login_may_ask_for_another_scope(scope_asked: str | list[str]) -
 async def test_the_login_route_refuses_what_it_cannot_ask_for(query: str) -> None:
     async with world_of().browser() as browser:
         assert (await browser.get(f"/auth/login?{query}")).status_code == 422
-
-
-async def test_a_session_of_a_test_may_be_recent_and_strong() -> None:
-    world = world_of()
-    at = int(world.time.now)
-    session = session_for(StandardIdentity(sub="alice"), auth_time=at, acr="mfa")
-    world.app.dependency_overrides[world.oidc.require_auth] = lambda: session
-    async with world.browser() as browser:
-        assert (await browser.get("/vault")).json() == "mfa"
-        assert (await browser.get("/account")).json()["auth_time"] == at
-        world.time.advance(AN_HOUR)
-        assert (await browser.get("/account")).status_code == 401

@@ -33,10 +33,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     app.get("/readers", dependencies=[Depends(oidc.require_role("reader"))])(lambda: "read")
     app.get("/admins", dependencies=[Depends(oidc.require_role("admin"))])(lambda: "admin")
 
-    @app.get("/enter")
-    async def enter(request: Request) -> Response:
-        return await oidc.login(request, return_to="/greeting")
-
 
 async def test_an_optional_user_is_the_session_or_none() -> None:
     world = make_world(mount=mount)
@@ -66,17 +62,10 @@ async def test_an_identity_without_roles_is_a_mistake_and_no_user_gets_in() -> N
 
 
 def test_a_role_is_a_text() -> None:
-    with pytest.raises(TypeError, match=r"role of oidc.require_role must be str, not list"):
+    with pytest.raises(TypeError, match=r"role of oidc.require_role .* must be str, not list"):
         make_world().oidc.require_role(["admin"])  # type: ignore[arg-type]  # the mistake
     with pytest.raises(ConfigurationError, match=r"oidc.require_role"):
         FastAPI().get("/", dependencies=[Depends(make_world().oidc.require_role)])(lambda: None)
-
-
-async def test_a_login_returns_to_the_page_that_it_is_given() -> None:
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
-    page = await browser.get("/enter", follow_redirects=True)
-    assert (page.url.path, page.json()) == ("/greeting", "alice")
 
 
 def test_locals_that_are_read_too_early_say_so() -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Annotated, Any
 
 import pytest
-from fastapi import Depends, FastAPI, Request, WebSocket, WebSocketDisconnect
+from fastapi import Depends, FastAPI, Request, WebSocket
 from fastapi.responses import StreamingResponse
 from starlette.types import Message
 
@@ -21,11 +20,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         socket: WebSocket, session: Annotated[OIDCSession[Any], Depends(require_auth)]
     ) -> None:
         await socket.accept()
-        with suppress(WebSocketDisconnect):
-            while await oidc.is_still_signed_in(socket):
-                await socket.send_text(session.sub)
-                await socket.receive_text()
-            await socket.close(1008)
 
     @app.get("/events")
     async def events(request: Request) -> StreamingResponse:
@@ -41,15 +35,13 @@ async def opened(
     world: World,
     cookies: dict[str, str],
     *headers: tuple[bytes, bytes],
-    path: str = "/ws",
-    between: Any = None,
 ) -> list[Message]:
-    """What the application sends to a websocket; `between` happens while it is open."""
+    """What the application sends to a websocket."""
     header = "; ".join(f"{name}={value}" for name, value in cookies.items())
     scope = {
         "type": "websocket",
         "asgi": {"version": "3.0"},
-        "path": path,
+        "path": "/ws",
         "query_string": b"",
         "extensions": {"websocket.http.response": {}},
         "headers": [(b"host", b"app.test"), (b"cookie", header.encode()), *headers],
@@ -58,14 +50,9 @@ async def opened(
     sent: list[Message] = []
 
     async def receive() -> Message:
-        if not sent:
-            return {"type": "websocket.connect"}
-        if between is not None and len(sent) > 3:
-            await between()
-        gone = len(sent) > 6 or between is None
-        if gone:
+        if sent:
             return {"type": "websocket.disconnect", "code": 1001}
-        return {"type": "websocket.receive", "text": "go on"}
+        return {"type": "websocket.connect"}
 
     async def send(message: Message) -> None:
         sent.append(message)
@@ -94,6 +81,12 @@ async def test_a_page_of_another_origin_does_not(origin: str) -> None:
     assert world.events[-1].code == "session.cross_site"
 
 
+async def test_an_event_stream_can_ask_too() -> None:
+    world = make_world(mount=mount, session_store="memory")
+    browser = await world.signed_in()
+    assert (await browser.get("/events")).text.split() == ["True", "False"]
+
+
 async def test_a_page_of_another_origin_cannot_clear_the_session() -> None:
     def mount_clearing(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         @app.websocket("/ws")
@@ -106,30 +99,3 @@ async def test_a_page_of_another_origin_cannot_clear_the_session() -> None:
     assert close["type"] == "websocket.close"
     assert world.events[-1].code == "session.cross_site"
     assert (await browser.get("/me")).status_code == 200
-
-
-@pytest.mark.parametrize("store", [None, "memory"])
-@pytest.mark.parametrize("how", ["logout", "revoke", "time"])
-async def test_a_socket_hears_that_its_session_is_over(store: Any, how: str) -> None:
-    world = make_world(mount=mount, session_store=store)
-    browser = await world.signed_in()
-    cookies = dict(browser.cookies)
-
-    async def end() -> None:
-        if how == "logout":
-            await browser.post("/auth/logout", data={"local": "1"})
-        elif how == "revoke":
-            await world.oidc.revoke(sub="alice")
-        else:
-            world.time.advance(8 * 3600)
-
-    *messages, last = await opened(world, cookies, between=end)
-    assert [message.get("text") for message in messages[1:]] == ["alice"] * (len(messages) - 1)
-    assert len(messages) >= 3, "it went on while the session did"
-    assert (last["type"], last["code"]) == ("websocket.close", 1008)
-
-
-async def test_an_event_stream_can_ask_too() -> None:
-    world = make_world(mount=mount, session_store="memory")
-    browser = await world.signed_in()
-    assert (await browser.get("/events")).text.split() == ["True", "False"]

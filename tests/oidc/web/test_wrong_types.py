@@ -38,8 +38,8 @@ MAKE: Any = OIDC
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda o: o.auth(SECRET), "session of oidc.auth must be .* or Grant, not str"),
-        (lambda o: o.auth(None), "session of oidc.auth must be .*, not NoneType"),
+        (lambda o: o.auth(SECRET), r"session of oidc.auth\(session\) must be .* or Grant, not str"),
+        (lambda o: o.auth(None), r"session of oidc.auth\(session\) must be .*, not NoneType"),
         (
             lambda o: o.grant(SESSION),
             "session_id of oidc.grant must be str or .*, not OIDCSession$",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
-from tools.benchmarks.__main__ import PAGE, REPOSITORY, SECTIONS, write
+from tools.benchmarks.__main__ import REPOSITORY, SECTIONS
 from tools.benchmarks.figures import Figure, of_targets, table
 
 SHOWN = Figure("a request", 123.4, "µs")
@@ -51,20 +50,6 @@ def test_what_is_no_number_misses_its_target() -> None:
 
 def test_a_figure_is_read_as_it_was_written() -> None:
     assert Figure.from_json(MISSED.to_json()) == MISSED
-
-
-def test_figures_are_written_into_the_page(tmp_path: Path) -> None:
-    page = tmp_path / "index.md"
-    page.write_text("Before.\n<!-- figures -->\nold\n<!-- figures end -->\nAfter.\n")
-    write(page, "new\n")
-    assert page.read_text() == (
-        "Before.\n<!-- figures -->\n\nnew\n\n<!-- figures end -->\nAfter.\n"
-    )
-
-
-def test_the_page_has_a_place_for_figures() -> None:
-    text = PAGE.read_text()
-    assert text.count("<!-- figures -->\n") == text.count("<!-- figures end -->\n") == 1
 
 
 @pytest.mark.parametrize("section", SECTIONS)

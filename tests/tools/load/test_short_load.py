@@ -16,7 +16,6 @@ from tools.load.run import Plan, lines, loaded, shape_for
 # A visit outlasts the access token, so that everybody is refreshed at least once.
 SHORT = Plan(seconds=2, browsers=3, shortest_visit=5, longest_visit=6)
 KILLED = replace(SHORT, fault_each=3, faults=FAULTS[:1])
-WITHOUT_A_MONITOR = replace(SHORT, fault_each=2, faults=FAULTS[-1:])
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +33,3 @@ async def test_every_rule_holds_while_a_worker_is_killed(fleet: Fleet) -> None:
     assert [line.partition("  ")[2] for line in told] == ["a worker killed"]
     assert len(before & {worker.pid for worker in fleet.workers}) == 1
     assert "1 x a worker killed: " in "\n".join(lines(outcome))
-
-
-async def test_every_rule_holds_while_a_monitor_is_mute_and_killed_which_costs_nothing(
-    fleet: Fleet,
-) -> None:
-    before, told = {monitor.pid for monitor in fleet.monitors}, list[str]()
-    outcome = await loaded(fleet, WITHOUT_A_MONITOR, told.append)
-    assert outcome.site.verdict.holds, outcome.site.verdict.examples
-    assert outcome.site.tokens.total >= SHORT.browsers
-    assert [line.partition("  ")[2] for line in told] == ["a monitor mute, then killed"]
-    assert len(before & {monitor.pid for monitor in fleet.monitors}) == 1
-    assert not outcome.site.causes.explained

@@ -38,7 +38,9 @@ def faults_of(made: Mapping[str, Path], folder: Path) -> list[str]:
         for part in ("vmm", "console"):
             for path in (folder / f"{part}_{name}").rglob("*.py"):
                 path.write_text(_renamed(path.read_text("utf-8"), name), "utf-8")
-    (folder / "fastapi_oidc").symlink_to(PROJECT.root / "fastapi_oidc")
+    (folder / "examples").mkdir()
+    for name in ("fastapi_oidc", "examples/__init__.py", "examples/calendar"):
+        (folder / name).symlink_to(PROJECT.root / name)
     packages = [f"--package={part}_{name}" for name in made for part in ("vmm", "console")]
     cache = ("--config-file", str(CONFIG), "--cache-dir", str(PROJECT.mypy_cache))
     return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,21 +15,17 @@ from generated_vmm.testing import SimulatedMonitor
 ROOT = Path(__file__).parents[3]
 PAGES = ROOT / "docs" / "vmm"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SOCKETS = ["firecracker.socket", "second.socket", "third.socket", "fourth.socket", "fifth.socket"]
 
 
 @pytest.fixture
-def monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Monitors on the sockets the pages name, in the current folder; an echo on guest port 52."""
+def monitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The monitor that the reader starts, on its socket in the current folder."""
     monkeypatch.chdir(tmp_path)
-    with ExitStack() as started:
-        for name in SOCKETS:
-            monitor = started.enter_context(SimulatedMonitor(name, check_files=False))
-            monitor.guest.listen(52)
+    with SimulatedMonitor("firecracker.socket", check_files=False):
         yield
 
 
-@pytest.mark.usefixtures("monitors")
+@pytest.mark.usefixtures("monitor")
 @pytest.mark.parametrize("page", ["quick-start.md", "errors.md", "fastapi.md"])
 def test_the_blocks_of_a_page_run_in_order(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = BLOCK.findall((PAGES / page).read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -53,14 +54,18 @@ class Blocking:
 class Agent:
     """The agent's process."""
 
-    def __init__(self, socket_path: Path) -> None:
-        self.socket_path = socket_path
+    def __init__(self, socket_path: Path, **environment: str) -> None:
+        self.socket_path, self.environment = socket_path, {**os.environ, **environment}
         self.start()
 
     def start(self) -> None:
         program = [sys.executable, "-S", agent.__file__, str(self.socket_path)]
         self.process = subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/"
+            program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd="/",
+            env=self.environment,
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"agent: listening\n"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import socket
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,6 @@ class AsVsock(socket.socket):
 def listener_for(where: str) -> socket.socket:
     listener = AsVsock(socket.AF_UNIX)
     listener.bind(where)
-    threading.Thread(target=agent.end_with_input, daemon=True).start()
     listener.listen()
     return listener
 

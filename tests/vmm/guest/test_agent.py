@@ -7,15 +7,20 @@ import base64
 import contextlib
 import fcntl
 import json
+import os
+import re
 import socket
 import stat
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from generated_vmm.guest import Guest, GuestAgentError, agent
 from tests.vmm.guest.conftest import Agent
@@ -61,6 +66,27 @@ def test_it_imports_what_python3_minimal_has() -> None:
     assert found <= MINIMAL
 
 
+def test_it_does_what_the_description_says_and_nothing_else() -> None:
+    described = YAML(typ="safe", pure=True).load(Path("openapi/guest.yaml"))
+    asked = {
+        (method.upper(), re.sub("{.*?}", "7", path))
+        for path, operations in described["paths"].items()
+        for method in operations.keys() - {"parameters"}
+    }
+    for method, path in asked:
+        assert any(
+            method == known and re.fullmatch(pattern, path) for known, pattern, _ in agent.ROUTES
+        )
+    assert len(asked) == len(agent.ROUTES)
+    members = {
+        name: set(schema.get("properties", ()))
+        for name, schema in described["components"]["schemas"].items()
+    }
+    assert members["ProgramSpec"] == set(agent.SPEC)
+    assert members["Limits"] == set(agent.ULIMITS)
+    assert members["Identity"] == {*agent.RENEWALS, "release"}
+
+
 @given(JSON)
 def test_its_json_is_that_of_everyone(value: object) -> None:
     assert json.loads(agent.to_json(value)) == value
@@ -103,10 +129,40 @@ def test_a_flood_of_headers_ends_the_connection(running: Agent, sync_guest: Gues
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(str(running.socket_path))
         with contextlib.suppress(OSError):
-            link.sendall(b"GET /agent HTTP/1.1\r\n" + b"X: y\r\n" * 1000)
+            link.sendall(b"GET /agent HTTP/1.1\r\n" + b"X: y\r\n" * 20_000)
         with contextlib.suppress(ConnectionResetError):
             assert link.recv(1) == b""
     assert sync_guest.info().version == 1
+
+
+def test_a_host_that_stops_in_the_middle_of_a_request_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent, "LONGEST_SILENCE", 0.05)
+    ours, theirs = socket.socketpair()
+    with ours:
+        agent.Link(theirs).start()
+        ours.sendall(b"GET /agent HTTP/1.1\r\n")
+        assert ours.recv(1) == b""
+
+
+def test_a_program_in_the_guest_is_no_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Inside(socket.socket):
+        def accept(self) -> tuple[socket.socket, object]:
+            return super().accept()[0], (1, 1024)  # the address of the guest itself
+
+    monkeypatch.setattr(agent, "ISOLATED", True)
+    stopped, stopping = os.pipe()
+    with Inside(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as program:
+        listener.bind(str(tmp_path / "vsock"))
+        listener.listen()
+        serving = threading.Thread(target=agent.serve, args=(listener, [stopped]))
+        serving.start()
+        program.connect(str(tmp_path / "vsock"))
+        assert program.recv(1) == b""
+        os.close(stopping)
+        serving.join()
+    os.close(stopped)
 
 
 def test_an_offset_that_nobody_has_written_is_refused(running: Agent, sync_guest: Guest) -> None:
@@ -159,13 +215,19 @@ def test_a_seed_is_credited_and_used_at_once(
 
 
 def test_host_keys_are_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    ran: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: ran.append(command))
+    ran: list[tuple[str, ...]] = []
+
+    @contextlib.contextmanager
+    def tool(*command: str) -> Iterator[None]:
+        ran.append(command)
+        yield
+
+    monkeypatch.setattr(agent, "tool", tool)
     for name in ("ssh_host_rsa_key", "ssh_host_ed25519_key.pub", "sshd_config"):
         (tmp_path / name).touch()
     agent.renew_host_keys(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["sshd_config"]
-    assert ran[0] == ["ssh-keygen", "-A"]
+    assert ran[0] == ("ssh-keygen", "-A")
     agent.renew_host_keys(str(tmp_path / "none"))
 
 

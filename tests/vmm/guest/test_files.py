@@ -207,6 +207,20 @@ def test_a_folder_that_is_none_is_an_error(guest: Guest, folder: Path) -> None:
     assert names(folder) == ["file"]
 
 
+def test_a_folder_that_is_packed_in_part_is_no_folder(
+    tmp_path: Path, connect: Start, folder: Path
+) -> None:
+    tar = tmp_path / "bin" / "tar"
+    tar.parent.mkdir()
+    tar.write_text("#!/bin/sh\necho the first half\nexit 2\n")
+    tar.chmod(0o755)
+    started = Agent(tmp_path / "torn.socket", PATH=f"{tar.parent}:{os.environ['PATH']}")
+    guest = connect(started.socket_path, port=None)
+    with pytest.raises(GuestAgentError, match="cut off"):
+        guest.path(folder).read_tar_into(io.BytesIO())
+    started.stop()
+
+
 # Ports
 
 

@@ -33,13 +33,18 @@ def test_a_held_program_stands_still_and_runs_again(
     program.kill()
 
 
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> agent.Programs:
+    """Programs of this process, which stays in its own control group."""
+    monkeypatch.setattr(agent.GROUPS, "home", "")
+    return agent.Programs()
+
+
 def test_a_program_without_a_control_group_stands_still_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    programs: agent.Programs, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(agent, "GROUP", None)
     written = tmp_path / "written"
     written.touch()
-    programs = agent.Programs()
     script = f"while :; do cat /dev/null; echo x; done >>{written}"
     program = programs.start("one", {"args": ["sh", "-c", script]})
     programs.hold()
@@ -69,30 +74,26 @@ def test_a_program_that_is_held_can_be_killed(guest: Guest) -> None:
 
 
 def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, programs: agent.Programs
 ) -> None:
-    monkeypatch.setattr(agent, "HELD_SECONDS", 0.0)
-    programs = agent.Programs()
     programs.hold()
-    first = programs.expiry
-    assert first is not None
-    first.join()
-    with pytest.raises(agent.Refused, match="not held any more"), programs.releasing():
-        pass
-    monkeypatch.setattr(agent, "HELD_SECONDS", 60.0)
-    programs.hold()
-    programs.release(first)  # it had fired, and waited for its turn
+    programs.expire()  # of a hold before this one
     with programs.releasing():
         pass
-    assert programs.expiry is None
-
-
-def test_what_fails_in_a_renewal_leaves_the_guest_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = agent.Programs()
+    monkeypatch.setattr(agent, "HELD_SECONDS", 0.0)
     programs.hold()
+    programs.expire()
+    with pytest.raises(agent.Refused, match="not held any more"), programs.releasing():
+        pass
+
+
+def test_what_fails_in_a_renewal_leaves_the_guest_held(programs: agent.Programs) -> None:
+    programs.hold()
+    programs.held_until = 0.0  # the last moment
     with pytest.raises(OSError, match="no"), programs.releasing():
         raise OSError("no")
-    assert programs.expiry is not None
+    programs.expire()
+    assert programs.held_until is not None
     programs.release()
 
 
@@ -129,16 +130,11 @@ def test_a_copy_that_was_released_before_is_refused(copy: Path) -> None:
     assert not (copy / "renewed").exists()
 
 
-def test_everything_beside_the_agent_is_held_but_process_1(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_everything_beside_the_agent_is_held_but_process_1(tmp_path: Path) -> None:
     own = tmp_path / "system.slice" / "guest-agent.service"
     names = ("", "init.scope", "user.slice", "system.slice", "system.slice/sshd.service", str(own))
     for name in names:
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / "cgroup.procs").touch()
-    monkeypatch.setattr(agent, "ISOLATED", True)
     found = sorted(agent.groups_beside(str(own)))
     assert found == [str(tmp_path / "system.slice/sshd.service"), str(tmp_path / "user.slice")]
-    monkeypatch.setattr(agent, "ISOLATED", False)  # the others are those of a host
-    assert agent.groups_beside(str(own)) == []

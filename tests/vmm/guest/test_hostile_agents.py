@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ AGENT = {"version": 1, "instance": "one", "isolated": True}
 PROGRAM = {
     "id": "p", "pid": 7, "args": ["true"], "timed_out": False, "output_bytes": 0, "input_bytes": 0,
 }  # fmt: skip
+OF_OUTPUT = re.compile(rb"PUT /programs/[^/]+\?|GET /programs/[^/]+/output\?")
 OUTPUT = {"frames": [], "lost_bytes": 0, "next_offset": 0, "program": PROGRAM}
 
 
@@ -43,7 +45,7 @@ def lying(output: object) -> Play:
         while wire.request():
             if b"/agent " in wire.latest:
                 wire.send(reply(AGENT))
-            elif b"/output?" in wire.latest:
+            elif OF_OUTPUT.match(wire.latest):
                 wire.send(reply(output))
             else:
                 wire.send(reply(PROGRAM))
@@ -95,25 +97,15 @@ def test_output_without_end_is_too_large(serve: Serve, connect: Start) -> None:
 
     def flood(wire: Wire) -> None:
         while wire.request():
-            offset = (
-                int(wire.latest.split(b"offset=")[1].split(b"&")[0])
-                if b"offset=" in wire.latest
-                else 0
-            )
+            _, _, query = wire.latest.partition(b"offset=")
+            offset = int(query.partition(b"&")[0] or 0) if query else 0
             more = OUTPUT | {
                 "frames": [frame(b"x" * size)],
                 "next_offset": offset + size,
                 "program": PROGRAM | {"output_bytes": 10**9},
             }
-            wire.send(
-                reply(
-                    AGENT
-                    if b"/agent " in wire.latest
-                    else more
-                    if b"offset=" in wire.latest
-                    else PROGRAM
-                )
-            )
+            is_output = OF_OUTPUT.match(wire.latest)
+            wire.send(reply(AGENT if b"/agent " in wire.latest else more if is_output else PROGRAM))
 
     guest = connect(serve(flood).path, port=None)
     with pytest.raises(ProgramOutputTooLarge):

@@ -67,6 +67,16 @@ def cutter(running: Agent, tmp_path: Path) -> Iterator[Cutter]:
     made.listener.close()
 
 
+def test_a_host_waits_for_an_agent_that_comes_later(tmp_path: Path, connect: Start) -> None:
+    path, started = tmp_path / "agent.socket", list[Agent]()
+    guest = connect(path, port=None)
+    later = threading.Timer(0.2, lambda: started.append(Agent(path)))
+    later.start()
+    assert guest.wait_until_ready(60).version == 1
+    later.join()
+    started[0].stop()
+
+
 @pytest.mark.parametrize("way", ["there", "back"])
 @pytest.mark.parametrize("size", [1, 60, 150, 250, 330, 500, 900])
 def test_a_cut_connection_loses_nothing_and_starts_nothing_twice(
@@ -179,7 +189,7 @@ def test_a_host_that_is_interrupted_ends_its_program(
 
     monkeypatch.setattr(program.Program, "_read", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        sync_guest.run(["sleep", "60"])
+        sync_guest.run(["sh", "-c", "echo; sleep 60"])
     (state,) = sync_guest.programs()
     monkeypatch.undo()
     assert sync_guest.attach(state.id).wait(10) == -9
@@ -199,7 +209,7 @@ def test_a_host_that_is_interrupted_while_it_starts_a_program_ends_it(
 
     monkeypatch.setattr(sync_guest._link, "send", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        sync_guest.run(["sleep", "60"])
+        sync_guest.run(["sh", "-c", "echo; sleep 60"])
     (state,) = sync_guest.programs()
     assert sync_guest.attach(state.id).wait(10) == -9
 

@@ -26,7 +26,9 @@ from generated_vmm.guest import (
 )
 from tests.vmm.guest.conftest import Agent
 
-IN_GROUPS = agent.GROUP is not None and os.access(agent.GROUP, os.W_OK)
+in_groups = pytest.mark.skipif(
+    not os.access(agent.own_group() or "/none", os.W_OK), reason="cgroup 2 is not writable"
+)
 
 
 def is_alive(pid: int) -> bool:
@@ -120,6 +122,12 @@ def test_what_cannot_be_started_is_the_systems_error(
     assert guest.programs() == []
 
 
+def test_a_shell_starts_what_has_limits(guest: Guest) -> None:
+    done = guest.run(["no-such-program"], limits={"open_files": 20})
+    assert done.returncode == 127
+    assert b"no-such-program" in done.stderr
+
+
 def test_arguments_of_the_wrong_kind_are_not_sent(guest: Guest) -> None:
     with pytest.raises(TypeError, match=r"\['sh', '-c', 'ls -l'\]"):
         guest.run("ls -l")
@@ -202,21 +210,41 @@ def test_a_program_without_a_terminal_has_no_size(guest: Guest) -> None:
 
 DAEMONS = """
 sleep 60 & echo $!
-setsid sleep 61 & echo $!
+env -i setsid sleep 61 & echo $!
 setsid sh -c 'sleep 62 & echo $!; wait' &
 sleep 63
 """
-WITHOUT_MARK = "env -i setsid sleep 64 & echo $!; sleep 65"
 
 
 def test_a_signal_reaches_the_whole_group(guest: Guest) -> None:
-    program = guest.start(["sh", "-c", "trap '' TERM; sleep 60 & echo $!; wait"])
-    child = int(first_lines(iter(program.output()), 1)[0])
-    program.send_signal(signal.SIGINT)
-    program.kill()
+    child_script = "sh -c 'echo $$; exec sleep 60'"  # no shell of ours, which traps the signal
+    script = f"trap 'echo trapped' TERM; {child_script} & wait; wait; read line"
+    program = guest.start(["sh", "-c", script], stdin=True)
+    items = iter(program.output())
+    child = int(first_lines(items, 1)[0])
+    program.send_signal(signal.SIGTERM)
+    assert first_lines(items, 1) == ["trapped"]
     assert gone([child])
+    assert program.poll() is None
+    program.kill()
 
 
+@in_groups
+def test_a_kill_ends_one_program_and_not_its_neighbours(guest: Guest) -> None:
+    before = guest.start(["true"])
+    before.wait(10)
+    first = guest.start(["sh", "-c", "setsid sleep 60 & echo $!; sleep 61"])  # in its group
+    pids = [int(first_lines(iter(first.output()), 1)[0]), first.pid]
+    second = guest.start(["sleep", "62"])
+    before.kill()
+    assert all(map(is_alive, pids))
+    first.kill()
+    assert gone(pids)
+    assert is_alive(second.pid)
+    second.kill()
+
+
+@in_groups
 def test_no_process_survives_a_kill_in_whatever_session(guest: Guest) -> None:
     program = guest.start(["sh", "-c", DAEMONS])
     pids = [int(line) for line in first_lines(iter(program.output()), 3)]
@@ -233,14 +261,7 @@ def test_a_kill_may_come_before_the_program_has_begun(guest: Guest) -> None:
         assert program.wait(10) == -signal.SIGKILL
 
 
-@pytest.mark.skipif(not IN_GROUPS, reason="cgroup 2 is missing, or not writable")
-def test_no_process_survives_that_hides_its_environment(guest: Guest) -> None:
-    program = guest.start(["sh", "-c", WITHOUT_MARK])
-    (pid,) = (int(line) for line in first_lines(iter(program.output()), 1))
-    program.kill()
-    assert gone([pid])
-
-
+@in_groups
 def test_the_time_limit_ends_the_program_and_not_only_the_wait(guest: Guest) -> None:
     with pytest.raises(ProgramTimeout, match="sh: ended by its time limit") as caught:
         guest.run(["sh", "-c", "sleep 60 & setsid sleep 61 & echo $! $$; wait"], timeout=0.3)
@@ -258,15 +279,23 @@ def test_a_wait_that_is_too_long_leaves_the_program_running(guest: Guest) -> Non
     assert program.poll() == -signal.SIGTERM
 
 
-def test_a_daemon_that_holds_the_output_does_not_hold_the_end(guest: Guest) -> None:
-    program = guest.start(["sh", "-c", "setsid sleep 60 & echo $!"])
+@in_groups
+def test_a_daemon_that_holds_the_output_does_not_hold_the_end(guest: Guest, tmp_path: Path) -> None:
+    wait = f"until [ -e {tmp_path}/go ]; do sleep 0.01; done"
+    daemon = f"{wait}; head -c 300000 /dev/zero; echo $? >{tmp_path}/status; sleep 60"
+    program = guest.start(["sh", "-c", f"setsid sh -c '{daemon}' & echo $!"])
     done = program.communicate()
     assert done.returncode == 0
-    assert is_alive(int(done.stdout))
+    pid = int(done.stdout)
+    (tmp_path / "go").touch()
+    wait = f"until [ -s {tmp_path}/status ]; do sleep 0.01; done; cat {tmp_path}/status"
+    assert guest.run(["sh", "-c", wait], timeout=60).text == "0\n"  # what it wrote is dropped
+    assert is_alive(pid)
     program.kill()
-    assert gone([int(done.stdout)])
+    assert gone([pid])
 
 
+@in_groups
 def test_the_agent_takes_its_programs_with_it(running: Agent, guest: Guest) -> None:
     program = guest.start(["sh", "-c", "setsid sleep 60 & echo $!; sleep 61"])
     pids = [int(first_lines(iter(program.output()), 1)[0]), program.pid]
@@ -291,16 +320,22 @@ def test_a_program_that_floods_is_ended(guest: Guest) -> None:
 
 # Output that waits, and output that is lost
 
+READ_AT_ONCE = 65_536
+
 
 def test_a_program_waits_while_nobody_reads(guest: Guest) -> None:
     script = "head -c 300000 /dev/zero; echo end >&2"
     program = guest.start(["sh", "-c", script], replay_bytes=4096)
     with pytest.raises(GuestAgentTimeout):
         program.wait(0.3)
+    assert program.output_bytes <= 4096 + READ_AT_ONCE
     found = list(program.output())
     assert sum(len(each.data) for each in found if each.stream == "stdout") == 300_000
     assert not any(each.lost_bytes for each in found)
     assert program.returncode == 0
+    again = list(guest.attach(program.id).output())  # what can be read again is bounded
+    assert again[0].lost_bytes + sum(len(each.data) for each in again) == 300_004
+    assert sum(len(each.data) for each in again) <= 4096 + 2 * READ_AT_ONCE
 
 
 def test_a_program_that_drops_output_ends_without_a_reader(guest: Guest) -> None:

@@ -1,4 +1,4 @@
-"""Kills a control plane at a chosen moment of an operation, and asks the next one what is there.
+"""Kills a control plane, or the keepers of monitors, at a chosen moment of an operation.
 
 It runs as a program, which forks for each case: it reads a line of JSON and prints what came of it.
 """
@@ -11,11 +11,13 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from generated_vmm.machines import Machine, MachineError, Machines
+from generated_vmm.errors import VmmError
+from generated_vmm.machines import Machine, MachineError, Machines, Report
 from generated_vmm.transport import UnixChannel
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
 
@@ -27,13 +29,13 @@ COUNTED = {
 
 
 class Moments:
-    """Counts what an operation does, and kills this process before the chosen one.
+    """Counts what an operation does, and does something before the chosen moment.
 
     The threads that run monitors are not counted: `tests/vmm/process` has their moments.
     """
 
-    def __init__(self, moment: int, *, real: bool) -> None:
-        self._left = moment
+    def __init__(self, moment: int, act: Callable[[], object], *, real: bool) -> None:
+        self._left, self._act = moment, act
         for name in COUNTED[real]:
             setattr(os, name, self._counted(getattr(os, name)))
         shutil.rmtree = self._counted(shutil.rmtree)  # type: ignore[assignment]
@@ -54,8 +56,13 @@ class Moments:
         if threading.current_thread() is not threading.main_thread():
             return
         self._left -= 1
-        if self._left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if self._left == -1:
+            self._act()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the chosen moment has come."""
+        return self._left < 0
 
 
 class Play:
@@ -80,7 +87,8 @@ class Play:
             if machines.find("victim") is None:
                 machines.create("victim", definition(self.folder, **self._kind))
             victim = the(machines, "victim")
-            if operation in ("delete", "stop") and not victim.is_up:
+            the(machines, "web").start()
+            if operation in ("delete", "stop"):
                 victim.start()
             if operation == "edit" and victim.is_up:
                 victim.stop()
@@ -88,16 +96,39 @@ class Play:
                 the(machines, "web").snapshot("base")
         return ""
 
-    def kill(self, operation: str, moment: int) -> str:
-        """Carries the operation out in a control plane that is killed."""
+    def kill(self, operation: str, moment: int, *also: str) -> str:
+        """Carries the operation out in a control plane that is killed, `also` with all keepers."""
         with self.machines() as machines:
             machines.reconcile()
-            Moments(moment, real=self._real)
-            if operation == "edit":
-                self._edit(the(machines, "victim"))
-            else:
-                OPERATIONS[operation](machines)
+
+            def die() -> None:
+                if also:
+                    kill_keepers_of(machines)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            Moments(moment, die, real=self._real)
+            self._do(machines, operation)
         return ""
+
+    def kill_keepers(self, operation: str, moment: int) -> str:
+        """Carries the operation out; meanwhile all keepers are killed. What that has come to."""
+        with self.machines() as machines:
+            machines.reconcile()
+            moments = Moments(moment, lambda: kill_keepers_of(machines), real=self._real)
+            before, why = {one.name for one in machines.all() if one.is_up}, ""
+            try:
+                self._do(machines, operation)
+            except (VmmError, OSError, ValueError) as error:
+                why = f"{type(error).__name__}: {error} {getattr(error, '__notes__', '')}"
+            result = {"is_over": moments.is_over, "why": why, "before": sorted(before)}
+            reports = [(one.what, one.name) for one in reconciled(machines)]
+        return json.dumps({**result, "reports": reports})
+
+    def _do(self, machines: Machines, operation: str) -> None:
+        if operation == "edit":
+            self._edit(the(machines, "victim"))
+        else:
+            OPERATIONS[operation](machines)
 
     def _edit(self, victim: Machine) -> None:
         order = victim.definition.order + 1
@@ -109,7 +140,7 @@ class Play:
         with self.machines() as machines:
             reports = [
                 [one.what, one.operation.kind if one.operation else "", one.name]
-                for one in machines.reconcile()
+                for one in reconciled(machines)
             ]
             found = {one.name: one.state() for one in machines.all()}
             up = sorted(one.id for one in machines.all() if one.is_up)
@@ -158,10 +189,32 @@ class Play:
         return ""
 
 
+def reconciled(machines: Machines) -> list[Report]:
+    """What is told until nothing has to be tried again: the nursery may still remove a jail."""
+    told: list[Report] = []
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = machines.reconcile()
+        told += [one for one in found if one.what != "failed"]
+        if all(one.what != "failed" for one in found):
+            break
+    return told
+
+
+def kill_keepers_of(machines: Machines) -> None:
+    """Kills the keepers of all monitors that this process has, and waits until they are lost."""
+    monitors = list(machines._control.monitors._monitors.values())
+    for monitor in monitors:
+        if monitor.running:
+            os.kill(int(Path(f"/proc/{monitor.pid}/stat").read_text().split()[3]), signal.SIGKILL)
+    for monitor in monitors:
+        monitor.wait(60)
+
+
 def is_whole(machines: Machines, snapshot: str) -> bool:
     """Whether a snapshot has all its files; half of one is an error."""
     record = next(one.record for one in machines.snapshots() if one.id == snapshot)
-    folder = machines._store.snapshot_path(snapshot)
+    folder = machines._store.snapshots.path(snapshot)
     files = ["state", "memory", *record.disks.values()]
     return all((folder / name).stat().st_size for name in files)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from generated_vmm import VmmApiError, Vsock
-from generated_vmm.guest import Guest
+from generated_vmm.guest import Guest, GuestError
 from generated_vmm.machines import Definition, Machine, MachineError, Machines
+from generated_vmm.machines._sync import monitors
+from generated_vmm.process import Monitor
 from generated_vmm.transport import UnixChannel
 from tests.vmm.machines.parts import definition, machines_in
 
@@ -131,13 +134,57 @@ def test_after_a_failed_snapshot_the_guest_runs_again(
     assert seen(folder, web) == {ORIGIN}
 
 
+class Impatient(Guest):
+    """A guest whose agent is given up soon."""
+
+    def __init__(self, machine: Monitor, *, port: int, timeout: float) -> None:
+        super().__init__(machine, port=port, timeout=0.2)
+
+
 def test_the_clock_is_set_after_a_resume(folder: Path, web: Machine) -> None:
     web.pause()
-    with pytest.raises(MachineError, match="resume it, so that its agent can hold it"):
-        web.snapshot("first")
     assert not own(folder, web, "unix_ns").exists()
     web.resume()
     assert own(folder, web, "unix_ns").exists()
+
+
+def test_without_its_agent_a_machine_is_resumed_and_written_and_that_is_told(
+    folder: Path, web: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own(folder, web, "agent.socket").rename(folder / "agent.socket")
+    monkeypatch.setattr(monitors, "Guest", Impatient)
+    web.pause()
+    web.resume()
+    assert web.state() == "Running"
+    assert web.record.agent_error
+    snapshot = web.snapshot("first")
+    assert (web.state(), snapshot.record.is_held) == ("Running", False)
+    monkeypatch.undo()
+    (folder / "agent.socket").rename(own(folder, web, "agent.socket"))
+    web.pause()
+    web.resume()
+    assert web.record.agent_error == ""
+
+
+def test_a_copy_that_cannot_get_an_identity_is_made_only_if_none_is_wanted(
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web.pause()
+    snapshot = web.snapshot("first")
+    with pytest.raises(MachineError, match="web is paused: resume it"):
+        web.clone("copy")
+    with pytest.raises(MachineError, match="did not stand still when first was written"):
+        snapshot.restore("copy")
+    assert ([one.name for one in machines.all()], web.state()) == (["web"], "Paused")
+    web.resume()
+    own(folder, web, "agent.socket").unlink()
+    monkeypatch.setattr(monitors, "Guest", Impatient)
+    with pytest.raises(GuestError):
+        web.clone("copy")
+    assert ([one.name for one in machines.all()], web.state()) == (["web"], "Running")
+    copies = [web.clone("copy", renew=False), snapshot.restore("back", renew=False)]
+    assert [one.state() for one in copies] == ["Running", "Running"]
+    assert not any("seed" in os.listdir(own(folder, one, "")) for one in copies)
 
 
 def test_a_machine_without_a_vsock_device_has_no_agent(folder: Path, machines: Machines) -> None:
@@ -149,6 +196,20 @@ def test_a_machine_without_a_vsock_device_has_no_agent(folder: Path, machines: M
     machine.start()
     with pytest.raises(MachineError, match="plain has no agent"):
         machine.guest()
+
+
+def test_a_guest_is_led_to_a_socket_beside_that_of_its_device(
+    machines: Machines, web: Machine
+) -> None:
+    copy = web.clone("copy")
+    for machine in (web, copy):
+        path = machine.vsock_path(8080)
+        assert path.name == "vsock.socket_8080"
+        assert path.with_name("vsock.socket").is_socket()
+    assert web.vsock_path(8080) != copy.vsock_path(8080)
+    web.stop()
+    with pytest.raises(MachineError, match="web does not run"):
+        web.vsock_path(8080)
 
 
 def test_programs_run_in_the_guest_of_a_machine(web: Machine) -> None:

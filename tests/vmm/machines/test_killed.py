@@ -87,6 +87,53 @@ def test_the_same_with_the_real_monitor(real: Killer, operation: str) -> None:
     assert kill_at_every_moment(real, operation) > 3
 
 
+@pytest.mark.parametrize("operation", ["snapshot", "clone"])
+def test_killed_keepers_leave_nothing_half_done(simulated: Killer, operation: str) -> None:
+    assert kill_keepers(simulated, operation, step=8) > 1
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_same_with_keepers_of_the_real_monitor(real: Killer, operation: str) -> None:
+    assert kill_keepers(real, operation) > 3
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_same_with_all_of_them_at_once(real: Killer, operation: str) -> None:
+    for moment in range(0, MOST_MOMENTS, 3):
+        real.do("prepare", operation)
+        status, text = real.ask("kill", operation, moment, "keepers")
+        found = json.loads(real.do("look"))
+        where = f"{operation}, all killed at moment {moment}: {text} {found}"
+        require_nothing_half(found, where)
+        require_told(operation, found, where, is_killed=status == SIGKILLED)
+        if status != SIGKILLED:
+            return
+        told = {name for what, _, name in found["reports"] if what in ("lost", "ended")}
+        assert "web" in told, where
+    raise AssertionError(f"{operation} has more than {MOST_MOMENTS} moments")
+
+
+def kill_keepers(killer: Killer, operation: str, step: int = 1) -> int:
+    """The number of moments at which keepers were killed."""
+    for number, moment in enumerate(range(0, MOST_MOMENTS, step)):
+        killer.do("prepare", operation)
+        told = json.loads(killer.do("kill_keepers", operation, moment))
+        found = json.loads(killer.do("look"))
+        where = f"{operation}, keepers killed at moment {moment}: {told} {found}"
+        require_nothing_half(found, where)
+        assert not found["reports"], where  # all was told by the control plane that lives
+        if not told["is_over"]:
+            assert (told["why"], told["reports"]) == ("", []), where
+            return number
+        lost = {name for what, name in told["reports"] if what in ("lost", "ended")}
+        down = {name for name, state in found["machines"].items() if state == "Ended"}
+        stopped = {"victim"} if operation in ("stop", "delete") else set[str]()
+        assert lost - stopped == down & {*told["before"], "copy"} - stopped, where
+        is_refused = bool(told["why"])
+        assert is_done(operation, found) in (None, not is_refused), where
+    raise AssertionError(f"{operation} has more than {MOST_MOMENTS} moments")
+
+
 def kill_at_every_moment(killer: Killer, operation: str) -> int:
     """The number of moments."""
     told = set[str]()
@@ -104,33 +151,41 @@ def kill_at_every_moment(killer: Killer, operation: str) -> int:
     raise AssertionError(f"{operation} has more than {MOST_MOMENTS} moments")
 
 
-ONLY = {"stop": {"undone"}, "delete": {"undone"}}
-"""Operations that are always finished."""
+ONLY = {"delete": {"undone"}}
+"""An operation that is always finished."""
 
 
 def require_whole(found: dict[str, Any], where: str) -> None:
     assert found["machines"]["web"] == "Running", where
-    assert set(found["machines"].values()) <= {"Running", "Ended"}, where
     assert found["machines"].get("copy") in (None, "Running"), where
+    require_nothing_half(found, where)
+
+
+def require_nothing_half(found: dict[str, Any], where: str) -> None:
+    assert set(found["machines"].values()) <= {"Running", "Ended"}, where
     assert found["operations"] == found["strays"] == found["left"] == [], where
     assert {size for _, size in found["disks"]} == {65536}, where
 
 
 def require_told(operation: str, found: dict[str, Any], where: str, *, is_killed: bool) -> set[str]:
     """What was reported of the operation, which agrees with what is there."""
-    is_done = {
-        "clone": "copy" in found["machines"],
-        "restore": "copy" in found["machines"],
-        "snapshot": "new" in found["snapshots"],
-        "edit": None,
-        "stop": found["machines"].get("victim") == "Ended",
-        "delete": "victim" not in found["machines"],
-    }[operation]
+    done = is_done(operation, found)
     reports = {what for what, kind, _ in found["reports"] if kind == operation}
     assert not any(what == "failed" for what, _, _ in found["reports"]), where
     if not is_killed:
         assert not reports, where
-        assert is_done in (True, None), where
-    elif is_done is not None and reports:
-        assert ("finished" in reports) == is_done, where
+        assert done in (True, None), where
+    elif done is not None and reports:
+        assert ("finished" in reports) == done, where
     return reports
+
+
+def is_done(operation: str, found: dict[str, Any]) -> bool | None:
+    """Whether there is what the operation makes; None if it cannot be seen."""
+    return {
+        "clone": "copy" in found["machines"],
+        "restore": "copy" in found["machines"],
+        "snapshot": "new" in found["snapshots"],
+        "delete": "victim" not in found["machines"],
+        "stop": found["machines"].get("victim") == "Ended",
+    }.get(operation)

@@ -11,16 +11,12 @@ import pytest
 
 from generated_vmm.machines import (
     Definition,
-    End,
     Machine,
     Machines,
     RestartPolicy,
     records,
     restart,
 )
-from generated_vmm.machines._sync import machines as reconciling
-from generated_vmm.machines._sync import operation
-from generated_vmm.machines._sync.operation import Control
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
 
 
@@ -80,12 +76,12 @@ def test_a_machine_restarts_as_its_policy_says(
         id="a" * 12,
         name="web",
         definition=Definition(restart=policy),
-        should_run=True,
+        should_be="Running",
         started_at=records.now(),
     )
     end = records.End(how="ended", returncode=returncode)
     after = record.model_copy(update=restart.after_end(record, end))
-    assert after.should_run is restarts
+    assert (after.should_be == "Running") is restarts
     assert not restart.is_due(after)  # not before its pause is over
     if restarts:
         assert after.retry_at == end.at + timedelta(seconds=1)
@@ -93,19 +89,19 @@ def test_a_machine_restarts_as_its_policy_says(
 
 def test_the_pauses_become_longer_and_begin_anew_after_a_long_run() -> None:
     record = records.MachineRecord(
-        id="a" * 12, name="web", definition=Definition(restart="always"), should_run=True
+        id="a" * 12, name="web", definition=Definition(restart="always"), should_be="Running"
     )
     pauses = []
     for _ in range(12):
         end = records.End(how="ended", returncode=0)
-        record = record.model_copy(update={"started_at": end.at, "should_run": True})
+        record = record.model_copy(update={"started_at": end.at, "should_be": "Running"})
         record = record.model_copy(update=restart.after_end(record, end))
         assert record.retry_at is not None
         pauses.append((record.retry_at - end.at).total_seconds())
     assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
     end = records.End(how="ended", returncode=0)
     long_ago = end.at - timedelta(seconds=restart.LONG_RUN_SECONDS)
-    record = record.model_copy(update={"started_at": long_ago, "should_run": True})
+    record = record.model_copy(update={"started_at": long_ago, "should_be": "Running"})
     assert restart.after_end(record, end)["failures"] == 1
 
 
@@ -170,22 +166,13 @@ def test_after_a_restart_of_the_host_machines_start_in_their_order(
 def test_a_keeper_that_has_not_noticed_an_end_delays_autostart_and_loses_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with machines_in(folder) as machines:
-        web = machines.create("web", definition(folder).replace(autostart=True))
-        web.start()
-        killed(web)
-    (folder / "boot_id").write_text("another boot")
-    monkeypatch.setattr(records, "BOOT_ID", folder / "boot_id")
-    look, looks = operation.look, [None, None]
-
-    def late(control: Control, record: records.MachineRecord) -> End | None:
-        return looks.pop() if looks else look(control, record)
-
-    monkeypatch.setattr(reconciling, "look", late)
-    monkeypatch.setattr(reconciling, "LOOK_SECONDS", 0.0)
     with machines_in(folder, detached=False) as machines:
-        assert [what for what, _ in told(machines)][-1] == "started"
-        assert looks == []
+        machines.create("web", definition(folder).replace(autostart=True)).start()
+        (folder / "boot_id").write_text("another boot")
+        monkeypatch.setattr(records, "BOOT_ID", folder / "boot_id")
+        assert told(machines) == []  # as if it had not ended with the host
+        killed(machines.all()[0])
+        assert told(machines) == [("ended", "web"), ("started", "web")]
         assert told(machines) == []
 
 

@@ -18,11 +18,11 @@ def count_calls(killed: str, moment: int) -> None:
 
     taps: Any = importlib.import_module("generated_vmm.process.keeper.taps")
 
-    nursery, calls = os.getpid(), [0]
+    keeping, calls, keep = list[bool](), [0], taps.keep
 
     def counted(call: Callable[..., Any]) -> Callable[..., Any]:
         def counting(*given: Any, **named: Any) -> Any:
-            if os.getpid() != nursery and "recover" not in sys.argv:
+            if keeping:
                 if calls[0] == moment:
                     pid = os.getpid() if killed == "keeper" else int(os.environ["CALLER"])
                     os.kill(pid, signal.SIGKILL)
@@ -39,13 +39,11 @@ def count_calls(killed: str, moment: int) -> None:
 
         return Counting
 
-    recover = taps.recover
+    def keep_counted(*given: Any) -> None:
+        keeping.append(True)
+        keep(*given)
 
-    def recover_uncounted(tap: Any) -> None:
-        sys.argv.append("recover")
-        recover(tap)
-
-    taps.recover = recover_uncounted
+    taps.keep = keep_counted
     fcntl.ioctl = counted(fcntl.ioctl)
     taps.IPRoute, taps.NFTables = map(counting_kind, (taps.IPRoute, taps.NFTables))
 

@@ -22,8 +22,8 @@ from generated_vmm.process import (
     JailedMonitor,
     Monitor,
     MonitorError,
+    nursery,
 )
-from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.counting import Moment, count_calls
 from tests.vmm.process.events import CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage, interrupt
 from tests.vmm.process.kernel import descriptors, left, name_of, user_of
@@ -104,7 +104,8 @@ async def detach_and_attach(play: Play) -> None:
 
 async def fill_a_jail(play: Play) -> None:
     """Without a start, for which one has to be root."""
-    monitor = play.jailed(uid=os.getuid(), gid=os.getgid(), binary="/bin/true")
+    programs = {"jailer": "/bin/true", "binary": "/bin/true"}
+    monitor = play.jailed(uid=os.getuid(), gid=os.getgid(), **programs)
     await done(monitor.copy_in(__file__, "/a/b"))
     await done(monitor.link_in(play.folder / "linked"))
     await done(monitor.stop())
@@ -129,7 +130,7 @@ def carry_out(scenario: str, event: str, number: int, folder: str, place: str) -
     before = descriptors()
     moment = Moment(number, event, os.getpid(), Path(place))
     os.environ["MOMENTS"] = json.dumps([number, event, os.getpid(), place, folder])
-    os.environ["NURSERY"], NURSERY.program = str(NURSERY.program), COUNTED
+    os.environ["NURSERY"], nursery.PROGRAM = str(nursery.PROGRAM), COUNTED
     signal.signal(signal.SIGUSR1, interrupt)
     stage = Stage(Path(folder), moment)
     play = Play(Path(folder), event, in_tasks=event == CANCELLED)

@@ -19,7 +19,7 @@ from generated_vmm.process import (
     RingBuffer,
     Serial,
 )
-from generated_vmm.process.program import Descriptor
+from generated_vmm.process.keeper.kernel import Descriptor
 
 
 def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
@@ -171,7 +171,7 @@ def test_there_is_no_input_without_a_monitor() -> None:
         serial().write(b"x")
     console, (reading, writing) = Serial(1), os.pipe()
     os.close(reading)
-    console.input = Descriptor(writing)
+    console.input = Descriptor(int, writing)
     with pytest.raises(MonitorError, match="takes no input"):
         console.write(b"x")
 

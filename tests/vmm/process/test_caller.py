@@ -87,15 +87,6 @@ def test_a_caller_that_is_killed_leaves_no_monitor_and_no_file(
     wait_until_empty(folder)
 
 
-def test_a_whole_group_of_callers_that_is_killed_leaves_no_monitor(
-    call: Callable[[str], Caller], watch: Watch, folder: Path
-) -> None:
-    caller = call(STARTS_TWO + WAITS)
-    monitors = [watch(pid) for pid in caller.told()["pids"]]
-    os.killpg(caller.process.pid, signal.SIGKILL)
-    assert all(monitor.wait(PATIENCE) for monitor in monitors)
-
-
 @pytest.mark.parametrize("end", ["sys.exit()", "raise ValueError('on purpose')", "os._exit(3)"])
 def test_a_caller_that_forgets_its_monitors_leaves_none(
     call: Callable[[str], Caller], watch: Watch, folder: Path, end: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorStartError
+from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.owner import Owner
 from tests.vmm.process.conftest import PATIENCE
 
@@ -205,10 +207,26 @@ async def test_a_block_that_is_cancelled_ends_its_monitor(binary: list[str]) -> 
     assert started[0].returncode == -signal.SIGTERM
 
 
-async def test_many_begin_and_end_at_once(binary: list[str]) -> None:
-    async def run(number: int) -> str:
-        async with AsyncMonitor(binary, id=f"vm-{number}", timeout=100) as monitor:
-            return (await monitor.client.get_instance_info()).id
+def test_a_descriptor_has_an_owner_when_a_handler_raises_after_its_system_call(
+    folder: Path, request: pytest.FixtureRequest
+) -> None:
+    """The call returns in the step of the interpreter after which the handler is called."""
+    path, main = folder / "fifo", threading.main_thread().ident or 0
+    os.mkfifo(path)
+    before = signal.signal(signal.SIGUSR1, fail)
+    request.addfinalizer(lambda: signal.signal(signal.SIGUSR1, before))
+    libc, writers = ctypes.PyDLL(None), list[int]()
 
-    ids = await asyncio.gather(*(run(number) for number in range(50)))
-    assert ids == [f"vm-{number}" for number in range(50)]
+    def open_and_interrupt() -> None:
+        """The main thread's call succeeds, and has its result once this thread lets it go on."""
+        writers.append(libc.open(os.fsencode(path), os.O_WRONLY))
+        libc.pthread_kill(ctypes.c_ulong(main), signal.SIGUSR1)
+
+    thread = threading.Timer(0.05, open_and_interrupt)
+    open_before = len(os.listdir("/proc/self/fd"))
+    thread.start()
+    with pytest.raises(Interrupted):
+        Descriptor(os.open, path, os.O_RDONLY)
+    thread.join()
+    os.close(writers[0])
+    assert len(os.listdir("/proc/self/fd")) == open_before

@@ -28,10 +28,11 @@ from generated_vmm.process import (
     MonitorStartError,
 )
 from generated_vmm.process.__main__ import look
-from generated_vmm.process.keeper import asking, messages
+from generated_vmm.process.keeper import messages
+from generated_vmm.process.keeper.conversation import Order
 from generated_vmm.process.keeper.folders import known_folders
 from generated_vmm.process.keeper.keeper import Keeper
-from generated_vmm.process.keeper.kernel import LONGEST_POLL
+from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import Record
 from tests.vmm.process.conftest import (
     PATIENCE,
@@ -40,10 +41,19 @@ from tests.vmm.process.conftest import (
     Watch,
     both_halves,
     keeper_of,
-    wait_until,
 )
 
-WRONG_TYPES = '{"path": "", "id": null, "how": {}, "entry": 1, "jailed": false, "user": 0}'
+ORDER = Order(
+    Record("/vm", None, {}, jailed=False),
+    owner=(0, 0),
+    argv=[],
+    env={},
+    cwd="/",
+    timeout=1,
+    detached=True,
+    socket=("", "api.socket"),
+)
+WRONG_TYPES = '{"path": "", "id": null, "how": [], "jailed": false}'
 Attach = Callable[[Path], Monitor]
 STARTS_ONE = """\
 import json, sys
@@ -129,14 +139,6 @@ def test_one_whose_attach_is_interrupted_at_the_end_can_be_taken_up_again(
     assert attach(folder).pid == first.pid
 
 
-def test_leaving_the_block_lets_go_of_a_detached_monitor(
-    attach: Attach, do: Do, binary: list[str], folder: Path
-) -> None:
-    with Monitor(binary, directory=folder, detached=True, timeout=PATIENCE) as monitor:
-        pass
-    assert attach(folder).pid == monitor.pid
-
-
 async def test_leaving_the_async_block_lets_go_of_a_detached_monitor(
     binary: list[str], folder: Path
 ) -> None:
@@ -176,8 +178,10 @@ def test_a_keeper_that_is_asked_right_after_the_end_says_how_it_ended(
     do(monitor.detach())
     keeper, child = watch(keeper_of(monitor.pid)), watch(monitor.pid)
 
+    send = messages.send
+
     def send_and_continue(*given: Any) -> bool:
-        is_sent = messages.send(*given)
+        is_sent = send(*given)
         keeper.send_signal(signal.SIGCONT)
         return is_sent
 
@@ -188,8 +192,8 @@ def test_a_keeper_that_is_asked_right_after_the_end_says_how_it_ended(
         keeper.send_signal(signal.SIGSTOP)
         os.kill(monitor.pid, signal.SIGKILL)
         assert child.wait(PATIENCE)
-        messages.send(early, {"word": "ask"})
-        monkeypatch.setattr(asking, "send", send_and_continue)
+        send(early, {"word": "ask"})
+        monkeypatch.setattr(messages, "send", send_and_continue)
         with pytest.raises(MonitorExited, match="has ended by signal SIGKILL") as failure:
             attach(folder)
         assert failure.value.returncode == -signal.SIGKILL
@@ -217,38 +221,39 @@ def test_one_whose_folder_was_deleted_ends(start: Make, do: Do, folder: Path, wa
     assert str(folder / "vm") not in dict(known_folders()).values()
 
 
-@pytest.mark.parametrize("name", ["keeper.socket", "monitor.json"])
-def test_one_whose_socket_or_record_was_deleted_can_be_found_again(
-    start: Make, attach: Attach, do: Do, folder: Path, name: str
-) -> None:
-    monitor = start(directory=folder, detached=True)
-    do(monitor.detach())
-    keeper_socket = os.open(folder / "keeper.socket", os.O_PATH)
-    (folder / name).unlink()
-    wake_keeper(keeper_socket)
-    wait_until(lambda: (folder / name).exists())
-    assert attach(folder).pid == monitor.pid
-
-
 def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[float] = []
+    waited: list[float | None] = []
 
     class Poll:
         def register(self, *_: object) -> None: ...
 
-        def poll(self, limit: float) -> list[tuple[int, int]]:
+        def poll(self, limit: float | None) -> list[tuple[int, int]]:
             waited.append(limit)
             return []
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    record = Record("/vm", None, {}, jailed=False, user=0)
-    keeper = Keeper(theirs, os.pidfd_open(os.getpid()), record, 0o700)
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
     monkeypatch.setattr(select, "poll", Poll)
-    keeper._look(None)
-    keeper._lose_owner()
-    keeper._look(None)
+    monkeypatch.setattr(keeper.folder, "is_gone", lambda: False)
+    keeper._wait_for_news()
+    keeper.owner._lose_owner()
+    keeper._wait_for_news()
     ours.close()
-    assert waited == [LONGEST_POLL, 30_000]
+    assert waited == [None, 30_000]
+
+
+def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both may have happened since it looked: the next owner is to know how the monitor ended."""
+    ours, theirs = messages.pair()
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper.is_up = keeper.owner.outlives_owner = True
+    monkeypatch.setattr(keeper.program, "kill", lambda: -signal.SIGKILL)
+    monkeypatch.setattr(keeper.folder, "undo", lambda *, keeps_folder: [str(keeps_folder)])
+    ours.close()
+    assert keeper.undo() == ["True"]
+    assert keeper.record.ended == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"pid": 1}', "\ud800", WRONG_TYPES])

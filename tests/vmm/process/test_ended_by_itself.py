@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +70,8 @@ def test_calls_say_that_the_monitor_has_ended(start: Make, do: Do) -> None:
         monitor.usage()
 
 
-def run_killed(binary: list[str], error: BaseException | None = None) -> None:
+async def run_killed(binary: list[str], error: BaseException | None = None) -> None:
     """A block in which the monitor is killed, and an error raised if one is given."""
-    with Monitor(binary, timeout=PATIENCE) as monitor:
-        os.kill(monitor.pid, signal.SIGKILL)
-        monitor.wait(PATIENCE)
-        if error is not None:
-            raise error
-
-
-async def async_run_killed(binary: list[str], error: BaseException | None = None) -> None:
     async with AsyncMonitor(binary, timeout=PATIENCE) as monitor:
         os.kill(monitor.pid, signal.SIGKILL)
         await monitor.wait(PATIENCE)
@@ -88,20 +79,14 @@ async def async_run_killed(binary: list[str], error: BaseException | None = None
             raise error
 
 
-@pytest.mark.parametrize("run", [run_killed, async_run_killed])
-def test_leaving_the_block_says_that_the_monitor_has_ended(
-    binary: list[str], do: Do, run: Callable[..., Any]
-) -> None:
+async def test_leaving_the_block_says_that_the_monitor_has_ended(binary: list[str]) -> None:
     with pytest.raises(MonitorExited, match="by signal SIGKILL"):
-        do(run(binary))
+        await run_killed(binary)
 
 
-@pytest.mark.parametrize("run", [run_killed, async_run_killed])
-def test_an_error_on_its_way_is_told_that_the_monitor_has_ended(
-    binary: list[str], do: Do, run: Callable[..., Any]
-) -> None:
+async def test_an_error_on_its_way_is_told_that_the_monitor_has_ended(binary: list[str]) -> None:
     with pytest.raises(KeyError) as failure:
-        do(run(binary, KeyError("x")))
+        await run_killed(binary, KeyError("x"))
     assert any("by signal SIGKILL" in note for note in failure.value.__notes__)
 
 

@@ -164,15 +164,13 @@ def wait_for_monitors(folder: Path) -> None:
 
 def clean(folder: Path) -> None:
     """What a person does whose caller, nursery and keeper were killed together."""
-    look(str(folder / "vm"), clean=True)  # it may not be known yet: then the next start removes it
+    for place in (folder / "vm", *folder.glob("jails/*/*")):
+        look(str(place), clean=True)  # it may not be known yet: then the next start removes it
     for entry, path in known_folders():
         if path.startswith(f"{folder}/"):
             look(path, clean=True)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(entry)
-    for jails in sorted(folder.glob("jails/**/"), reverse=True):  # made before there was a record
-        with contextlib.suppress(OSError):
-            jails.rmdir()
 
 
 def remove_links(folder: Path) -> None:
@@ -193,11 +191,15 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def seen(folder: Path) -> list[str]:
-    """Processes, files, sockets, control groups and registry entries."""
+    """Processes, files, sockets, control groups and registry entries.
+
+    The folders above jails stay.
+    """
+    above_jails = {folder / "jails", *folder.glob("jails/*")}
     sockets = Path("/proc/net/unix").read_text().splitlines()
     return [
         *(f"process {pid}" for pid, _ in processes(folder)),
-        *map(str, folder.iterdir()),
+        *map(str, {*folder.iterdir(), *folder.glob("jails/*/*")} - above_jails),
         *(line for line in sockets if f"{folder}/" in line),
         *control_groups(folder),
         *(entry for entry, path in known_folders() if path.startswith(str(folder))),

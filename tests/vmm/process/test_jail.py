@@ -18,24 +18,13 @@ from generated_vmm.process import (
     AsyncJailedMonitor,
     JailedMonitor,
     MonitorStartError,
-    jail_files,
+    copying,
 )
+from generated_vmm.process.jail import Jail, control_groups, jailer_arguments
 from generated_vmm.process.keeper.folders import make_parents
 from generated_vmm.process.keeper.kernel import Refused
-from generated_vmm.process.keeper.kernel import mounts as parsed
 from generated_vmm.process.nursery import NURSERY
-from generated_vmm.process.settings import JailSettings, cgroup_folders, jailer_arguments
-from tests.vmm.process.conftest import PATIENCE, children_of
-
-VERSION_2 = b"cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
-VERSION_1 = b"""\
-tmpfs /sys/fs/cgroup tmpfs ro 0 0
-cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
-cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0
-cgroup /sys/fs/cgroup/pids cgroup rw,pids 0 0
-cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0
-"""
-
+from tests.vmm.process.conftest import PATIENCE, Watch, children_of
 
 MADE: list[JailedMonitor] = []
 
@@ -50,17 +39,19 @@ def _ended() -> Iterator[None]:
 def jail(base: Path, **options: Any) -> JailedMonitor:
     """A jail of this test's own user, which therefore needs no root."""
     own: Any = {"id": "vm-1", "uid": os.getuid(), "gid": os.getgid(), "chroot_base_dir": base}
+    own |= {"jailer": "/bin/true", "binary": "/bin/true"}
     MADE.append(JailedMonitor(**{**own, **options}))
     return MADE[-1]
 
 
-def settings(**options: Any) -> JailSettings:
-    return JailSettings(id="vm-1", uid=12, gid=34, chroot_base_dir="/jails", **options)
+def settings(**options: Any) -> dict[str, Any]:
+    own = {"id": "vm-1", "uid": 12, "gid": 34, "chroot_base_dir": "/jails"}
+    return Jail("jailer", "firecracker", {**own, **options}).settings
 
 
 def test_the_jailer_is_told_who_what_and_where() -> None:
     assert jailer_arguments(settings(), "/bin/firecracker") == [
-        *("--id", "vm-1", "--exec-file", "/bin/firecracker", "--uid", "12", "--gid", "34"),
+        *("--exec-file", "/bin/firecracker", "--id", "vm-1", "--uid", "12", "--gid", "34"),
         *("--chroot-base-dir", "/jails", "--"),
     ]
 
@@ -75,7 +66,7 @@ def test_the_jailer_is_told_who_what_and_where() -> None:
         ),
         (
             {"cgroups": {"cpu.shares": "50"}, "cgroup_version": 1, "parent_cgroup": "a/b"},
-            ["--cgroup-version", "1", "--parent-cgroup", "a/b", "--cgroup", "cpu.shares=50"],
+            ["--parent-cgroup", "a/b", "--cgroup-version", "1", "--cgroup", "cpu.shares=50"],
         ),
         ({"resource_limits": {"no-file": 99}}, ["--resource-limit", "no-file=99"]),
         ({"new_pid_ns": True}, ["--new-pid-ns"]),
@@ -105,23 +96,34 @@ def test_what_the_jailer_refuses_is_refused_before(options: dict[str, Any], says
 
 
 @pytest.mark.parametrize(
-    ("options", "mounts", "folders"),
+    ("options", "hierarchy", "folders"),
     [
-        ({}, VERSION_2, []),
-        ({"cgroups": {"pids.max": "9"}}, VERSION_2, ["/sys/fs/cgroup/firecracker/vm-1"]),
-        ({"parent_cgroup": "a/b"}, VERSION_2, ["/sys/fs/cgroup/a/b/vm-1"]),
-        ({"parent_cgroup": "a"}, VERSION_1, ["/sys/fs/cgroup/unified/a/vm-1"]),
+        ({}, "", []),
+        ({"cgroups": {"pids.max": "9"}}, "", ["firecracker/vm-1"]),
+        ({"parent_cgroup": "a/b"}, "", ["a/b/vm-1"]),
+        ({"parent_cgroup": "a"}, "unified", ["unified/a/vm-1"]),
         (
-            {"cgroups": {"pids.max": "9", "cpu.shares": "1"}, "cgroup_version": 1},
-            VERSION_1,
-            ["/sys/fs/cgroup/cpu,cpuacct/firecracker/vm-1", "/sys/fs/cgroup/pids/firecracker/vm-1"],
+            {"cgroups": {"pids.max": "9", "cpu.a": "1", "cpuacct.b": "1"}, "cgroup_version": 1},
+            "cpu,cpuacct",
+            ["cpu,cpuacct/firecracker/vm-1", "pids/firecracker/vm-1"],
         ),
     ],
 )
 def test_the_control_groups_of_a_jail_are_known(
-    options: dict[str, Any], mounts: bytes, folders: list[str]
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    hierarchy: str,
+    folders: list[str],
 ) -> None:
-    assert cgroup_folders(settings(**options), "firecracker", parsed(mounts)) == folders
+    """Where they are mounted; two controllers may share a hierarchy."""
+    monkeypatch.setattr("generated_vmm.process.jail.CONTROL_GROUPS", str(folder))
+    (folder / hierarchy).mkdir(exist_ok=True)
+    (folder / hierarchy / "cgroup.controllers").touch()
+    for name in ("cpu", "cpuacct") if "," in hierarchy else ():
+        (folder / name).symlink_to(hierarchy)
+    found = control_groups(settings(**options), "firecracker")
+    assert found == [f"{folder}/{each}" for each in folders]
 
 
 def test_a_jail_is_named_for_the_program_that_a_link_leads_to(folder: Path) -> None:
@@ -270,22 +272,26 @@ def test_a_jail_that_was_not_made_here_is_left_alone(folder: Path) -> None:
 def test_a_jail_that_cannot_be_started_is_removed(folder: Path) -> None:
     source = folder / "disk"
     source.write_bytes(b"disk")
-    made = jail(folder / "jails", jailer=folder / "no-jailer", binary="/bin/true")
+    made = jail(folder / "jails")
     made.copy_in(source)
-    with pytest.raises(MonitorStartError, match=r"jailer .* does not exist|needs root"):
+    with pytest.raises(MonitorStartError, match=r"ended with exit status 0|needs root"):
         made.start()
     assert not made.directory.exists()
+    with pytest.raises(MonitorStartError, match=r"jailer .* does not exist"):
+        jail(folder / "jails", jailer=folder / "no-jailer").copy_in(source)
 
 
-def test_a_jail_whose_keeper_is_dead_is_taken_over(folder: Path) -> None:
+def test_a_jail_whose_keeper_is_dead_is_taken_over(folder: Path, watch: Watch) -> None:
     """As after the end of its container, with files in it that were only copied."""
     first, second = jail(folder / "jails"), jail(folder / "jails")
     first.copy_in(__file__)
     assert NURSERY.pid is not None
     family = [*children_of(NURSERY.pid), NURSERY.pid]
+    watched = [watch(pid) for pid in family]
     for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in family:
-            os.kill(pid, number)
+        for each in watched:
+            each.send_signal(number)
+    assert all(each.wait(PATIENCE) for each in watched)
     second.copy_in(__file__, "/other")
     assert [each.name for each in second.root.iterdir()] == ["other"]
     second.kill()
@@ -298,8 +304,8 @@ def test_a_copy_tells_its_progress_and_can_be_interrupted(
     source = folder / "disk"
     source.write_bytes(bytes(1000))
     made = jail(folder / "jails")
-    monkeypatch.setattr(jail_files, "COPIED_AT_ONCE", 400)
-    monkeypatch.setattr(jail_files, "_shares_blocks", lambda *_: False)
+    monkeypatch.setattr(copying, "COPIED_AT_ONCE", 400)
+    monkeypatch.setattr(copying, "_shares_blocks", lambda *_: False)
     seen: list[tuple[int, int]] = []
     made.copy_in(source, "/first", progress=lambda *given: seen.append(given))
     assert seen == [(400, 1000), (800, 1000), (1000, 1000), (1000, 1000)]
@@ -314,9 +320,9 @@ async def test_a_copy_in_a_task_leaves_the_loop_free_and_can_be_cancelled(
     source = folder / "disk"
     source.write_bytes(bytes(1000))
     own: Any = {"uid": os.getuid(), "gid": os.getgid(), "chroot_base_dir": folder / "jails"}
-    made = AsyncJailedMonitor(id="vm-1", **own)
-    monkeypatch.setattr(jail_files, "COPIED_AT_ONCE", 1)
-    monkeypatch.setattr(jail_files, "_shares_blocks", lambda *_: False)
+    made = AsyncJailedMonitor("/bin/true", "/bin/true", id="vm-1", **own)
+    monkeypatch.setattr(copying, "COPIED_AT_ONCE", 1)
+    monkeypatch.setattr(copying, "_shares_blocks", lambda *_: False)
     begun, go_on = asyncio.Event(), threading.Event()
     monkeypatch.setattr(os, "sendfile", after_the_first(os.sendfile, go_on))
     task = asyncio.create_task(made.copy_in(source, progress=lambda *_: begun.set()))
@@ -341,25 +347,6 @@ def after_the_first(call: Callable[..., int], go_on: threading.Event) -> Callabl
     return called
 
 
-@pytest.mark.parametrize("mode", [None, 0o755, 0o1755])
-def test_the_last_jail_removes_the_folders_that_the_first_one_made(
-    folder: Path, mode: int | None
-) -> None:
-    """A folder of the host's administrator stays, even if it is sticky."""
-    base = folder / "jails"
-    if mode is not None:
-        base.mkdir()
-        base.chmod(mode)
-    first, second = jail(base), jail(base, id="vm-2")
-    first.copy_in(__file__)
-    second.copy_in(__file__)
-    first.kill()
-    assert second.directory.exists()
-    second.kill()
-    assert base.exists() is (mode is not None)
-    assert not second.directory.parent.exists()
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_a_link_that_a_stranger_puts_above_a_jail_is_not_followed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -378,7 +365,7 @@ def test_a_link_that_a_stranger_puts_above_a_jail_is_not_followed(
 
     monkeypatch.setattr(os, "mkdir", plant)
     with pytest.raises(Refused, match="belongs to user 1234"):
-        make_parents(f"{link}/jails/true/vm-1", private=True)
+        make_parents(f"{link}/jails/true/vm-1")
     assert list(other_jails.iterdir()) == []
 
 
@@ -394,6 +381,7 @@ def test_an_option_that_is_refused_is_named_with_its_path(folder: Path) -> None:
 def test_flags_and_the_id_of_a_jail_are_required_to_be_what_they_are() -> None:
     with pytest.raises(ValueError, match="enable_pci is 0; it must be True or False"):
         settings(enable_pci=0)
-    given: Any = {"uid": 1, "gid": 1}
     with pytest.raises(TypeError, match="'id'"):
-        JailSettings(**given)
+        Jail("jailer", "firecracker", {"uid": 1, "gid": 1})
+    with pytest.raises(TypeError, match="directory"):
+        settings(directory="/jail")

@@ -126,7 +126,7 @@ def test_control_groups_are_made_and_removed(start: Any, do: Do) -> None:
 def groups_of(monitor: JailedMonitor) -> list[Path]:
     """The control groups that a jail's record names."""
     record = json.loads((monitor.directory / "monitor.json").read_text())
-    return [Path(each["path"]) for each in record["groups"]]
+    return [Path(each) for each in record["groups"]]
 
 
 def test_what_cannot_be_removed_is_told_and_stays_in_the_list(

@@ -154,7 +154,7 @@ def test_a_monitor_that_runs_without_a_keeper_is_never_taken_for_dead(
     container's monitors; from a neighbour's PID namespace it is neither ended nor removed."""
     path = folder / "jails" / "true" / "vm-1"
     jail = JailedMonitor(
-        binary="/bin/true", id="vm-1", uid=0, gid=0, chroot_base_dir=folder / "jails"
+        "/bin/true", "/bin/true", id="vm-1", uid=0, gid=0, chroot_base_dir=folder / "jails"
     )
     jail.copy_in(__file__, "/disk")
     for pid in (NURSERY.pid, *children_of(NURSERY.pid or 0)):
@@ -214,7 +214,7 @@ def test_a_folder_whose_keeper_was_killed_before_it_had_a_record_is_removed(
     (folder / "vm").mkdir(UNRECORDED)
     for name in files:
         (folder / "vm" / name).write_text("{")
-    folders.enter(folders.entry_of((folder / "vm").stat()), str(folder / "vm"))
+    folders.enter(os.open(folder / "vm", os.O_PATH), str(folder / "vm"))
     assert main(["clean"]) == 0
     assert lines(capsys) == [["removed", "-", "-", "-", str(folder / "vm")]]
     assert [each.name for each in folder.rglob("*")] == ["registry"]

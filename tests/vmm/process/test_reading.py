@@ -71,18 +71,6 @@ async def test_a_file_is_followed_by_a_task(folder: Path) -> None:
     assert (await task).message == "first"
 
 
-def test_a_fifo_is_followed_until_its_writers_are_gone(fifo: Path, writer: int) -> None:
-    lines = metrics(fifo)
-    os.write(writer, LINES[0].encode())
-    assert next(lines).seconds is None
-    os.write(writer, LINES[1].encode()[:5])
-    os.write(writer, LINES[1].encode()[5:])
-    assert next(lines).seconds == 1.0
-    os.write(writer, LINES[2].encode())
-    os.close(writer)
-    assert [each.seconds for each in lines] == [1.0]
-
-
 async def test_a_fifo_is_followed_by_a_task_until_its_writers_are_gone(
     fifo: Path, writer: int
 ) -> None:
@@ -108,13 +96,6 @@ async def test_a_fifo_may_be_followed_before_it_has_a_writer(fifo: Path) -> None
     os.write(descriptor, b"first\n")
     os.close(descriptor)
     assert await task == ["first"]
-
-
-def test_what_a_fifo_has_is_read_without_waiting(fifo: Path, writer: int) -> None:
-    os.write(writer, b"first\nsecond\n")
-    assert [each.message for each in log(fifo, follow=False)] == ["first", "second"]
-    assert list(log(fifo, follow=False)) == []
-    os.close(writer)
 
 
 async def test_what_a_fifo_has_is_read_by_a_task_without_waiting(fifo: Path, writer: int) -> None:

@@ -12,14 +12,7 @@ import pytest
 from generated_vmm.process import Monitor
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper.kernel import FOLDER, Refused
-from generated_vmm.process.keeper.record import (
-    Group,
-    Record,
-    Socket,
-    read_record,
-    this_boot,
-    write_record,
-)
+from generated_vmm.process.keeper.record import Record, Socket, read_record, write_record
 from tests.vmm.process.conftest import Do, Make
 
 LOST = pytest.mark.parametrize("content", [b"", bytes(800)], ids=["empty", "zeros"])
@@ -37,7 +30,7 @@ def place(folder: Path) -> Iterator[int]:
 def lose_record(folder: Path, content: bytes, *, jailed: bool = False) -> Path:
     """A folder as a keeper makes it, after a power failure."""
     descriptor = os.open(folder / "vm", FOLDER)
-    write_record(descriptor, Record(str(folder / "vm"), "vm-1", {}, jailed=jailed, user=0))
+    write_record(descriptor, Record(str(folder / "vm"), "vm-1", {}, jailed=jailed))
     os.close(descriptor)
     os.mkfifo(folder / "vm" / "log")
     (folder / "vm" / "monitor.json").write_bytes(content)
@@ -51,22 +44,10 @@ def test_the_disk_is_waited_for_if_something_outlasts_the_host(
 ) -> None:
     calls: list[int] = []
     monkeypatch.setattr(os, "fsync", calls.append)
-    record = Record("/vm", None, {}, jailed=False, user=0, sockets=sockets)
+    record = Record("/vm", None, {}, jailed=False, sockets=sockets)
     write_record(place, record)
     assert len(calls) == synced
     assert read_record(place, "/vm") == record
-
-
-@pytest.mark.parametrize(("boot", "known"), [(this_boot(), 1), ("an earlier one", 0)])
-def test_control_groups_are_those_of_this_start_of_the_host(
-    place: int, boot: str, known: int
-) -> None:
-    """Later the same path and inode may be another jail's."""
-    record = Record("/vm", None, {}, jailed=True, user=0, boot=boot, groups=[Group("/g", [1, 2])])
-    write_record(place, record)
-    found = read_record(place, "/vm")
-    assert found is not None
-    assert len(found.groups) == known
 
 
 @LOST

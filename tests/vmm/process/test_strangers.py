@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
-import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,67 +13,8 @@ import pytest
 
 from generated_vmm.process import JailedMonitor, Monitor, MonitorStartError
 from generated_vmm.process.__main__ import look
-from generated_vmm.process.keeper.kernel import identity, mounts
-from generated_vmm.process.keeper.record import Group
-from generated_vmm.process.keeper.removal import _remove_group, is_gone
 from tests.vmm.process.conftest import PATIENCE
 from tests.vmm.process.test_hostile import OTHER, STAND_IN, needs_root
-
-UNIFIED = next(
-    (
-        Path(line.split()[1])
-        for line in Path("/proc/self/mounts").read_text().splitlines()
-        if line.split()[2] == "cgroup2"
-    ),
-    Path("/nowhere"),
-)
-needs_groups = pytest.mark.skipif(
-    not os.access(UNIFIED, os.W_OK), reason="not run: no control groups of version 2 to write to"
-)
-
-
-# Control groups
-
-
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
-        yield process
-        process.kill()
-
-
-@needs_groups
-def test_a_control_group_ends_with_what_came_into_it(sleeper: subprocess.Popen[bytes]) -> None:
-    group = UNIFIED / f"generated-vmm-test-{os.getpid()}"
-    group.mkdir()
-    (group / "cgroup.procs").write_text(str(sleeper.pid))
-    known = identity(str(group))
-    left: list[str] = []
-    another = Group(str(group), [known[0], known[1] + 1])
-    assert not is_gone(_remove_group, another, left)
-    assert "busy" in left[0]
-    assert sleeper.poll() is None
-    assert is_gone(_remove_group, Group(str(group), known), left)
-    assert sleeper.wait(PATIENCE) == -signal.SIGKILL
-    assert not group.exists()
-
-
-MOUNTS = b"""\
-proc /proc proc rw 0 0
-\xff\r /mnt/\xff\x0b\xc2\x85 fuse rw 0 0
-cgroup2 /sys/fs/cgroup\\040here cgroup2 rw,nosuid 0 0
-"""
-
-
-def test_a_mount_may_have_any_name() -> None:
-    """proc(5) escapes space, tab, newline and backslash; the rest are bytes."""
-    found = list(mounts(MOUNTS))
-    assert [kind for kind, _, _ in found] == ["proc", "fuse", "cgroup2"]
-    assert os.fsencode(found[1][1]) == b"/mnt/\xff\x0b\xc2\x85"
-    assert found[2] == ("cgroup2", "/sys/fs/cgroup here", ["rw", "nosuid"])
-
-
-# Folders
 
 
 def monitor_below(path: Path) -> Monitor:

@@ -1,8 +1,10 @@
-"""Snapshots of a real Firecracker, and clones that must differ."""
+"""Snapshots of a real Firecracker: a guest that stands still, and clones that must differ."""
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import pytest
 
@@ -10,34 +12,63 @@ from generated_vmm.guest import Guest
 from tests.vmm.real_guest.rigs import Firecracker
 
 CLONES = 4
-FACTS = "cat /proc/sys/kernel/random/uuid /etc/machine-id; hostname"
+SEEN = "/tmp/seen"  # random numbers of a program that runs all the time, and in the clones at once
+USER = f"while :; do cat /proc/sys/kernel/random/uuid >>{SEEN}; done"
+FACTS = "cat /etc/machine-id; hostname"
+
+
+@dataclass
+class Snapshot:
+    """A snapshot of a guest that stood still, and the random numbers until then."""
+
+    folder: str
+    seen: list[str]
+
+
+def seen(guest: Guest, count: int = 0) -> list[str]:
+    """The random numbers, at least so many."""
+    deadline = time.monotonic() + 120
+    while len(found := guest.path(SEEN).read_text().split()) < count:
+        assert time.monotonic() < deadline
+    return found
 
 
 @pytest.fixture(scope="module")
-def snapshot(outer: Guest, monitor: Firecracker, inner: Guest) -> str:
-    """A snapshot of a guest with a program that has said something and waits."""
+def snapshot(monitor: Firecracker, inner: Guest) -> Snapshot:
+    """A snapshot of a guest with a program that has said something and waits, and one that runs."""
     program = inner.start(
         ["sh", "-c", "echo before; read line; echo $line after"], stdin=True, id="waiting"
     )
     assert next(program.output()).data == b"before\n"
+    inner.start(["sh", "-c", USER], id="user")
+    inner.path(SEEN).write_bytes(b"")
+    assert seen(inner, 1)
+    inner.hold()
+    found = seen(inner)
     monitor.client.pause()
     monitor.client.snapshot.create(
         snapshot_path=f"{monitor.folder}/state", mem_file_path=f"{monitor.folder}/memory"
     )
     monitor.client.resume()
-    return monitor.folder
+    assert seen(inner) == found
+    inner.set_clock(release=True)
+    return Snapshot(monitor.folder, found)
 
 
-def test_clones_differ_once_their_identity_is_new(
-    outer: Guest, monitor: Firecracker, inner: Guest, snapshot: str
+def test_clones_differ_in_whatever_runs_in_them(
+    outer: Guest, inner: Guest, snapshot: Snapshot
 ) -> None:
+    randoms: list[list[str]] = []
     facts: list[list[str]] = []
     instances = set()
+    before = len(snapshot.seen)
     for number in range(1, CLONES + 1):
         with ExitStack() as stack:
             clone = Firecracker(outer, number, stack)
-            guest = clone.load(snapshot)
-            guest.renew_identity(hostname=f"clone-{number}")
+            guest = clone.load(snapshot.folder)
+            assert seen(guest) == snapshot.seen  # nothing has run
+            guest.renew_identity(hostname=f"clone-{number}", release=True)
+            randoms.append(seen(guest, before + 3)[before:])
             facts.append(guest.run(["sh", "-c", FACTS], check=True).text.split())
             instances.add(guest.info().instance)
             program = guest.attach("waiting")
@@ -45,13 +76,16 @@ def test_clones_differ_once_their_identity_is_new(
             assert program.communicate().stdout == b"before\nclone after\n"
             guest.close()
             clone.end()
-    randoms, machines, hosts = zip(*facts, strict=True)
-    assert len(set(randoms)) == len(set(machines)) == len(set(hosts)) == CLONES
+    randoms.append(seen(inner, before + 3)[before:])
+    everything = [number for numbers in randoms for number in numbers]
+    assert len(set(everything)) == len(everything)
+    machines, hosts = zip(*facts, strict=True)
+    assert len(set(machines)) == len(set(hosts)) == CLONES
     assert len(instances) == 1  # they are clones of one agent
 
 
-def test_the_machine_runs_on_after_its_snapshot(inner: Guest, snapshot: str) -> None:
+def test_the_machine_runs_on_after_its_snapshot(inner: Guest, snapshot: Snapshot) -> None:
+    inner.attach("user").kill()
     program = inner.attach("waiting", offset=len(b"before\n"))
     program.write(b"original\n")
     assert program.communicate().stdout == b"original after\n"
-    inner.set_clock()

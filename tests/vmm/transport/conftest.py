@@ -2,62 +2,64 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-import httpx
 import pytest
 
-from generated_vmm.transport import AsyncUnixTransport, UnixTransport
+from generated_vmm.errors import VmmError
+from generated_vmm.operation import Method, Operation
+from generated_vmm.transport import AsyncUnixChannel, CallFailed, HttpAnswer, UnixChannel
 from tests.vmm.scripted import Serve as Serve
 from tests.vmm.scripted import served
 
+LIMIT = 10_000
+
 
 class Call(Protocol):
-    """Sends one request through the transport under test."""
+    """Sends one request through the channel under test."""
 
     def __call__(
-        self, method: str = "GET", body: bytes = b"", *, timeout: float | None = 5.0
-    ) -> httpx.Response: ...
+        self, method: Method = "GET", body: bytes = b"", *, timeout: float | None = 5.0
+    ) -> HttpAnswer: ...
 
 
-def make_request(method: str, body: bytes, timeout: float | None) -> httpx.Request:
-    return httpx.Request(
-        method, "http://localhost/", content=body, extensions={"timeout": {"read": timeout}}
-    )
+def request(method: Method = "GET", body: bytes = b"", path: str = "/") -> Operation[bytes]:
+    return Operation("own", method, path, body, bytes)
+
+
+@contextmanager
+def fails(kind: type[VmmError], *, sent: bool, match: str | None = None) -> Iterator[None]:
+    """A call fails for this reason, and may have been sent or not."""
+    with pytest.raises(CallFailed, match=match) as caught:
+        yield
+    assert (caught.value.kind, caught.value.sent) == (kind, sent)
 
 
 def blocking_call(path: Path) -> Iterator[Call]:
-    transport = UnixTransport(path, max_answer_bytes=10_000)
+    channel = UnixChannel(str(path), LIMIT)
 
     def call(
-        method: str = "GET", body: bytes = b"", *, timeout: float | None = 5.0
-    ) -> httpx.Response:
-        response = transport.handle_request(make_request(method, body, timeout))
-        response.read()
-        return response
+        method: Method = "GET", body: bytes = b"", *, timeout: float | None = 5.0
+    ) -> HttpAnswer:
+        return channel.exchange(request(method, body), timeout)
 
     yield call
-    transport.close()
+    channel.close()
 
 
 def asynchronous_call(path: Path) -> Iterator[Call]:
-    transport = AsyncUnixTransport(path, max_answer_bytes=10_000)
-
-    async def exchange(request: httpx.Request) -> httpx.Response:
-        response = await transport.handle_async_request(request)
-        await response.aread()
-        return response
-
+    channel = AsyncUnixChannel(str(path), LIMIT)
     with asyncio.Runner() as runner:
 
         def call(
-            method: str = "GET", body: bytes = b"", *, timeout: float | None = 5.0
-        ) -> httpx.Response:
-            return runner.run(exchange(make_request(method, body, timeout)))
+            method: Method = "GET", body: bytes = b"", *, timeout: float | None = 5.0
+        ) -> HttpAnswer:
+            return runner.run(channel.exchange(request(method, body), timeout))
 
         yield call
-        runner.run(transport.aclose())
+        runner.run(channel.close())
 
 
 @pytest.fixture
@@ -67,13 +69,13 @@ def socket_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def call(socket_path: Path) -> Iterator[Call]:
-    """One call after another through one transport for tasks; the other one is derived from it."""
+    """One call after another through one channel for tasks; the other one is derived from it."""
     yield from asynchronous_call(socket_path)
 
 
 @pytest.fixture(params=[blocking_call, asynchronous_call])
 def call_each(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Call]:
-    """The same through a transport of each kind: for waits, which `concurrency` has twice."""
+    """The same through a channel of each kind: for waits, which `concurrency` has twice."""
     yield from request.param(socket_path)
 
 

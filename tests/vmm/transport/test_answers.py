@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 
+from generated_vmm.errors import VmmProtocolError
 from generated_vmm.transport import CallFailed
 from generated_vmm.transport.http import AnswerParser
 from tests.vmm.scripted import NO_CONTENT, OK, Play, Wire, answer
-from tests.vmm.transport.conftest import Call, Serve
+from tests.vmm.transport.conftest import Call, Serve, fails
 
 CHUNKED = b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n3\r\n,2]\r\n0\r\n\r\n"
 INTERIM = b"HTTP/1.1 100 Continue\r\nServer: x\r\n\r\n"
@@ -123,7 +123,7 @@ def test_an_unreadable_answer_is_a_protocol_error_and_the_next_call_works(
     call: Call, serve: Serve, sent: bytes
 ) -> None:
     server = serve(first_bad_then_ok(sent))
-    with pytest.raises(httpx.RemoteProtocolError):
+    with fails(VmmProtocolError, sent=True):
         call()
     assert call().content == b"{}"
     assert (len(server.requests), len(server.connections)) == (2, 2)
@@ -134,7 +134,7 @@ def test_a_cut_answer_is_a_protocol_error_and_the_next_call_works(
     call: Call, serve: Serve, sent: bytes
 ) -> None:
     server = serve(first_bad_then_ok(sent, cut=True))
-    with pytest.raises(httpx.RemoteProtocolError, match="cut off after"):
+    with fails(VmmProtocolError, sent=True, match="cut off after"):
         call()
     assert call().content == b"{}"
     assert len(server.requests) == 2
@@ -158,6 +158,4 @@ def test_the_limit_of_an_answer_is_exact() -> None:
 
 def test_headers_arrive_as_they_were_sent(call: Call, serve: Serve) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b"{}", b"Deprecation: true")))
-    response = call()
-    assert response.headers["deprecation"] == "true"
-    assert response.reason_phrase == "OK"
+    assert (b"deprecation", b"true") in call().headers

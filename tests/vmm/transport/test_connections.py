@@ -5,26 +5,25 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from generated_vmm.errors import VmmConnectionError
+from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.operation import Operation
 from generated_vmm.transport import (
     AsyncUnixChannel,
     CallFailed,
     UnixChannel,
-    UnixTransport,
     connection,
 )
 from generated_vmm.transport.connection import Connection, ConnectionSlot, connect_to
 from tests.vmm.facade.conftest import result_of
 from tests.vmm.scripted import OK, ScriptedServer, Wire, answer, full_queue
-from tests.vmm.transport.conftest import Call, Serve
+from tests.vmm.transport.conftest import Call, Serve, fails
 
 VERSION = Operation("own", "GET", "/version", None, bytes)
 
@@ -43,7 +42,11 @@ def test_the_request_is_written_once_with_its_headers_and_body(
     call_each("PUT", b'{"a":1}')
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     assert head.split(b"\r\n")[0] == b"PUT / HTTP/1.1"
-    assert set(head.split(b"\r\n")[1:]) == {b"Host: localhost", b"Content-Length: 7"}
+    assert set(head.split(b"\r\n")[1:]) == {
+        b"Host: localhost",
+        b"Content-Length: 7",
+        b"Content-Type: application/json",
+    }
     assert body == b'{"a":1}'
 
 
@@ -83,7 +86,7 @@ def test_a_monitor_that_dies_during_a_call_is_a_read_error_and_sent_nothing_twic
     call_each: Call, serve: Serve
 ) -> None:
     server = serve(_die_after_a_request)
-    with pytest.raises(httpx.ReadError, match="without a response"):
+    with fails(VmmConnectionError, sent=True, match="without a response"):
         call_each("PUT", b"{}")
     assert len(server.requests) == 1
 
@@ -100,7 +103,7 @@ def test_an_answer_given_before_the_request_was_read_is_the_answer(
 
 
 def test_a_full_queue_of_connections_times_out(call_each: Call, socket_path: Path) -> None:
-    late = pytest.raises(httpx.ConnectTimeout, match=r"^the connection was not accepted$")
+    late = fails(VmmTimeoutError, sent=False, match=r"^the connection was not accepted$")
     with full_queue(socket_path), late:
         call_each(timeout=0.1)
 
@@ -122,68 +125,66 @@ def test_a_monitor_that_comes_back_is_found_again(call_each: Call, socket_path: 
         server = ScriptedServer(socket_path, Wire.answer_all)
         assert call_each().content == b"{}"
         server.stop()
-        with pytest.raises(httpx.ConnectError):
+        with fails(VmmConnectionError, sent=False):
             call_each()
         socket_path.unlink()
 
 
 def test_no_socket_at_the_path(call_each: Call) -> None:
-    with pytest.raises(httpx.ConnectError, match="No such file"):
+    with fails(VmmConnectionError, sent=False, match="No such file"):
         call_each()
 
 
 def test_a_path_that_is_no_socket(call_each: Call, socket_path: Path) -> None:
     socket_path.write_text("")
-    with pytest.raises(httpx.ConnectError, match="refused"):
+    with fails(VmmConnectionError, sent=False, match="refused"):
         call_each()
 
 
 def test_a_path_that_is_a_folder(call_each: Call, socket_path: Path) -> None:
     socket_path.mkdir()
-    with pytest.raises(httpx.ConnectError, match="refused"):
+    with fails(VmmConnectionError, sent=False, match="refused"):
         call_each()
 
 
 def test_a_socket_nobody_listens_on(call_each: Call, socket_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(socket_path))
-        with pytest.raises(httpx.ConnectError, match="refused"):
+        with fails(VmmConnectionError, sent=False, match="refused"):
             call_each()
     assert stat.S_ISSOCK(os.stat(socket_path).st_mode)
 
 
 @pytest.mark.parametrize("path", ["/tmp/" + "x" * 200, "/tmp/a\0b", "/tmp/\ud800"])
 def test_a_path_the_system_refuses(path: str) -> None:
-    with pytest.raises(httpx.ConnectError):
-        UnixTransport(path).handle_request(httpx.Request("GET", "http://localhost/"))
+    with fails(VmmConnectionError, sent=False):
+        UnixChannel(path).exchange(VERSION, 5)
 
 
 def test_a_path_with_a_nul_does_not_lead_to_the_socket_before_it(
     serve: Serve, socket_path: Path
 ) -> None:
     server = serve(Wire.answer_all)
-    with pytest.raises(httpx.ConnectError, match="NUL"):
-        UnixTransport(f"{socket_path}\0x").handle_request(httpx.Request("GET", "http://localhost/"))
+    with fails(VmmConnectionError, sent=False, match="NUL"):
+        UnixChannel(f"{socket_path}\0x").exchange(VERSION, 5)
     assert server.connections == []
 
 
 def test_a_socket_without_a_file_is_reached(tmp_path: Path) -> None:
     name = f"\0{tmp_path}"
-    with socket.socket(socket.AF_UNIX) as listener, UnixTransport(name) as transport:
+    with socket.socket(socket.AF_UNIX) as listener, closing(UnixChannel(name)) as channel:
         listener.bind(name)
         listener.listen()
-        with pytest.raises(httpx.ReadTimeout):
-            transport.handle_request(
-                httpx.Request("GET", "http://localhost/", extensions={"timeout": {"read": 0.1}})
-            )
+        with fails(VmmTimeoutError, sent=True):
+            channel.exchange(VERSION, 0.1)
 
 
-def test_a_closed_transport_refuses_calls(serve: Serve, socket_path: Path) -> None:
+def test_a_closed_channel_refuses_calls(serve: Serve, socket_path: Path) -> None:
     server = serve(Wire.answer_all)
-    with UnixTransport(socket_path) as transport:
-        transport.handle_request(httpx.Request("GET", "http://localhost/"))
-    with pytest.raises(httpx.ConnectError, match="closed"):
-        transport.handle_request(httpx.Request("GET", "http://localhost/"))
+    with closing(UnixChannel(str(socket_path))) as channel:
+        channel.exchange(VERSION, 5)
+    with fails(VmmConnectionError, sent=False, match="closed"):
+        channel.exchange(VERSION, 5)
     assert len(server.requests) == 1
 
 
@@ -195,7 +196,7 @@ def test_closing_at_the_very_end_of_a_call_leaves_no_connection(
     put_back = ConnectionSlot.put_back
 
     def close_and_put_back(slot: ConnectionSlot, connection: Connection, *, keep: bool) -> None:
-        transport.close()
+        channel.close()
         put_back(slot, connection, keep=keep)
 
     def play(wire: Wire) -> None:
@@ -204,17 +205,11 @@ def test_closing_at_the_very_end_of_a_call_leaves_no_connection(
         gone.append(not wire.request())
 
     server = serve(play)
-    transport = UnixTransport(socket_path)
+    channel = UnixChannel(str(socket_path))
     monkeypatch.setattr(ConnectionSlot, "put_back", close_and_put_back)
-    transport.handle_request(httpx.Request("GET", "http://localhost/"))
+    channel.exchange(VERSION, 5)
     server.settle()
     assert gone == [True]
-
-
-def test_it_serves_httpx_clients_too(serve: Serve, socket_path: Path) -> None:
-    serve(Wire.answer_all)
-    with httpx.Client(transport=UnixTransport(socket_path), base_url="http://localhost") as client:
-        assert client.get("/version").json() == {}
 
 
 @pytest.mark.parametrize("kind", [UnixChannel, AsyncUnixChannel])

@@ -1,22 +1,29 @@
-"""Threads and tasks that share one transport take turns, and each gets its own answer."""
+"""Threads and tasks that share one channel take turns, and each gets its own answer."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
-import httpx
-import pytest
-
-from generated_vmm.transport import AsyncUnixTransport, UnixTransport
+from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.transport import AsyncUnixChannel, HttpAnswer, UnixChannel
 from tests.vmm.scripted import OK, Wire, answer
-from tests.vmm.transport.conftest import Serve
+from tests.vmm.transport.conftest import Serve, fails, request
 
 CALLS = 200
 HELD = r"^another call held the connection$"
+
+
+@asynccontextmanager
+async def closed(channel: AsyncUnixChannel) -> AsyncIterator[AsyncUnixChannel]:
+    yield channel
+    await channel.close()
 
 
 def echo(wire: Wire) -> None:
@@ -32,27 +39,21 @@ def slow_echo(wire: Wire) -> None:
         wire.send(answer(200, wire.latest.split(b" ")[1]))
 
 
-def request_to(path: str, timeout: float | None = 5.0) -> httpx.Request:
-    return httpx.Request(
-        "GET", f"http://localhost{path}", extensions={"timeout": {"read": timeout}}
-    )
-
-
 def test_threads_get_their_own_answers(serve: Serve, socket_path: Path) -> None:
     server = serve(echo)
     paths = [f"/{number}" for number in range(CALLS)]
-    with UnixTransport(socket_path) as transport, ThreadPoolExecutor(8) as threads:
-        answers = threads.map(lambda path: transport.handle_request(request_to(path)).read(), paths)
+    with closing(UnixChannel(str(socket_path))) as channel, ThreadPoolExecutor(8) as threads:
+        answers = threads.map(lambda path: channel.exchange(request(path=path), 5).content, paths)
         assert list(answers) == [path.encode() for path in paths]
     assert len(server.connections) == 1
 
 
 async def test_tasks_get_their_own_answers(serve: Serve, socket_path: Path) -> None:
     server = serve(echo)
-    async with AsyncUnixTransport(socket_path) as transport:
+    async with closed(AsyncUnixChannel(str(socket_path))) as channel:
 
         async def call(path: str) -> bytes:
-            return await (await transport.handle_async_request(request_to(path))).aread()
+            return (await channel.exchange(request(path=path), 5)).content
 
         paths = [f"/{number}" for number in range(CALLS)]
         assert await asyncio.gather(*map(call, paths)) == [path.encode() for path in paths]
@@ -63,10 +64,10 @@ async def test_cancelled_calls_leave_nothing_for_the_others(
     serve: Serve, socket_path: Path
 ) -> None:
     serve(slow_echo)
-    async with AsyncUnixTransport(socket_path) as transport:
+    async with closed(AsyncUnixChannel(str(socket_path))) as channel:
 
         async def call(path: str) -> bytes:
-            return await (await transport.handle_async_request(request_to(path))).aread()
+            return (await channel.exchange(request(path=path), 5)).content
 
         tasks = [asyncio.create_task(call(f"/{number}")) for number in range(40)]
         for number, task in enumerate(tasks):
@@ -88,11 +89,11 @@ def test_waiting_for_another_thread_counts(serve: Serve, socket_path: Path) -> N
         wire.send(OK)
 
     server = serve(play)
-    with UnixTransport(socket_path) as transport, ThreadPoolExecutor(1) as threads:
-        first = threads.submit(transport.handle_request, request_to("/first"))
+    with closing(UnixChannel(str(socket_path))) as channel, ThreadPoolExecutor(1) as threads:
+        first = threads.submit(channel.exchange, request(), 5)
         assert arrived.wait(5)
-        with pytest.raises(httpx.ConnectTimeout, match=HELD):
-            transport.handle_request(request_to("/second", timeout=0.1))
+        with fails(VmmTimeoutError, sent=False, match=HELD):
+            channel.exchange(request(), 0.1)
         finish.set()
         assert first.result().status_code == 200
     assert len(server.requests) == 1
@@ -107,27 +108,26 @@ async def test_waiting_for_another_task_counts(serve: Serve, socket_path: Path) 
         wire.send(OK)
 
     server = serve(play)
-    async with AsyncUnixTransport(socket_path) as transport:
-        first = asyncio.create_task(transport.handle_async_request(request_to("/first")))
+    async with closed(AsyncUnixChannel(str(socket_path))) as channel:
+        first = asyncio.create_task(channel.exchange(request(), 5))
         await asyncio.sleep(0)
-        with pytest.raises(httpx.ConnectTimeout, match=HELD):
-            await transport.handle_async_request(request_to("/second", timeout=0.1))
+        with fails(VmmTimeoutError, sent=False, match=HELD):
+            await channel.exchange(request(), 0.1)
         finish.set()
         assert (await first).status_code == 200
     assert len(server.requests) == 1
 
 
-def test_one_async_transport_outlives_event_loops(serve: Serve, socket_path: Path) -> None:
+def test_one_async_channel_outlives_event_loops(serve: Serve, socket_path: Path) -> None:
     server = serve(slow_echo)
-    transport = AsyncUnixTransport(socket_path)
+    channel = AsyncUnixChannel(str(socket_path))
 
-    async def calls() -> list[httpx.Response]:
-        requests = [request_to(f"/{number}") for number in range(3)]
-        return await asyncio.gather(*map(transport.handle_async_request, requests))
+    async def calls() -> list[HttpAnswer]:
+        return await asyncio.gather(*(channel.exchange(request(), 5) for _ in range(3)))
 
     for _ in range(2):
         assert [response.status_code for response in asyncio.run(calls())] == [200, 200, 200]
-    asyncio.run(transport.aclose())
+    asyncio.run(channel.close())
     assert len(server.requests) == 6
 
 
@@ -143,15 +143,15 @@ def test_a_call_that_its_event_loop_left_behind_ends_no_later_one(
             wire.send(OK)
 
     serve(play)
-    transport = AsyncUnixTransport(socket_path)
-    left = transport.handle_async_request(request_to("/left", timeout=None))
+    channel = AsyncUnixChannel(str(socket_path))
+    left: Any = channel.exchange(request(), None)
 
     async def begin() -> None:
         left.send(None)
         await asyncio.to_thread(arrived.acquire, timeout=5)
 
-    async def call_while_the_other_is_dropped() -> httpx.Response:
-        answering = asyncio.create_task(transport.handle_async_request(request_to("/next")))
+    async def call_while_the_other_is_dropped() -> HttpAnswer:
+        answering = asyncio.create_task(channel.exchange(request(), 5))
         await asyncio.to_thread(arrived.acquire, timeout=5)
         left.close()
         finish.set()
@@ -159,7 +159,7 @@ def test_a_call_that_its_event_loop_left_behind_ends_no_later_one(
 
     asyncio.run(begin())
     assert asyncio.run(call_while_the_other_is_dropped()).status_code == 200
-    asyncio.run(transport.aclose())
+    asyncio.run(channel.close())
 
 
 def test_closing_waits_for_the_call_in_progress(serve: Serve, socket_path: Path) -> None:
@@ -172,9 +172,9 @@ def test_closing_waits_for_the_call_in_progress(serve: Serve, socket_path: Path)
         wire.send(OK)
 
     serve(play)
-    transport = UnixTransport(socket_path)
+    channel = UnixChannel(str(socket_path))
     with ThreadPoolExecutor(1) as threads:
-        first = threads.submit(transport.handle_request, request_to("/"))
+        first = threads.submit(channel.exchange, request(), 5)
         assert arrived.wait(5)
-        transport.close()
+        channel.close()
         assert first.result().status_code == 200

@@ -6,15 +6,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
-from generated_vmm.transport import UnixTransport
+from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
+from generated_vmm.transport import UnixChannel
 from tests.vmm.scripted import OK, Wire, answer, full_queue
-from tests.vmm.transport.conftest import Call, Serve, make_request
+from tests.vmm.transport.conftest import Call, Serve, fails, request
 
 TIMEOUT = 0.3
 EVERY = 0.01  # seconds between signals, far less than the timeout
@@ -57,7 +57,7 @@ def in_time() -> Iterator[None]:
 
 def test_an_answer_that_does_not_come_is_late_all_the_same(call_each: Call, serve: Serve) -> None:
     serve(silent)
-    with signals(), in_time(), pytest.raises(httpx.ReadTimeout):
+    with signals(), in_time(), fails(VmmTimeoutError, sent=True):
         call_each(timeout=TIMEOUT)
 
 
@@ -69,7 +69,7 @@ def test_a_request_that_is_not_read_is_late_all_the_same(call_each: Call, serve:
 
     serve(unread)
     try:
-        with signals(), in_time(), pytest.raises(httpx.ReadTimeout):
+        with signals(), in_time(), fails(VmmTimeoutError, sent=True):
             call_each("PUT", bytes(4_000_000), timeout=TIMEOUT)
     finally:
         finish.set()
@@ -78,7 +78,7 @@ def test_a_request_that_is_not_read_is_late_all_the_same(call_each: Call, serve:
 def test_a_connection_that_nobody_accepts_is_late_all_the_same(
     call_each: Call, socket_path: Path
 ) -> None:
-    with full_queue(socket_path), signals(), in_time(), pytest.raises(httpx.ConnectTimeout):
+    with full_queue(socket_path), signals(), in_time(), fails(VmmTimeoutError, sent=False):
         call_each(timeout=TIMEOUT)
 
 
@@ -141,10 +141,10 @@ def test_a_handler_that_raises_ends_the_call_and_not_the_next(
         wire.send(OK)
 
     server = serve(first_silent)
-    with UnixTransport(socket_path) as transport:
+    with closing(UnixChannel(str(socket_path))) as channel:
         with one_signal(arrived, stop), pytest.raises(Stopped):
-            transport.handle_request(make_request("GET", b"", GIVEN_UP))
-        assert transport.handle_request(make_request("GET", b"", 5)).read() == b"{}"
+            channel.exchange(request(), GIVEN_UP)
+        assert channel.exchange(request(), 5).content == b"{}"
     assert (len(server.requests), len(server.connections)) == (2, 2)
 
 
@@ -161,15 +161,15 @@ def test_a_handler_may_close_the_client_in_the_middle_of_a_call(
         gone.append(not wire.request())
 
     def close(*_: object) -> None:
-        transport.close()
+        channel.close()
         closed.set()
 
     gone: list[bool] = []
     server = serve(play)
-    transport = UnixTransport(socket_path)
+    channel = UnixChannel(str(socket_path))
     with one_signal(arrived, close):
-        assert transport.handle_request(make_request("GET", b"", GIVEN_UP)).read() == b"{}"
-    with pytest.raises(httpx.ConnectError, match="closed"):
-        transport.handle_request(make_request("GET", b"", 5))
+        assert channel.exchange(request(), GIVEN_UP).content == b"{}"
+    with fails(VmmConnectionError, sent=False, match="closed"):
+        channel.exchange(request(), 5)
     server.settle()
     assert gone == [True]

@@ -6,16 +6,16 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from generated_vmm.concurrency._sync import writable
-from generated_vmm.transport import UnixTransport
+from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.transport import UnixChannel
 from tests.vmm.scripted import OK, Play, Wire
-from tests.vmm.transport.conftest import Call, Serve, make_request
+from tests.vmm.transport.conftest import Call, Serve, fails, request
 
 TIMEOUT = 0.2
 
@@ -50,7 +50,7 @@ def dripping_interim_answers(wire: Wire) -> None:
 @pytest.mark.parametrize("play", [silent, dripping, dripping_interim_answers])
 def test_a_slow_answer_times_out(call_each: Call, serve: Serve, play: Play) -> None:
     server = serve(play)
-    with ends_in_time(), pytest.raises(httpx.ReadTimeout):
+    with ends_in_time(), fails(VmmTimeoutError, sent=True):
         call_each("PUT", b"{}", timeout=TIMEOUT)
     assert len(server.requests) == 1
 
@@ -65,14 +65,14 @@ def test_a_late_answer_never_answers_the_next_call(call_each: Call, serve: Serve
             wire.send(OK)
 
     server = serve(play)
-    with pytest.raises(httpx.ReadTimeout):
+    with fails(VmmTimeoutError, sent=True):
         call_each(timeout=TIMEOUT)
     assert call_each().status_code == 200
 
 
 def test_a_server_that_does_not_read_times_out(call_each: Call, serve: Serve) -> None:
     serve(lambda wire: time.sleep(TIMEOUT * 2))
-    with ends_in_time(), pytest.raises(httpx.TimeoutException):
+    with ends_in_time(), fails(VmmTimeoutError, sent=True):
         call_each("PUT", bytes(1_000_000), timeout=TIMEOUT)
 
 
@@ -92,8 +92,8 @@ def test_who_waits_for_room_is_woken_by_room_alone(
 
     serve(unread)
     monkeypatch.setattr("generated_vmm.transport._sync.unix.writable", noted)
-    with UnixTransport(socket_path) as transport, pytest.raises(httpx.ReadTimeout):
-        transport.handle_request(make_request("PUT", bytes(4_000_000), TIMEOUT))
+    with closing(UnixChannel(str(socket_path))) as channel, fails(VmmTimeoutError, sent=True):
+        channel.exchange(request("PUT", bytes(4_000_000)), TIMEOUT)
     finish.set()
     assert len(waits) < 10
 

@@ -11,58 +11,49 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from generated_vmm.process.keeper.kernel import is_descendant
+from generated_vmm.process.keeper.kernel import FOLDER, Descriptor, is_descendant
 from generated_vmm.process.keeper.messages import peer_of
 
 MOST_BYTES = 1 << 20
 
 
 class Api:
-    """The API's socket of a monitor, by its folder and its name there.
+    """The API's socket of a monitor, by its folder and its path there.
 
-    `wait` waits for a descriptor and some seconds, and raises to end a call.
+    `wait` waits some seconds for a connection, and raises to end a call.
     """
 
     def __init__(
-        self, folder: int, path: str, user: int, wait: Callable[[float, socket.socket], object]
+        self,
+        folder: Descriptor,
+        path: str,
+        user: int,
+        wait: Callable[[float, socket.socket], object],
     ) -> None:
-        self._folder, self._path, self._user, self._wait = folder, path, user, wait
-        self.descriptor: int | None = None
+        self.folder, self._path, self._user, self._wait = folder, path, user, wait
+        self._socket: Descriptor | None = None
 
-    def open(self) -> int:
+    def opened(self) -> Descriptor:
         """An O_PATH descriptor of the socket, once the monitor listens: it leads nowhere else.
 
         Raises OSError, PermissionError if another process listens there.
         """
-        if self.descriptor is None:
+        if self._socket is None:
             self._connect().close()
-        return self.descriptor or 0
+        return self._socket or self.opened()
 
     def _connect(self) -> socket.socket:
         """A connection to the monitor; the first one says who listens."""
-        known, connection = self.descriptor, socket.socket(socket.AF_UNIX)
-        try:
-            found = open_beneath(self._folder, self._path) if known is None else known
-            try:
-                connection.setblocking(False)
-                connection.connect(f"/proc/self/fd/{found}")
-                if known is None:
-                    self._require_monitor(connection)
-            except BaseException:
-                if known is None:
-                    os.close(found)
-                raise
-        except BaseException:
-            connection.close()
-            raise
-        self.descriptor = found
-        return connection
-
-    def _require_monitor(self, connection: socket.socket) -> None:
+        found = self._socket or open_beneath(self.folder.number, self._path)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.setblocking(False)
+        connection.connect(f"/proc/self/fd/{found.number}")
         pid, uid = peer_of(connection)
-        if uid != self._user or not is_descendant(pid):
+        if self._socket is None and (uid != self._user or not is_descendant(pid)):
             what = f"process {pid} of user {uid} listens there, and not the monitor"
             raise PermissionError(what)
+        self._socket = found
+        return connection
 
     def call(self, seconds: float, path: str, body: dict[str, str] | None = None) -> Any:
         """The JSON of a response with a status below 300. Raises OSError, TimeoutError."""
@@ -99,19 +90,13 @@ def _content_of(answer: bytes) -> bytes | None:
     return b""
 
 
-def open_beneath(folder: int, path: str) -> int:
+def open_beneath(folder: int, path: str) -> Descriptor:
     """An O_PATH descriptor of a socket below a folder, followed without links. Raises OSError."""
-    step = os.dup(folder)
-    try:
-        *folders, name = [each for each in path.split("/") if each]
-        for each in folders:
-            inner = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=step)
-            os.close(step)
-            step = inner
-        found = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=step)
-        if not stat.S_ISSOCK(os.fstat(found).st_mode):
-            os.close(found)
-            raise FileNotFoundError(f"{path} is no socket")
-        return found
-    finally:
-        os.close(step)
+    step = Descriptor(os.dup, folder)
+    *folders, name = [each for each in path.split("/") if each]
+    for each in folders:
+        step = Descriptor(os.open, each, FOLDER, dir_fd=step.number)
+    found = Descriptor(os.open, name, os.O_PATH | os.O_NOFOLLOW, dir_fd=step.number)
+    if not stat.S_ISSOCK(os.fstat(found.number).st_mode):
+        raise FileNotFoundError(f"{path} is no socket")
+    return found

@@ -1,11 +1,10 @@
-"""Our own transport may be wrapped, and our own channel be replaced."""
+"""Our own channel may be replaced."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from generated_vmm import (
@@ -20,29 +19,11 @@ from generated_vmm.transport import (
     CallFailed,
     HttpAnswer,
     UnixChannel,
-    UnixTransport,
 )
 from tests.vmm.facade.conftest import Serve, result_of
-from tests.vmm.scripted import NO_CONTENT, Wire, answer
+from tests.vmm.scripted import answer
 
 VERSION = b'{"firecracker_version":"9"}'
-
-
-def test_a_transport_may_wrap_ours(serve: Serve, socket_path: Path) -> None:
-    seen: list[int] = []
-
-    class Counted(UnixTransport):
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            response = super().handle_request(request)
-            seen.append(response.status_code)
-            return response
-
-    server = serve(lambda wire: wire.answer_all(NO_CONTENT))
-    with VmmClient(socket_path, transport=Counted(socket_path)) as vm:
-        vm.pause()
-        vm.resume()
-    assert seen == [204, 204]
-    assert len(server.connections) == 1
 
 
 def test_a_channel_says_why_there_is_no_answer() -> None:
@@ -79,23 +60,3 @@ def test_a_channel_may_be_given(kind: Any, channel: Any, serve: Serve, socket_pa
         result_of(lambda: vm.pause())
     result_of(lambda: vm.close())
     assert len(server.requests) == 1
-
-
-def silent(wire: Wire) -> None:
-    while wire.request():
-        pass
-
-
-def test_a_wrapped_transport_says_what_ours_says(serve: Serve, socket_path: Path) -> None:
-    serve(silent)
-    texts, causes = [], []
-    for transport in (None, UnixTransport(socket_path)):
-        with (
-            VmmClient(socket_path, timeout=0.1, transport=transport) as vm,
-            pytest.raises(VmmTimeoutError) as caught,
-        ):
-            vm.pause()
-        texts.append(str(caught.value))
-        causes.append(repr(caught.value.__cause__))
-    assert texts[0] == texts[1]
-    assert causes == ["None", "ReadTimeout('the response did not come')"]

@@ -1,0 +1,171 @@
+"""What machines may do as a person: given, served while they run, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from pydantic import BaseModel, Field, ValidationError
+
+from examples.console.apis import Apis
+from examples.console.host import Host
+from examples.console.hosted import HostedMonitor
+from examples.console.identity import User
+from examples.console.plain_words import as_sentence
+from examples.console.records import Event, Person, moment
+from examples.console.words import ENDED, TIMES
+from fastapi_oidc import OIDC, EventName, OIDCSession, SessionError
+from fastapi_oidc.broker import Access, AccessEvent, Broker, Refused
+from generated_vmm import VmmError
+
+PORT: Final = 8080
+"""The vsock port of the host that a guest connects to."""
+LOOK_SECONDS: Final = 1.0
+"""Seconds between two looks for the end of an access or a machine."""
+TOLD_SECONDS: Final = 300.0
+"""Seconds for which calls are answered, with 401, after an access has ended."""
+
+
+class Given(BaseModel):
+    """An access and its person's name, as they are recorded; `fault` is why it is not served."""
+
+    access: Access
+    by: str
+    fault: str = Field(default="", exclude=True)
+
+    def may_be_withdrawn_by(self, user: User, machine: str) -> bool:
+        """Whether the user has given it, or is an admin of the machine."""
+        return user.sub == self.access.sub or user.may("administer", machine)
+
+
+class Accesses:
+    """The accesses of a host's machines, each served while its machine runs.
+
+    The session store judges them. The records say which access a machine has, so that the next
+    console serves it again. Raises ConfigurationError.
+    """
+
+    def __init__(self, oidc: OIDC[User], apis: Apis, host: Host) -> None:
+        self.broker = Broker(oidc, apis.routes)
+        self._host = host
+        self.given: dict[str, Given] = {}
+        """What each machine was given last, by its key, unless that is long over."""
+        self._kept: dict[str, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[None]:
+        """Serve within the block what was given before, and what is given then."""
+        found = await asyncio.to_thread(self._host.records.accesses)
+        for machine in self._host.hosted:
+            with suppress(KeyError, ValidationError):  # it has none, or of another release
+                self._keep(machine, Given.model_validate_json(found[machine.key]))
+        try:
+            yield
+        finally:
+            for task in self._kept.values():
+                task.cancel()
+            await asyncio.gather(*self._kept.values(), return_exceptions=True)
+            await self.broker.aclose()
+
+    async def give(
+        self, session: OIDCSession[User], machine: HostedMonitor, routes: list[str], minutes: int
+    ) -> None:
+        """Give a machine access, and serve it. Raises SessionError."""
+        until = timedelta(minutes=minutes)
+        async with self._turn:  # of two at the same time, the store's last one is served
+            name = f"{machine.name} ({machine.key})"
+            access = await self.broker.give(session, to=name, routes=routes, until=until)
+            if (before := self._kept.get(machine.key)) is not None:
+                before.cancel()
+                await asyncio.wait([before])  # a socket has one owner at a time
+            given = Given(access=access, by=session.identity.name)
+            self._host.records.keep_access(machine.key, given.model_dump_json())
+            self._keep(machine, given)
+
+    async def shown(
+        self, machine: HostedMonitor, session: OIDCSession[User]
+    ) -> Mapping[str, object]:
+        """What a page shows: the access with its use, and the calls that wait for this person."""
+        given, ended = self.given.get(machine.key), ""
+        access = given.access if given else None
+        try:
+            access = await self.broker.check(access) if access else None
+        except Refused as error:
+            ended = ENDED.get(error.code, error.public_text)
+        waiting = await self.broker.waiting(session)
+        return {
+            "given": given,
+            "access": access,
+            "ended": ended,
+            "waiting": [one for one in waiting if _key(one.machine) == machine.key],
+            "routes": self.broker.routes,
+            "times": TIMES,
+        }
+
+    def note(self, event: AccessEvent) -> None:
+        """Record a call, or what becomes of a call that waits, as an event of its machine."""
+        if event.name in (EventName.ACCESS_GIVEN, EventName.ACCESS_WITHDRAWN):
+            return  # it is recorded with who has done it
+        key, name = _key(event.machine), event.machine.partition(" ")[0]
+        by = self.given[key].by if key in self.given else ""
+        who, (what, refused, detail) = Person(event.sub or "", by), _told(event)
+        told = Event(moment(event.at), who, what, refused, name, detail, machine_id=key)
+        is_call = event.name is EventName.ACCESS_CALLED
+        self._host.records.add_event(replace(told, is_call=is_call))
+
+    def _keep(self, machine: HostedMonitor, given: Given) -> None:
+        self.given[machine.key] = given
+        work = self._follow(machine, given)
+        self._kept[machine.key] = asyncio.create_task(work, name=f"access of {machine.name}")
+
+    async def _follow(self, machine: HostedMonitor, given: Given) -> None:
+        """Serve an access while its machine runs, until it has ended or the machine is deleted."""
+        while self._host.get(machine.name) is machine and await self._lasts(given.access):
+            try:
+                if run := machine.run:
+                    await self._serve(machine, run, given)
+            except (OSError, VmmError) as error:  # it is tried again
+                given.fault = as_sentence(error)
+            await asyncio.sleep(LOOK_SECONDS)
+        del self.given[machine.key], self._kept[machine.key]
+        self._host.records.forget_access(machine.key)
+
+    async def _serve(self, machine: HostedMonitor, run: str, given: Given) -> None:
+        path, user = machine.machine.vsock_path(PORT), machine.machine.record.uid
+        owner = (user, user) if user else None
+        async with self.broker.serve(given.access, str(path), owner=owner):
+            given.fault = ""
+            while machine.run == run and await self._lasts(given.access):  # noqa: ASYNC110 - polled
+                await asyncio.sleep(LOOK_SECONDS)
+            if machine.run == run:
+                await asyncio.sleep(TOLD_SECONDS)
+
+    async def _lasts(self, access: Access) -> bool:
+        """Whether it has not ended, as far as the store says."""
+        try:
+            await self.broker.check(access)
+        except SessionError as error:
+            return error.is_outage
+        return True
+
+
+def _key(machine: str) -> str:
+    """The machine that the broker knows as `name (key)`: names are used again, keys are not."""
+    return machine.rpartition("(")[2].rstrip(")")
+
+
+def _told(event: AccessEvent) -> tuple[str, str, str]:
+    """What an event says in the trail: what was done, why it was refused, and further details."""
+    if event.name is not EventName.ACCESS_CALLED:
+        return f"{event.explanation.removeprefix(f'{event.machine}: ')}.", "", ""
+    where = f"{event.method} {event.route}{event.path}" if event.route else "an API"
+    cost = f"{event.sent} B sent, {event.received} B received, {1000 * event.seconds:.1f} ms"
+    if event.code is None:
+        return f"Called {where}: {event.status}, {cost}.", "", ""
+    why = ENDED.get(event.code) or Refused(event.code).public_text
+    return f"Called {where}: {event.status}.", why, cost

@@ -1,0 +1,103 @@
+"""The rows of the list of machines: made once for all who see the same, sent after a change."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from examples.console.identity import User
+from examples.console.monitors import Monitor
+from examples.console.pages import part
+from examples.console.shown import power_of
+from generated_vmm.machines import Operation
+
+MOST_CHARTS: Final = 8
+"""A longer list has figures instead of charts, which change all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What was made of `source`; `number` counts the changes of all texts of a board."""
+
+    source: object
+    html: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A machine, or one that is being made, as the list shows it. `key` is for scripts."""
+
+    key: str
+    html: Text
+    figures: Text
+    has_power: bool = False
+
+
+class Board:
+    """Makes rows, and counts their changes: a viewer gets those after the last response."""
+
+    def __init__(self) -> None:
+        self._mark, self._count = secrets.token_hex(4), 0
+
+    @property
+    def at(self) -> str:
+        """What a viewer has who has everything."""
+        return f"{self._mark}.{self._count}"
+
+    def changes(self, rows: Sequence[Row], at: str) -> dict[str, object]:
+        """The order of the rows, and what has changed since `at`; everything if that is unknown."""
+        mark, _, number = at.partition(".")
+        known = int(number) if mark == self._mark and number.isdecimal() else 0
+        return {
+            "at": self.at,
+            "order": [row.key for row in rows],
+            "rows": {row.key: row.html.html for row in rows if row.html.number > known},
+            "figures": {row.key: row.figures.html for row in rows if row.figures.number > known},
+        }
+
+    def rows(
+        self, found: Sequence[tuple[Monitor, str]], being_made: Sequence[Operation], user: User
+    ) -> list[Row]:
+        """The rows of machines with their states, and of operations, as a user sees them."""
+        has_charts = len(found) <= MOST_CHARTS
+        rows = [self._row(monitor, state, user, has_charts) for monitor, state in found]
+        nothing = Text(None, "", 0)
+        for operation in being_made:
+            html = part("being_made.html", operation=operation)
+            rows.append(Row(operation.id, Text(None, html, self._count + 1), nothing))
+        return rows
+
+    def _row(self, monitor: Monitor, state: str, user: User, has_charts: bool) -> Row:
+        operation = monitor.operation
+        progress = monitor.progress if operation is not None else None
+        power = user.may("operate", monitor.name)
+        sampled = monitor.history.newest if has_charts else None
+        source = (state, monitor.run, operation, progress, monitor.uptime.since, sampled)
+
+        def made() -> str:
+            return part(
+                "row.html",
+                monitor=monitor,
+                state=state,
+                operation=operation,
+                progress=progress,
+                power=power_of(monitor, state) if power else (),
+                charts=monitor.charts() if has_charts else (),
+            )
+
+        html = self._text(monitor, ("row", power, has_charts), source, made)
+        figures = "" if has_charts else monitor.figures
+        told = self._text(monitor, "figures", figures, lambda: figures)
+        return Row(monitor.name, html, told, power)
+
+    def _text(
+        self, monitor: Monitor, name: object, source: object, make: Callable[[], str]
+    ) -> Text:
+        text = monitor.texts.get(name)
+        if text is None or text.source != source:
+            self._count += 1
+            text = monitor.texts[name] = Text(source, make(), self._count)
+        return text

@@ -1,0 +1,124 @@
+"""Access that a person gives to a machine, its bounds, and its calls that wait: values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from pydantic import ConfigDict, Field
+
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.events import Event
+from fastapi_oidc.session.model import Frozen
+
+State: TypeAlias = Literal["asked", "approved", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The bounds of one access. Sizes are in bytes, and times in seconds.
+
+    `calls` is the number of calls in all, and `concurrent` of those at a time in one process. A
+    call ends after `seconds`, its wait for an approval included. A call that waits for an approval
+    has a body of `approved_bytes` at most, waits for `approval_seconds`, and is approved by a
+    person who authenticated in the last `recent_seconds`.
+    """
+
+    request_bytes: int = 16 * 1024 * 1024
+    answer_bytes: int = 64 * 1024 * 1024
+    calls: int = 10_000
+    concurrent: int = 16
+    seconds: float = 600
+    approved_bytes: int = 64 * 1024
+    approval_seconds: float = 300
+    recent_seconds: int = 300
+
+
+class Refused(SessionError):
+    """A call of a guest that is not passed on, or an answer that is not."""
+
+
+class Use(NamedTuple):
+    """What calls have cost: their number, and the bytes of their bodies and answers.
+
+    `at` is the time of the last one, in seconds since the epoch.
+    """
+
+    calls: int = 0
+    sent: int = 0
+    received: int = 0
+    at: int = 0
+
+
+class Asked(Frozen):
+    """What a guest asks for, except its body: the name of a route, and what would be sent there.
+
+    `path` is normalised and is that below the route's URL.
+    """
+
+    name: str
+    method: str
+    path: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+
+
+class Approval(Asked):
+    """A call of `machine` that waits for its person until `until`: all that would be sent."""
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+    id: str
+    machine: str
+    until: int
+    body: bytes = Field(repr=False)
+    state: State = "asked"
+
+    @property
+    def fingerprint(self) -> str:
+        """What exactly is asked, byte for byte, as 64 characters."""
+        digest = hashlib.sha256(self.body).hexdigest()
+        asked = json.dumps([self.method, self.url, self.headers, digest])
+        return hashlib.sha256(asked.encode()).hexdigest()
+
+
+class Access(Frozen):
+    """What the user `sub` of `issuer` has given to `machine`: calls of `routes`, as that person.
+
+    It lasts until `until`, until it is withdrawn, and never longer than the session that gave it.
+    `waiting` are its calls that need an approval. Times are in seconds since the epoch.
+    """
+
+    id: str
+    machine: str
+    issuer: str
+    sub: str
+    until: int
+    routes: tuple[str, ...]
+    session_id: str
+    keys: tuple[str, ...] = Field(repr=False)
+    given_at: int
+    use: Use = Use()
+    waiting: tuple[Approval, ...] = Field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessEvent(Event):
+    """What happened with the access `access_id` of a machine, which the user `sub` gave.
+
+    Of a call: its route, method and path without query; the `status` that the guest got; the bytes
+    of the body and the answer; and the time that it took, in seconds. A request that could not be
+    read has no path.
+    """
+
+    machine: str = ""
+    access_id: str = ""
+    route: str = ""
+    method: str = ""
+    path: str = ""
+    status: int = 0
+    sent: int = 0
+    received: int = 0
+    seconds: float = 0.0

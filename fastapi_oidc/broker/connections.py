@@ -1,0 +1,177 @@
+"""Connections to the APIs: a name is resolved, and the checked address itself is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any, Final, TypeAlias
+
+import httpcore
+import httpx
+
+from fastapi_oidc.broker.access import Refused
+from fastapi_oidc.broker.route import Network, Route
+from fastapi_oidc.errors import Code
+from fastapi_oidc.protocol.downstream import DownstreamAPI
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host and port."""
+
+FAILURES: Final = (
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.TimeoutException,
+    httpx.HTTPError,  # of a route's own authentication
+)
+"""The errors of an API that cannot be reached, or that sends no HTTP."""
+
+CONNECT_SECONDS: Final = 10.0
+"""Seconds for the look-up of a name, and for a connection to an address."""
+
+_KEEP_ALIVE: Final = 3.0
+_MOST_CONNECTIONS: Final = 100
+
+
+_NEVER_WORDS: Final = (
+    "168.63.129.16/32 192.0.0.0/24 fec0::/10 ::/96 64:ff9b::/96 64:ff9b:1::/48 2002::/16 2001::/32"
+)
+_NEVER: Final = tuple(map(ip_network, _NEVER_WORDS.split()))
+"""Not private for every Python: metadata of Azure (at a public address) and of Oracle, site-local
+addresses, and IPv4 inside of IPv6 (RFC 4291, 6052, 3056 and 4380).
+"""
+
+
+def is_callable(
+    address: IPv4Address | IPv6Address, networks: Iterable[Network], *, encrypted: bool = True
+) -> bool:
+    """Whether an address is in a network that the route names or, `encrypted`, is public."""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if any(address in network for network in networks):
+        return True
+    is_public = address.is_global and not address.is_multicast
+    return encrypted and is_public and not any(address in network for network in _NEVER)
+
+
+async def resolved(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host, by the system."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class CheckedNetwork(httpcore.AsyncNetworkBackend):
+    """Connects to addresses that are public, or in the `networks` of the route.
+
+    httpcore asks for a connection to a name, and checks the certificate for that name. The checked
+    address itself is connected to, so a second answer of the name server changes nothing.
+    """
+
+    def __init__(self, networks: Sequence[Network], resolve: Resolve, *, encrypted: bool) -> None:
+        self._networks, self._resolve, self._encrypted = networks, resolve, encrypted
+        self._system = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Raises Refused (broker.address) and httpcore.ConnectError."""
+        failed: Exception = httpcore.ConnectError("the host name has no address")
+        for address in await self._checked(host, port, timeout):
+            try:
+                return await self._system.connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failed = error
+        raise failed
+
+    async def _checked(self, host: str, port: int, seconds: float | None) -> Sequence[str]:
+        try:
+            async with asyncio.timeout(seconds):
+                found = await self._resolve(host, port)
+        except (OSError, UnicodeError, TimeoutError) as error:
+            raise httpcore.ConnectError("the host name is not found") from error
+        for address in map(ip_address, found):
+            if not is_callable(address, self._networks, encrypted=self._encrypted):
+                explanation = f"{host} has an address that is not public, and the route names none"
+                raise Refused(Code.BROKER_ADDRESS, explanation)
+        return found
+
+
+class Destination:
+    """Where the calls of one route are sent. Each has connections of its own.
+
+    `api` is None for the session's own token, and for a route with its own authentication.
+    """
+
+    def __init__(
+        self, name: str, route: Route, api: DownstreamAPI | None, resolve: Resolve
+    ) -> None:
+        self.name, self.route, self.api = name, route, api
+        encrypted = route.url.startswith("https:")
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(route.verify, trust_env=False),
+            max_connections=_MOST_CONNECTIONS,
+            keepalive_expiry=_KEEP_ALIVE,
+            network_backend=CheckedNetwork(route.named_networks, resolve, encrypted=encrypted),
+        )
+
+    async def send(self, request: httpx.Request, auth: httpx.Auth) -> httpx.Response:
+        """The answer, whose body is not read yet; raises Refused and FAILURES.
+
+        There is no client around the connections: it would follow redirects, keep the API's
+        cookies, and write the query into its log.
+        """
+        async with aclosing(auth.async_auth_flow(request)) as flow:
+            request = await anext(flow)
+            while True:
+                answer = await self._exchange(request)
+                try:
+                    request = await flow.asend(answer)
+                except StopAsyncIteration:
+                    return answer
+                except BaseException:
+                    await answer.aclose()
+                    raise
+                await answer.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections. A later call opens new ones."""
+        await self._pool.aclose()
+
+    async def _exchange(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        answer = await self._pool.handle_async_request(
+            httpcore.Request(
+                request.method,
+                httpcore.URL(
+                    scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+                ),
+                headers=request.headers.raw,  # with the proof of a bound token, which is not copied
+                content=request.stream,
+                extensions={"timeout": {"connect": CONNECT_SECONDS}},
+            )
+        )
+        return httpx.Response(
+            answer.status, headers=answer.headers, stream=_Body(answer), request=request
+        )
+
+
+class _Body(httpx.AsyncByteStream):
+    """The body of an answer, for httpx."""
+
+    def __init__(self, answer: httpcore.Response) -> None:
+        self._answer = answer
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._answer.aiter_stream())
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()

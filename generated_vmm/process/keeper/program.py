@@ -1,0 +1,76 @@
+"""The program of a monitor, or the jailer that becomes it: the child of its keeper."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+from collections.abc import Sequence
+from functools import partial
+
+from generated_vmm.process.keeper import kernel
+from generated_vmm.process.keeper.conversation import Order
+from generated_vmm.process.keeper.kernel import Descriptor
+
+ABOVE = 10  # descriptors that are not those of a program
+RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class Program:
+    """A process, from its start to its exit status."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.pidfd: Descriptor | None = None
+        self.status: int | None = None
+
+    def start(self, order: Order, given: Sequence[Descriptor]) -> None:
+        """Starts it with these descriptors as its first ones. Raises `Refused`.
+
+        It has a session of its own, so that a terminal's Ctrl+C reaches the caller alone. It is
+        spawned, not forked: a fork of this process copies what both touch.
+        """
+        life, self._life = (Descriptor(int, each) for each in os.pipe())
+        duplicate = partial(Descriptor, fcntl.fcntl)
+        numbers = [each.number for each in (*given, life)]
+        above = [duplicate(each, fcntl.F_DUPFD_CLOEXEC, ABOVE) for each in numbers]
+        with kernel.about("cwd", order.cwd):
+            os.chdir(order.cwd)
+        with kernel.about("binary", order.argv[0]):
+            self.pid = os.posix_spawn(
+                order.argv[0],
+                [*order.argv],
+                order.env,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, each.number, at) for at, each in enumerate(above)
+                ],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=RESET,
+            )
+        os.chdir("/")
+        self.pidfd = Descriptor(os.pidfd_open, self.pid)
+        kernel.end_with_us(self.pid, life.number)
+
+    def is_running(self) -> bool:
+        """Whether it runs. It is collected once it has ended, and has a status then."""
+        if self.status is None and self.pidfd is not None and kernel.is_ready(self.pidfd.number):
+            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.status is None
+
+    def become_child(self) -> bool:
+        """Continues with its child, if it has ended well: it was a jailer."""
+        if self.status == 0 and (left := kernel.children()):
+            self.pid, self.status = left[0], None
+            self.pidfd = Descriptor(os.pidfd_open, self.pid)
+        return self.status is None
+
+    def kill(self) -> int | None:
+        """Kills it with all that it has forked; its status."""
+        if self.pid and self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)  # at once, whatever it forks
+        ended = kernel.kill_children()
+        self.status = ended.get(self.pid, self.status)
+        return self.status

@@ -1,0 +1,103 @@
+"""The thread that follows a keeper, and the words for it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from generated_vmm.process.errors import MonitorStartError
+from generated_vmm.process.keeper import messages
+from generated_vmm.process.keeper.kernel import PROCESS_LIMIT, Descriptor
+from generated_vmm.transport.connection import popped
+
+
+class Follower(Protocol):
+    """Who follows a keeper. The thread calls these."""
+
+    def wait(self, descriptor: int) -> None:
+        """Waits until a descriptor is readable."""
+
+    def note(self, event: str, given: list[Descriptor], **told: Any) -> None:
+        """Notes what the keeper tells."""
+
+    def fail(self, error: BaseException) -> None:
+        """Notes why the keeper could not be followed."""
+
+    def finish(self) -> None:
+        """Notes that the keeper tells no more, or that there never will be one."""
+
+
+class KeeperThread:
+    """Follows one keeper for its owner; whoever has a word for the keeper sends it."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._unbegun = [True]  # the thread that takes it begins with a keeper, or decides for none
+        self._connection: socket.socket | None = None
+        self._words: deque[dict[str, Any]] = deque()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is, or was, or never will be a keeper."""
+        return not self._unbegun
+
+    def begin(self, order: Callable[[socket.socket], object]) -> None:
+        """Gives a keeper an end of a connection, unless that was done, and follows it."""
+        if self._unbegun:
+            thread = threading.Thread(target=self._live, args=[order], name="monitor", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                raise MonitorStartError(f"no thread can be started: {PROCESS_LIMIT}") from None
+
+    def say(self, word: str, **what: Any) -> None:
+        """Sends a word, as soon as there is a keeper; "detach" ends the connection."""
+        self._words.append({"word": word, **what})
+        if word in ("stop", "kill", "detach") and popped(self._unbegun):
+            self._follower.finish()  # there is nothing to end
+        self._send_words()
+
+    def close(self) -> None:
+        """Closes this process's end of the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _send_words(self) -> None:
+        connection = self._connection
+        with contextlib.suppress(IndexError, OSError):  # another one has sent them
+            while connection is not None:
+                word = self._words.popleft()
+                if word["word"] == "detach":
+                    connection.shutdown(socket.SHUT_RDWR)
+                messages.send(connection, word)
+
+    def _live(self, order: Callable[[socket.socket], object]) -> None:
+        """Follows a keeper to its end, unless another thread does, or none is wanted any more."""
+        if not popped(self._unbegun):
+            return
+        try:
+            ours, theirs = messages.pair()
+            self._connection = ours
+            with theirs:
+                order(theirs)
+            while self._hear(ours):
+                pass
+        except BaseException as error:
+            self._follower.fail(error)
+        self.close()
+        self._follower.finish()
+
+    def _hear(self, connection: socket.socket) -> bool:
+        """Waits until the keeper tells something; false once it tells no more."""
+        self._send_words()
+        self._follower.wait(connection.fileno())
+        received = messages.receive(connection)
+        if received is not None:
+            told, given = received
+            self._follower.note(told.pop("event"), given, **told)
+        return received is not None

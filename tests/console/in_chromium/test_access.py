@@ -1,0 +1,85 @@
+"""What the demo shows: a guest calls a calendar as Alice, without her tokens, until she leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect
+
+from examples.console.simulated import AGENT_VARIABLE
+from tests.chromium import close_context, violations
+from tests.console.in_chromium.pages import PATIENCE, press
+from tests.console.running import RunningConsole, hosting_console
+from tests.programs import require_terminals
+
+GUEST = "/machines/demo/guest"
+ROWS = ".xterm-rows"
+CALLS = "while sleep 0.3; do curl -so /dev/null -w 'got=%{http_code} ' $API; done"
+
+
+@pytest.fixture
+def person(chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Page]]:
+    """Signs a person in to one console, in a profile of their own."""
+    require_terminals()
+    monkeypatch.setenv(AGENT_VARIABLE, "1")
+    contexts = []
+
+    def sign_in(house: RunningConsole, name: str) -> Page:
+        size = ViewportSize(width=1280, height=2000)  # a terminal out of sight draws nothing
+        contexts.append(context := chromium.new_context(viewport=size, base_url=house.url))
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.goto("/")
+        page.click(f"button[value={name}]")
+        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+        return page
+
+    with hosting_console() as house:
+        yield lambda name: sign_in(house, name)
+        for context in contexts:
+            close_context(context)
+
+
+def test_a_guest_uses_a_calendar_until_its_person_signs_out(
+    person: Callable[[str], Page],
+) -> None:
+    alice = person("alice")
+    alice.goto(GUEST)
+    assert violations(alice) == []
+    press(alice, "Give access")
+    access = alice.get_by_role("region", name="Access to APIs")
+    expect(access).to_contain_text("Alice Admin has given it calendar.internal until")
+    press(alice, "curl http://calendar.internal/events")
+    expect(alice.get_by_role("region", name="Output")).to_contain_text("12:30 Lunch with Bob")
+    expect(access).to_contain_text("Called GET calendar.internal/events: 200")
+    press(alice, "Search the guest for tokens")
+    expect(alice.get_by_role("region", name="Output")).to_have_text("No token was found.\n")
+
+    press(alice, "Open a terminal")
+    terminal = alice.get_by_role("textbox", name="Screen of the guest")
+    terminal.focus()
+    alice.keyboard.type("curl --json '\"18:00 Dinner\"' http://calendar.internal/events\n")
+    with alice.expect_popup() as approval:
+        access.get_by_role("link", name="look at it").click()
+    expect(approval.value.locator("pre")).to_have_text('"18:00 Dinner"')
+    press(approval.value, "Approve")
+    expect(approval.value.get_by_role("heading")).to_have_text("Approved")
+    approval.value.close()
+    expect(alice.locator(ROWS)).to_contain_text('Bob","18:00 Dinner"]')
+    expect(access).to_contain_text("Called POST calendar.internal/events: 200")
+    assert violations(alice) == []
+
+    terminal.focus()
+    alice.keyboard.type(f"API=http://calendar.internal/events; {CALLS}\n")
+    expect(alice.locator(ROWS)).to_contain_text("got=200")
+    carol = person("carol")
+    carol.goto(alice.url)
+    expect(carol.locator(ROWS)).to_contain_text("got=200")
+    expect(carol.locator(ROWS)).not_to_contain_text("got=401")
+    alice.locator("summary").first.click()
+    press(alice, "Sign out here only")
+    expect(carol.locator(ROWS)).to_contain_text("got=401")
+    beside = carol.get_by_role("region", name="Access to APIs")
+    expect(beside).to_contain_text("that Alice Admin gave has ended. Its person has signed out.")
+    expect(beside).to_contain_text("Called GET calendar.internal/events: 401.")

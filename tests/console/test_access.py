@@ -1,0 +1,321 @@
+"""A person gives a machine access to an API: its calls, its end, and who may do what."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import TypeAlias
+
+import httpx
+import pytest
+
+from examples.console import access
+from examples.console.apis import apis_in
+from examples.console.app import create_app
+from examples.console.demo import _host, parts
+from examples.console.hosted import HostedMonitor
+from examples.console.records import Event, Search
+from examples.console.settings import ConsoleSettings, SettingsError
+from examples.console.simulated import AGENT_VARIABLE
+from fastapi_oidc import MemoryStore
+from tests.console.browser import PATIENCE, Browser
+from tests.console.machines import delete, do
+from tests.console.running import (
+    ALICE,
+    BOB,
+    RunningConsole,
+    end_processes_of,
+    hosting_console,
+    signed_in,
+)
+from tests.console.serving import serving
+
+CAROL = "CO Carol Operator"
+GUEST = "/machines/demo/guest"
+Trail: TypeAlias = Callable[[], list[Event]]
+
+
+@pytest.fixture(scope="module")
+def one_house() -> Iterator[RunningConsole]:
+    """A console whose guests have the agent, and which looks often for ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(AGENT_VARIABLE, "1")
+        patch.setattr(access, "LOOK_SECONDS", 0.05)
+        with hosting_console() as console:
+            yield console
+
+
+@pytest.fixture
+def house(one_house: RunningConsole) -> Iterator[RunningConsole]:
+    """A console whose machine has no access."""
+    yield one_house
+    with at_guest(one_house, ALICE) as alice:
+        if alice.has_button("Withdraw"):
+            alice.click("Withdraw")
+
+
+@contextmanager
+def at_guest(house: RunningConsole, name: str) -> Iterator[Browser]:
+    with signed_in(house, name) as browser:
+        browser.open_until("demo Running", "/")
+        browser.open(GUEST)
+        yield browser
+
+
+@pytest.fixture
+def carol(house: RunningConsole) -> Iterator[Browser]:
+    with at_guest(house, CAROL) as browser:
+        yield browser
+
+
+def socket_of(house: RunningConsole, name: str = "demo") -> Path:
+    machine = house.parts.monitors.get(name)
+    assert isinstance(machine, HostedMonitor)
+    return machine.machine.vsock_path(8080)
+
+
+def call(path: Path, method: str = "GET", url: str = "/events", **options: str) -> httpx.Response:
+    """What a program in the guest gets."""
+    transport = httpx.HTTPTransport(uds=str(path), retries=5)
+    with httpx.Client(
+        transport=transport, base_url="http://calendar.internal", timeout=PATIENCE
+    ) as client:
+        return client.request(method, url, json=options.get("json"))
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Waits for it."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def trail(house: RunningConsole) -> Trail:
+    """The machine's events of this test, the oldest first."""
+    records = house.parts.monitors.records
+
+    def events() -> list[Event]:
+        records.settle()
+        return records.events(Search(machine="demo"), 100)[::-1]
+
+    before = len(events())
+    return lambda: events()[before:]
+
+
+def has_access(house: RunningConsole, name: str) -> bool:
+    """Whether the records say that the machine has any."""
+    monitor = house.parts.monitors.get(name)
+    house.parts.monitors.records.settle()
+    return monitor is not None and monitor.key in house.parts.monitors.records.accesses()
+
+
+def test_a_guest_calls_an_api_as_its_person_and_has_no_token(trail: Trail, carol: Browser) -> None:
+    carol.click("Give access")
+    assert "Carol Operator has given it calendar.internal until" in carol.text
+    assert "No call yet." in carol.text
+    carol.click("curl http://calendar.internal/events")
+    assert "HTTP/1.1 200" in carol.text
+    carol.open_until("1 call, the last one just now ; 0 B sent, 2 B received.", GUEST)
+    carol.click("Search the guest for tokens")
+    assert "Output No token was found." in carol.text
+    planted = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJjYXJvbCJ9."
+    carol.click("Run", {"command": f'echo {planted} > "$CURL_HOME/token"'})
+    carol.click("Search the guest for tokens")
+    assert "/token Files" in carol.text, "the search finds what is there"
+    [called] = [event for event in trail() if event.is_call]
+    assert called.what.startswith("Called GET calendar.internal/events: 200, 0 B sent, 2 B rec")
+    assert (called.by.name, called.by.sub, called.machine) == ("Carol Operator", "carol", "demo")
+    said = [event.what for event in trail()]
+    assert "Gave it access to calendar.internal for 2 hours." in said
+    carol.open("/machines/demo")
+    assert "Called GET" not in carol.text, "what people did is not lost among calls"
+
+
+def test_a_sign_out_ends_it_and_the_trail_says_so(
+    house: RunningConsole, trail: Trail, carol: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carol.click("Give access")
+    path = socket_of(house)
+    assert call(path, url="/events?secret=1").status_code == 200
+    carol.post("/account/sign-out-everywhere", {"csrf_token": carol.field("csrf_token")})
+    assert [call(path).status_code for _ in range(3)] == [401, 401, 401]
+    told = [("", 1), ("Its person has signed out.", 3)]  # a call is recorded after its answer
+    until(lambda: [(one.refused, one.times) for one in trail() if one.is_call] == told)
+    assert "secret" not in str(trail())
+    with at_guest(house, CAROL) as again:
+        assert "that Carol Operator gave has ended. Its person has signed out." in again.text
+        monkeypatch.setattr(access, "TOLD_SECONDS", 0)
+        again.click("Give access", {"time": "1 hour"})
+        assert call(path).status_code == 200
+        again.click("Withdraw")
+        until(lambda: not has_access(house, "demo"))
+        assert not path.exists()
+        again.open(GUEST)
+        assert "has ended" not in again.text
+
+
+def test_who_may_give_and_withdraw(house: RunningConsole, trail: Trail, carol: Browser) -> None:
+    forms = f"{GUEST}/access", f"{GUEST}/access/withdraw"
+    with at_guest(house, BOB) as bob:
+        assert "Nobody has given it access." in bob.text
+        bob.post(forms[0], {"csrf_token": bob.field("csrf_token"), "time": "1 hour"})
+        assert bob.status == 403
+    with at_guest(house, ALICE) as alice:
+        for wrong in ({"time": "1 year"}, {"route": "mail.internal"}):
+            alice.open(GUEST)
+            alice.click("Give access", wrong)
+            assert (alice.status, "Choose what to give" in alice.text) == (409, True)
+        alice.click("Give access")
+        given = alice.form_of("withdraw")
+        with at_guest(house, BOB) as bob:
+            assert "Alice Admin has given it calendar.internal" in bob.text
+            assert not bob.has_button("Withdraw")
+        carol.click("Give access")
+        assert "Another person has given this machine access." in carol.text
+        assert not carol.has_button("Withdraw")
+        carol.post(forms[1], {**given, "csrf_token": carol.field("csrf_token")})
+        assert carol.status == 403
+        for form in forms:
+            alice.post(form, {**given, "csrf_token": "of somebody"})
+            assert alice.status == 403
+        assert call(socket_of(house)).status_code == 200
+        alice.open(GUEST)
+        alice.click("Withdraw")
+        assert "that Alice Admin gave has ended. It was withdrawn" in alice.text
+        carol.open(GUEST)
+        carol.click("Give access")
+        alice.open(GUEST)
+        alice.click("Withdraw")
+        assert call(socket_of(house)).status_code == 401
+        alice.post(forms[1], {**given, "csrf_token": alice.field("csrf_token")})
+        assert "There is no such access any more." in alice.text
+    last = [event for event in trail() if event.what.startswith("Withdrew")][-1]
+    assert (last.what, last.by.name) == (
+        "Withdrew the access that Carol Operator gave it.",
+        "Alice Admin",
+    )
+
+
+def test_a_call_that_waits_is_approved_from_the_page(
+    house: RunningConsole, trail: Trail, carol: Browser
+) -> None:
+    carol.click("Give access")
+    answers = list[httpx.Response]()
+    path = socket_of(house)
+    guest = Thread(target=lambda: answers.append(call(path, "POST", json="18:00 Dinner")))
+    guest.start()
+    carol.open_until("POST calendar.internal waits for you", GUEST)
+    carol.open(carol.page.links["look at it"])
+    assert "18:00 Dinner" in carol.text
+    carol.click("Approve")
+    guest.join()
+    assert answers[0].json() == ["18:00 Dinner"]
+    said = [event.what for event in trail()]
+    assert any(what.startswith("POST calendar.internal/events waits as ") for what in said)
+    assert any(what.endswith("/calendar/events approved.") for what in said)
+
+
+def test_an_approval_needs_a_login_of_the_last_minutes(house: RunningConsole) -> None:
+    provider = house.parts.provider
+    assert provider is not None
+    long_ago = {"auth_time": int(time.time()) - 1000}
+    provider.edits.put("id_token", lambda claims: claims | long_ago)
+    with at_guest(house, CAROL) as carol:
+        navigation = {"accept": "text/html", "sec-fetch-mode": "navigate"}
+        address = f"{house.url}/approvals/any"
+        provider.edits.clear()
+        answer = httpx.get(address, cookies=carol.cookies, headers=navigation)
+    assert answer.status_code == 302
+    assert "max_age=300" in answer.headers["location"]
+
+
+def test_each_machine_has_its_own_and_a_copy_has_none(house: RunningConsole) -> None:
+    with at_guest(house, ALICE) as alice:
+        alice.click("Give access")
+        do(alice, "demo", "snapshots", "Clone", {"clone.name": "copy", "clone.taps": "eth0=tap1"})
+        alice.open_until("copy Running", "/")
+        assert not socket_of(house, "copy").exists()
+        alice.open("/machines/copy/guest")
+        assert alice.has_button("Give access")
+        do(alice, "demo", "", "Stop", {})
+        alice.click("Start again")
+        until(lambda: socket_of(house).exists())
+        assert call(socket_of(house)).json() == ["9:00 Stand-up", "12:30 Lunch with Bob"]
+        alice.open("/machines/copy/guest")
+        alice.click("Give access")
+        assert has_access(house, "copy")
+        delete(alice, "copy")
+        until(lambda: len(house.parts.monitors.records.accesses()) == 1)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """That of a socket has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="vm-") as name:
+        yield Path(name)
+        end_processes_of(Path(name))
+
+
+def test_the_next_console_serves_it_again(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(AGENT_VARIABLE, "1")
+    store = MemoryStore()
+    settings = ConsoleSettings(0, 0, sockets={}, issuer=None, folder=short_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings = replace(settings, port=listener.getsockname()[1])
+        with parts(settings) as console:
+            house = RunningConsole(f"http://127.0.0.1:{settings.port}", console)
+            app = create_app(console.oidc, console.monitors, store, apis=console.apis)
+            with serving(app, listener), at_guest(house, CAROL) as carol:
+                carol.click("Give access")
+                path = socket_of(house)
+                assert call(path).status_code == 200
+            assert not path.exists()
+            app = create_app(console.oidc, _host(settings, short_path), store, apis=console.apis)
+            with socket.create_server(("127.0.0.1", 0)) as other, serving(app, other):
+                until(path.exists)
+                assert call(path).status_code == 200
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "console.md"
+ROUTES = f"""{GUIDE.read_text().split("```toml")[1].split("```")[0]}
+["machines.internal"]
+url = "https://machines.example.com"
+own_token = true
+allow = ["GET /**"]
+"""
+
+
+def test_routes_of_a_file(tmp_path: Path) -> None:
+    (path := tmp_path / "routes.toml").write_text(ROUTES)
+    routes, downstream = apis_in(path)
+    assert list(routes) == ["calendar.internal", "machines.internal"]
+    assert [(api.grant, api.resource) for api in downstream] == [
+        ("token_exchange", "https://calendar.example.com")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("allow", "alow"), "CONSOLE_ROUTES: calendar.internal.allow: Field required"),
+        (("https", "http"), "url must begin with https"),
+        (('"]', "'"), "CONSOLE_ROUTES: "),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(tmp_path: Path, change: tuple[str, str], why: str) -> None:
+    (path := tmp_path / "routes.toml").write_text(ROUTES.replace(*change))
+    with pytest.raises(SettingsError, match=why) as caught:
+        apis_in(path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(SettingsError, match="No such file"):
+        apis_in(tmp_path / "none")

@@ -1,0 +1,89 @@
+"""A name is resolved once, checked, and the checked address itself is connected to."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import pytest
+
+from fastapi_oidc.broker.connections import is_callable
+from tests.oidc.broker.apis import Api, says, serving
+from tests.oidc.broker.rig import rigged
+from tests.oidc.provider.certificates import Authority, listening_with_tls
+from tests.oidc.provider.test_options import answers
+
+NEVER = (
+    "127.0.0.1 0.0.0.0 10.1.2.3 172.16.0.1 192.168.1.1 100.100.100.200 169.254.169.254 "
+    "168.63.129.16 192.0.0.192 224.0.0.1 255.255.255.255 :: ::1 ::ffff:127.0.0.1 "
+    "::ffff:169.254.169.254 ::10.0.0.1 64:ff9b::a9fe:a9fe 2002:a9fe:a9fe::1 "
+    "2001:0:4136:e378:8000:63bf:3fff:fdd2 fe80::1 fec0::1 fc00::1 fd00:ec2::254 ff02::1"
+)
+LOOPBACK = ("127.0.0.0/8", "::1/128")
+
+
+@pytest.mark.parametrize("address", NEVER.split())
+def test_private_link_local_and_metadata_addresses_are_not_called(address: str) -> None:
+    assert not is_callable(ip_address(address), [])
+    assert is_callable(ip_address(address), [ip_network("0.0.0.0/0"), ip_network("::/0")])
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"])
+def test_public_addresses_are_called_only_with_encryption(address: str) -> None:
+    assert is_callable(ip_address(address), [])
+    assert not is_callable(ip_address(address), [], encrypted=False)
+
+
+def test_a_mapped_address_is_the_address_inside() -> None:
+    assert is_callable(ip_address("::ffff:10.0.0.1"), [ip_network("10.0.0.0/8")])
+
+
+class Names:
+    """A name server whose answers change; the last one stays."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self.answers = list(answers)
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+async def test_the_checked_address_is_connected_to_and_a_rebound_name_is_refused() -> None:
+    names = Names(["127.0.0.2", "127.0.0.1"], ["127.0.0.1", "169.254.169.254"])
+    async with serving(Api(says(b"", "200 OK", "Connection: close"))) as api:
+        url = f"http://calendar.test:{api.port}"
+        async with rigged(url=url, networks=LOOPBACK, resolve=names) as rig:
+            assert (await rig.guest.get()).status_code == 200, "by the address that listens"
+            refused = await rig.guest.get()
+            assert (refused.status_code, refused.text[:15]) == (502, "broker.address:")
+        assert [each.header("host") for each in api.received] == [f"calendar.test:{api.port}"]
+
+
+@pytest.mark.parametrize("answer", [[], ["127.0.0.3"]])
+async def test_a_name_without_an_address_is_unreachable(answer: list[str]) -> None:
+    url = "http://calendar.test:9"
+    async with rigged(url=url, networks=LOOPBACK, resolve=Names(answer)) as rig:
+        refused = await rig.guest.get()
+        assert (refused.status_code, refused.text[:19]) == (502, "broker.unreachable:")
+
+
+async def test_the_system_resolves_names() -> None:
+    async with serving(Api()) as api:
+        url = f"http://localhost:{api.port}"
+        async with rigged(url=url, networks=LOOPBACK) as rig:
+            assert (await rig.guest.get()).status_code == 200
+        async with rigged(url=url, networks=["10.0.0.0/8"]) as rig:
+            assert (await rig.guest.get()).text.startswith("broker.address:")
+
+
+async def test_the_certificate_is_checked_for_the_name(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    trusts = ssl.create_default_context(cafile=authority.file)
+    async with listening_with_tls(answers, authority.issue("server")) as server:
+        async with rigged(url=server.url, verify=trusts) as rig:
+            assert (await rig.guest.get()).text == "ok"
+        url, names = server.url.replace("127.0.0.1", "calendar.test"), Names(["127.0.0.1"])
+        async with rigged(url=url, networks=LOOPBACK, verify=trusts, resolve=names) as rig:
+            assert (await rig.guest.get()).text.startswith("broker.unreachable:")

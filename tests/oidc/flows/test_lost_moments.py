@@ -1,0 +1,251 @@
+"""Between two steps: a command is lost or hangs, or another request comes first."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from fastapi import Depends, FastAPI, Response
+
+from fastapi_oidc import OIDC, Clock, MemoryStore, OIDCSession
+from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.flows.outcomes import Refreshed
+from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.protocol.downstream import DownstreamAPI
+from fastapi_oidc.session.cells import Cells, Turn
+from fastapi_oidc.session.rows import LEASE_SECONDS, Row
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.store import Cell, Found
+from fastapi_oidc.testing import TokenRevoked, sign_in
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    SHORTLY_BEFORE_EXPIRY,
+    callback_url,
+    copy_of,
+    generation,
+    stores_of,
+    user,
+)
+from tests.oidc.interleaving import Gate, Held, another_process, begun
+from tests.oidc.virtual_time import VirtualTimeLoop
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
+
+STEP_UP = "/auth/login?max_age=60&return_to=/me"
+
+
+class Between(MemoryStore):
+    """Before the `nth` write of a session's row, something else happens."""
+
+    nth = 0
+    gate: Gate | None = None
+
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+        if self.nth and ":session:" in key:
+            self.nth -= 1
+            if not self.nth:
+                if self.gate is None:
+                    raise ConnectionError("one lost command")
+                await self.gate.passed()
+        return await super().swap(key, before, after)
+
+
+def world_of(mode: str, **options: Any) -> tuple[World, Between]:
+    time = Time()
+    store = Between(clock=Clock(read=time))
+    return make_world(time=time, **stores_of(mode, store), **options), store
+
+
+async def test_a_step_up_survives_a_lost_command(mode: str) -> None:
+    world, store = world_of(mode)
+    browser = await world.signed_in()
+    world.time.advance(120)
+    url = await callback_url(browser, STEP_UP)
+    store.nth = 2  # it is the owner of the row, and stores the next generation
+    assert (await browser.get(url)).status_code == 200
+    assert (await generation(browser), await user(browser)) == (1, "alice")
+    assert not world.op.record.of(TokenRevoked)
+
+
+async def test_a_step_up_continues_the_session_even_if_its_data_cannot_be_loaded(
+    mode: str,
+) -> None:
+    failing: list[str] = []
+
+    def load(_: object) -> None:
+        if failing:
+            raise RuntimeError(failing.pop())
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        app.add_route("/own", oidc.callback_handler(on_success=lambda *_: None))
+        app.add_exception_handler(RuntimeError, lambda *_: Response(status_code=500))
+
+        @app.get("/who")
+        async def who(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> str:
+            return session.sub
+
+    middleware = {"exclude": ["/own"]}
+    world, _ = world_of(mode, load_request_data=load, mount=mount, middleware=middleware)
+    browser = await world.signed_in()
+    world.time.advance(120)
+    url = (await callback_url(browser, STEP_UP)).replace("/auth/callback", "/own")
+    failing.append("the database")
+    assert (await browser.get(url)).status_code == 500
+    assert (await browser.get("/who")).json() == "alice"
+
+
+async def test_the_use_of_a_session_that_was_refreshed_meanwhile_is_of_the_new_one(
+    mode: str,
+) -> None:
+    world, _ = world_of(mode, settings={"idle_timeout": 3600})
+    browser = await world.signed_in()
+    party, engine = world.oidc.runtime.party, world.oidc.registrations.engine
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    read = await party.sessions.find(dict(browser.cookies))
+    again = await party.sessions.find(dict(browser.cookies))
+    assert isinstance(read, Live)
+    assert isinstance(again, Live)
+    assert isinstance(await engine.coordinator.refresh(party, again), Refreshed)
+    touched = await party.sessions.touch(read)
+    assert touched.session.generation == touched.seen.row.generation == 1
+    assert touched.session.last_seen_at == world.time()
+
+
+async def test_a_sign_out_revokes_the_token_of_a_refresh_that_came_between(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, store = world_of(mode)
+    there = another_process(world, **stores_of(mode, store))
+    browser, revoked = await world.signed_in(), list[str]()
+
+    async def revoke(token: str, _: str) -> None:
+        revoked.append(token)
+
+    monkeypatch.setattr(there.oidc.runtime.party.provider, "revoke", revoke)
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    store.nth, store.gate = 1, Gate()
+    leaving = begun(copy_of(browser, there).post("/auth/logout", data=LOCAL))
+    await store.gate.until_reached()
+    refreshed = copy_of(browser, world)
+    assert await generation(refreshed) == 1
+    cookies = {cookie.name: str(cookie.value) for cookie in refreshed.cookies.jar}
+    newest = await world.oidc.runtime.party.sessions.find(cookies)
+    assert isinstance(newest, Live)
+    store.gate.opened.set()
+    await leaving
+    assert await user(refreshed) is None
+    assert newest.session.tokens.refresh_token in revoked
+
+
+async def test_a_sign_out_during_a_refresh_that_cannot_be_judged_revokes_its_token(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, _ = world_of(mode)
+    browser, held = await world.signed_in(), Held(first=True)
+
+    async def verify(*_: object) -> None:
+        raise ProviderError(Code.PROVIDER_UNREACHABLE, "the keys are unavailable")
+
+    world.op.faults.put("token", held)
+    world.time.advance(AFTER_EXPIRY)
+    refreshing = begun(copy_of(browser, world).get("/me"))
+    await held.gate.until_reached()
+    await browser.post("/auth/logout", data=LOCAL)
+    before = len(world.op.record.of(TokenRevoked))
+    monkeypatch.setattr(world.oidc.runtime.party.provider, "verify", verify)
+    held.gate.opened.set()
+    assert (await refreshing).status_code == 503
+    assert len(world.op.record.of(TokenRevoked)) == before + 1
+
+
+async def test_a_refresh_that_a_login_overtook_revokes_nothing_that_they_share(mode: str) -> None:
+    """Providers may end all tokens of a session at the provider with one of them (RFC 7009 2.1)."""
+    world, _ = world_of(mode)
+    browser, held = await world.signed_in(), Held(first=True)
+    other_tab = copy_of(browser, world)
+    world.op.faults.put("token", held)
+    world.time.advance(AFTER_EXPIRY)
+    refreshing = begun(other_tab.get("/me"))
+    await held.gate.until_reached()
+    await sign_in(browser, LOGIN_URL, user="alice")
+    held.gate.opened.set()
+    assert (await refreshing).status_code == 401
+    assert not world.op.record.of(TokenRevoked)
+
+
+async def test_a_token_for_an_api_is_never_that_of_another_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where refresh tokens work many times, the response of an ordinary refresh may come first."""
+    api = DownstreamAPI(grant="refresh_token", resource="https://x.test")
+    world, store = world_of("store", downstream_apis=[api], settings={"fetch_userinfo": False})
+    there = another_process(world, downstream_apis=[api], **stores_of("store", store))
+    browser, sent, judged = await world.signed_in(), Gate(), Gate()
+
+    def token_endpoint(gate: Gate | None) -> Any:
+        async def refresh(_: str, *, target: object = None, **__: object) -> bytes:
+            if gate is not None:
+                await gate.passed()
+            token = "for the API" if target else "the session's own"
+            return json.dumps({"access_token": token, "token_type": "Bearer"}).encode()
+
+        return refresh
+
+    parties = [each.oidc.runtime.party for each in (world, there)]
+    for party, gate in zip(parties, (sent, None), strict=True):
+        monkeypatch.setattr(party.provider, "refresh", token_endpoint(gate))
+    lives = [await party.sessions.find(dict(browser.cookies)) for party in parties]
+    assert isinstance(lives[0], Live)
+    assert isinstance(lives[1], Live)
+    coordinators = [each.oidc.registrations.engine.coordinator for each in (world, there)]
+    mine = asyncio.create_task(coordinators[0].refresh_for(parties[0], lives[0], api))
+    await sent.until_reached()
+    world.time.advance(LEASE_SECONDS + 1)  # paused for so long that its row is taken
+    store.nth, store.gate = 3, judged  # taken, answered, and then the next generation
+    other = asyncio.create_task(coordinators[1].refresh(parties[1], lives[1]))
+    await judged.until_reached()
+    sent.opened.set()
+    _, answer = await mine
+    assert answer is not None
+    assert answer.response().access_token == "for the API"
+    judged.opened.set()
+    await other
+
+
+def test_an_owner_whose_renewal_hangs_stays_the_owner() -> None:
+    loop = VirtualTimeLoop()
+    clock = Clock(read=lambda: 1_800_000_000 + loop.time())
+    store = MemoryStore(clock=clock)
+
+    class Hanging(MemoryStore):
+        writes = 0
+
+        async def read(self, keys: Any, /) -> Any:
+            return await store.read(keys)
+
+        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+            self.writes += 1
+            if self.writes == 3:  # the second renewal
+                await asyncio.sleep(60)
+            return await store.swap(key, before, after)
+
+    async def story() -> None:
+        secret = "a secret of more than 32 characters for this test"
+        cells = [
+            Cells(each, KeyRing([secret]).sealer("row"), clock)
+            for each in (Hanging(clock=clock), store)
+        ]
+        mine = Row(content=b"session", expires_at=2_000_000_000)
+        await cells[1].move("session:a", lambda *_: mine)
+        owner, other = (Turn(each, "session:a", mine) for each in cells)
+        assert owner.owns(await owner.take())
+        async with owner.renewing():
+            while loop.time() < 3 * LEASE_SECONDS:
+                assert not other.owns(await other.take())
+                await other.pause()
+            owner.require_lease()
+
+    loop.run_until_complete(story())
+    loop.close()
