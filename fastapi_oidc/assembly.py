@@ -14,6 +14,7 @@ from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import Announcer, EventListener
 from fastapi_oidc.flows.callback import CodeExchanges, longest_login
+from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.flows.outcomes import Postponements
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import (
@@ -23,7 +24,7 @@ from fastapi_oidc.flows.relying_party import (
     RelyingParty,
     ResolveIdentity,
 )
-from fastapi_oidc.flows.sessions import Endings, Sessions
+from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration

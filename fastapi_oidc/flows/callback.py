@@ -272,8 +272,8 @@ async def _sign_in_once(
     default = party.settings.default_return_path
     return_to = same_origin_path(login.transaction.return_to, default=default)
     key = f"login:{_name(login.transaction)}"
-    mine = Row(expires_at=party.clock.now() + PENDING_SECONDS)
-    turn = Turn(party.sessions.cells, key, mine, Seen(), margin=LOGIN_SECONDS)
+    base = Row(expires_at=party.clock.now() + PENDING_SECONDS)
+    turn = Turn(party.sessions.cells, key, base, Seen(), margin=LOGIN_SECONDS)
     while not turn.owns(row := await turn.take()):
         if row.ended:
             raise ProtocolViolation(
@@ -292,7 +292,7 @@ async def _sign_in_once(
     except Exception:
         await turn.last(partial(turn.end, "expired"))
         raise
-    result = Row(content=_written(live), expires_at=mine.expires_at)
+    result = Row(content=_written(live), expires_at=base.expires_at)
     await turn.last(partial(turn.finish, result))
     return SignedIn(live.session, return_to, live=live)
 

@@ -41,7 +41,7 @@ class Ended:
 
     code: Code
     because: str = ""
-    reason: EndReason | None = None
+    reason: EndReason = "signed_out"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponements, Refreshed
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
-from fastapi_oidc.flows.sessions import Live, Prepared, row_key
+from fastapi_oidc.flows.sessions import Live, Prepared
 from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.flows.token_sessions import fold
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.rows import LEASE_SECONDS, Row
+from fastapi_oidc.session.rows import LEASE_SECONDS, Row, row_key
 
 START_SECONDS: Final = 30.0
 """Seconds that a request waits for its refresh to start. The refresh itself continues."""
@@ -83,7 +83,6 @@ class RefreshCoordinator(Generic[Identity]):
     def __init__(self, postponements: Postponements) -> None:
         self._postponements = postponements
         self._tasks: SingleFlight[str, Outcome[Identity]] = SingleFlight()
-        self._releases: SingleFlight[Turn, Row] = SingleFlight()
         self._runs: dict[str, _Run[Identity]] = {}
         self._gate = ShutdownGate()
 
@@ -143,7 +142,6 @@ class RefreshCoordinator(Generic[Identity]):
         """
         with self._gate.closed():
             await self._tasks.wait(seconds)
-            await self._releases.wait(seconds)
 
     async def _complete(self, run: _Run[Identity]) -> Outcome[Identity]:
         """The outcome of `run` itself, after the attempts under way."""
@@ -193,7 +191,9 @@ class RefreshCoordinator(Generic[Identity]):
             if found.session.generation < seen.row.generation:
                 return self._postponements.briefly(found.session, "another cookie has its tokens")
             return Refreshed(found)
-        return Ended(Code.SESSION_SIGNED_OUT, reason=found.reason if found else None)
+        return Ended(
+            Code.SESSION_SIGNED_OUT, reason="signed_out" if found is None else found.reason
+        )
 
     async def _begin(self, run: _Run[Identity]) -> Outcome[Identity]:
         session = run.live.session
@@ -214,14 +214,9 @@ class RefreshCoordinator(Generic[Identity]):
     async def _take_turn(self, run: _Run[Identity]) -> Outcome[Identity]:
         """Make the next generation, or wait for the attempt that makes it."""
         party, live = run.party, run.live
-        session, known = live.session, live.seen
-        mine = known.row
-        if not party.sessions.in_store:  # the cookie has this generation, whatever the store has
-            mine = Row(
-                generation=session.generation, epoch=session.epoch, expires_at=session.last_end
-            )
-        key = row_key(session.id)
-        turn = Turn(party.sessions.cells, key, mine, known, tried=run.settled)
+        session, sessions = live.session, party.sessions
+        base, key = sessions.base_of(live), row_key(session.id)
+        turn = Turn(sessions.cells, key, base, live.seen, tried=run.settled)
         patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
         while True:
             async with party.refreshing.slot():
@@ -266,7 +261,7 @@ class RefreshCoordinator(Generic[Identity]):
         if run.is_new:
             run.answer = await self._present(run, turn)
             own = run.answer.encode()
-            row = await turn.answer(own)
+            row = await turn.record(own)
             run.is_new = row.answer in (b"", own)  # another attempt's may have been first
         if row.answer:  # else `finish` will find why: the session has ended, or has moved on
             run.answer = TokenAnswer.decode(row.answer)
@@ -309,8 +304,8 @@ class RefreshCoordinator(Generic[Identity]):
                 return Ended(error.code, error.message, row.ended)
             return self._of_row(run, turn.seen)
         forget = isinstance(error, ProviderError) and error.code is Code.TOKEN_MALFORMED
-        self._releases.start(turn, lambda: self._let_go(run, turn, forget=forget))
-        if is_own:
+        turn.begin_last(lambda: self._let_go(run, turn, forget=forget))
+        if is_own and not isinstance(error, ShuttingDown):
             raise _NotMade from error
         raise error
 

@@ -186,7 +186,7 @@ class RelyingParty(Generic[Identity]):
         """Announce the end of a session once, however many requests find it."""
         party = None if session is None else self.serving(session)
         announcer = self.sessions.announcer if party is None else party.announcer
-        if self.sessions.is_first_to_find_ended(id):
+        if self.sessions.endings.is_first_to_find(id):
             event = Event(EventName.SESSION_ENDED, self.clock.now(), session_id=id, code=code)
             sub = None if session is None else session.sub
             announcer(replace(event, sub=sub, explanation=because))

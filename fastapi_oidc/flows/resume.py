@@ -280,7 +280,7 @@ async def _after(
             used = await _use(party, refreshed, active=active)
             return Resumed(used.session, pending_cookie(party, used))
         case Ended(code, because, reason):
-            over = Over(live.copy, reason or "signed_out", live.session)
+            over = Over(live.copy, reason, live.session)
             return _over(party, over, code, because)
         case Postponed():
             if outcome.is_announced:  # the attempt may have completed an earlier one first

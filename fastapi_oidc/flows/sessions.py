@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from hmac import compare_digest
 from typing import Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.events import Announcer, Event, EventName, refusal
+from fastapi_oidc.events import Announcer
+from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.session import revocations, rows
-from fastapi_oidc.session.cells import MARGIN, Cells, Seen, Unreadable
+from fastapi_oidc.session.cells import Cells, Seen, Unreadable
 from fastapi_oidc.session.codec import SessionCodec, SessionReader
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.copies import CookieForm, Copy
@@ -28,19 +28,12 @@ from fastapi_oidc.session.lists import MOST_LISTED, ids_in, with_id
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.reference import SECRET_BYTES, digest_of
 from fastapi_oidc.session.revocations import Revocation
-from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session.rows import Row, row_key
 from fastapi_oidc.session.sealing import DecryptionCache
 from fastapi_oidc.session.store import Cell
-from fastapi_oidc.ttl_cache import TTLCache
 
 READ_TOGETHER: Final = 32
 """Number of listed sessions that are read at the same time."""
-
-MOST_ANNOUNCED: Final = 20_000
-"""Maximum number of ended sessions whose end one process announces only once."""
-
-SHUTDOWN_SECONDS: Final = 5.0
-"""Seconds for which a process repeats failed writes at shutdown."""
 
 ANY_EPOCH: Final = 1 << 60
 
@@ -93,30 +86,6 @@ class Over(NamedTuple, Generic[Identity]):
 Found: TypeAlias = Live[Identity] | Over[Identity] | None
 
 
-class Endings:
-    """The ends of sessions that this process knows, and that the store may not have yet.
-
-    All registrations of an instance share them, so that a registration can be forgotten at any
-    time.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self.reasons: dict[str, EndReason] = {}
-        self.announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
-        self.writing: set[asyncio.Task[None]] = set()
-        # The first attempt of each end that is being written.
-        self.first_writes: dict[tuple[str, EndReason], asyncio.Future[Row]] = {}
-
-    async def aclose(self) -> None:
-        """Repeat the failed writes for some seconds."""
-        tasks = set(self.writing)
-        if tasks:
-            await asyncio.wait(tasks, timeout=SHUTDOWN_SECONDS)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-
-
 class Sessions(Generic[Identity]):
     """Everything that a process does with sessions and their store.
 
@@ -142,7 +111,7 @@ class Sessions(Generic[Identity]):
         self.in_store, self.records_endings = in_store, records_endings
         self._form, self._clock, self.announcer = form, clock, announcer
         self._readers = DecryptionCache(self._reader, clock=clock)
-        self._endings = endings
+        self.endings = endings
 
     @property
     def option_in_memory(self) -> str:
@@ -213,7 +182,7 @@ class Sessions(Generic[Identity]):
         keys = revocations.keys_of(found.session)
         if keys != copy.keys:
             values = await self.cells.read(keys)
-        reason = revocations.end_of(found.session, values)
+        reason = revocations.reason_in(found.session, values)
         return found if reason is None else Over(copy, reason, found.session)
 
     def live(
@@ -225,7 +194,7 @@ class Sessions(Generic[Identity]):
     ) -> Found[Identity]:
         """What `copy` and its row say together; the revocations are another question."""
         row, session = seen.row, copy.session
-        if reason := row.ended or self._endings.reasons.get(copy.id):
+        if reason := row.ended or self.endings.reason_of(copy.id):
             return Over(copy, reason, session)
         if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):
             return None
@@ -249,6 +218,13 @@ class Sessions(Generic[Identity]):
         content = self.codec.encode(session)
         cookie = "" if self.in_store else self._form.seal(session, content, 0, b"")
         return Prepared(session, content, cookie)
+
+    def base_of(self, live: Live[Identity]) -> Row:
+        """The row of this generation. A cookie has its session, whatever the store has."""
+        session = live.session
+        if self.in_store:
+            return live.seen.row
+        return Row(generation=session.generation, epoch=session.epoch, expires_at=session.last_end)
 
     def row_of(self, prepared: Prepared[Identity], live: Live[Identity]) -> Row:
         """The row for the next generation of `live`."""
@@ -279,11 +255,10 @@ class Sessions(Generic[Identity]):
 
     async def touch(self, live: Live[Identity]) -> Live[Identity]:
         """Record that the session is used now. While the store fails, the next request does it."""
-        now, session = self._clock.now(), live.session
-        mine = Row(generation=session.generation, epoch=session.epoch, expires_at=session.last_end)
+        now, session, base = self._clock.now(), live.session, self.base_of(live)
         with suppress(SessionError):
             seen = await self.cells.move(
-                row_key(live.id), lambda row, age: rows.touch(row, age, now, mine), live.seen
+                row_key(live.id), lambda row, age: rows.touch(row, age, now, base), live.seen
             )
             found = self.live(live.copy, seen)
             # Another request may have refreshed the session meanwhile: its token is used up.
@@ -291,10 +266,6 @@ class Sessions(Generic[Identity]):
             live = found if isinstance(found, Live) and is_later else replace(live, seen=seen)
         session = live.session.model_copy(update={"last_seen_at": now})
         return replace(live, session=session, cookie="")
-
-    def end_here(self, id: str, reason: EndReason) -> None:
-        """End the session in this process. `end` must follow."""
-        self._endings.reasons[id] = reason
 
     async def end(
         self, id: str, reason: EndReason, *, expires_at: int, keeps_grant: bool = False
@@ -304,16 +275,14 @@ class Sessions(Generic[Identity]):
         `expires_at` is the session's absolute end. A failed write is announced and repeated. The
         result is the row that has ended, as far as it is known.
         """
-        self.end_here(id, reason)
-        loop, key = asyncio.get_running_loop(), (id, reason)
-        first = self._endings.first_writes.get(key)
-        if first is None or first.get_loop() is not loop:
-            first = self._endings.first_writes[key] = loop.create_future()
-            rule = partial(rows.end, reason=reason, expires_at=expires_at, keeps_grant=keeps_grant)
-            task = loop.create_task(self._record_end(id, reason, rule, expires_at, first))
-            self._endings.writing.add(task)
-            task.add_done_callback(self._endings.writing.discard)
-        return await asyncio.shield(first)
+        return await self.endings.end(
+            self.cells,
+            self.announcer,
+            id,
+            reason,
+            expires_at=expires_at,
+            keeps_grant=keeps_grant,
+        )
 
     def newest(
         self, session: OIDCSession[Identity] | None, row: Row
@@ -323,47 +292,6 @@ class Sessions(Generic[Identity]):
         if found is None or (session is not None and found.generation <= session.generation):
             return session
         return found
-
-    async def _record_end(
-        self,
-        id: str,
-        reason: EndReason,
-        rule: Callable[[Row], Row],
-        until: int,
-        first: asyncio.Future[Row],
-    ) -> None:
-        before = Row()
-
-        def on_failure(error: SessionError) -> None:
-            event = refusal(EventName.SESSION_NOT_REMOVED, error, self._clock.now())
-            self.announcer(replace(event, session_id=id))
-            first.set_result(before)
-
-        def end(row: Row, _: float) -> Row:
-            nonlocal before
-            before = row
-            return rule(row)
-
-        try:
-            seen = await self.cells.insist(row_key(id), end, until=until, on_failure=on_failure)
-        except asyncio.CancelledError:
-            self._announce(EventName.SESSION_REMOVAL_GIVEN_UP, id)
-            raise
-        finally:
-            was_late = first.done()
-            if not was_late:
-                first.set_result(before)
-            if self._endings.first_writes.get((id, reason)) is first:
-                del self._endings.first_writes[id, reason]
-        self._endings.reasons.pop(id, None)
-        if was_late and seen is not None:
-            self._announce(EventName.SESSION_REMOVED, id)
-
-    def is_first_to_find_ended(self, id: str) -> bool:
-        """Whether no request of this process has found the end of the session before."""
-        is_first = id not in self._endings.announced
-        self._endings.announced.set(id, True, expires_at=self._clock.now() + MARGIN)
-        return is_first
 
     async def end_by_id(self, id: str, reason: EndReason, *, expires_at: int) -> None:
         """End the session everywhere before this returns; raises SessionError."""
@@ -438,9 +366,6 @@ class Sessions(Generic[Identity]):
     def _reader(self, content: bytes) -> tuple[SessionReader[Identity], int]:
         return SessionReader(self.codec, content), 2 * len(content)
 
-    def _announce(self, name: EventName, id: str) -> None:
-        self.announcer(Event(name, self._clock.now(), session_id=id))
-
     def require_rows(self, purpose: str) -> None:
         """Raise ConfigurationError (configuration.store_missing) without a session store."""
         if not self.in_store:
@@ -454,11 +379,6 @@ class Sessions(Generic[Identity]):
                 "ending sessions from elsewhere needs a session_store, or for sessions in cookies "
                 'a back_channel_logout_store: "memory", or a store that all processes share',
             )
-
-
-def row_key(id: str) -> str:
-    """The key of a session's row."""
-    return f"session:{id}"
 
 
 def list_key(issuer: str, client_id: str, sub: str) -> str:

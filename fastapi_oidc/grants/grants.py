@@ -229,7 +229,7 @@ def _after(
         case Ended(code, because, reason):
             session = live.session
             party.announce_end(session.id, session, code, because)
-            raise SessionError(ENDED_CODES[reason or "signed_out"], "the session has ended")
+            raise SessionError(ENDED_CODES[reason], "the session has ended")
         case Postponed():
             raise unavailable_until(party, outcome)
 

@@ -111,11 +111,11 @@ class Once:
 async def _obtain(
     cells: Cells, key: str, known: Seen, obtain: Obtain, confirm: Confirm, expires_at: int
 ) -> IssuedToken:
-    mine = Row(generation=known.row.generation, expires_at=expires_at)
-    turn = Turn(cells, key, mine, known)
+    base = Row(generation=known.row.generation, expires_at=expires_at)
+    turn = Turn(cells, key, base, known)
     while not turn.owns(row := await turn.take()):
         token = _token_in(row)
-        if token is not None and row.generation > mine.generation:
+        if token is not None and row.generation > base.generation:
             return token
         if turn.waited > PATIENCE:
             explanation = "another process is still requesting the token"

@@ -186,7 +186,7 @@ class Cells:
 class Turn:
     """One attempt of a process to do what is done once for a row: present its refresh token.
 
-    `mine` is the row of the generation to work on, as the caller knows it, and `known` is what the
+    `base` is the row of the generation to work on, as the caller knows it, and `known` is what the
     caller has read last. A turn ends with `finish`, `release`, `refuse` or `end`, which is repeated
     until the store has it; where a request waits for it, by `last`. `tried` is set when such a
     write has failed once.
@@ -196,14 +196,14 @@ class Turn:
         self,
         cells: Cells,
         key: str,
-        mine: Row,
+        base: Row,
         known: Seen | None = None,
         *,
         margin: int = MARGIN,
         tried: asyncio.Event | None = None,
     ) -> None:
-        self._cells, self._key, self._mine, self._margin = cells, key, mine, margin
-        self._generation = mine.generation
+        self._cells, self._key, self._base, self._margin = cells, key, base, margin
+        self._generation = base.generation
         self._owner = secrets.token_urlsafe(9)
         self._loop = asyncio.get_running_loop()
         self._began, self._poll = self._loop.time(), FIRST_POLL
@@ -222,7 +222,7 @@ class Turn:
         asked_at = self._loop.time()
         self.seen = await self._cells.move(
             self._key,
-            lambda row, age: rows.take(row, age, self._mine, self._owner),
+            lambda row, age: rows.take(row, age, self._base, self._owner),
             self.seen if self._is_known else None,
             margin=self._margin,
         )
@@ -258,13 +258,13 @@ class Turn:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def answer(self, received: bytes) -> Row:
+    async def record(self, received: bytes) -> Row:
         """Store the token endpoint's response, for another process if this one dies."""
-        return await self._insist(lambda row, _: rows.answer(row, self._mine, received))
+        return await self._insist(lambda row, _: rows.record(row, self._base, received))
 
     async def finish(self, result: Row) -> Row:
         """Store the next generation, and return the row: another attempt may have been first."""
-        return await self._insist(lambda row, _: rows.finish(row, self._mine, result))
+        return await self._insist(lambda row, _: rows.finish(row, self._base, result))
 
     async def refuse(self, reason: EndReason) -> Row:
         """End the row after the provider's refusal, unless another attempt got a response."""
@@ -272,12 +272,7 @@ class Turn:
 
     async def end(self, reason: EndReason) -> Row:
         """End the row, unless it has a later generation."""
-        ends = self._mine.expires_at
-        return await self._insist(
-            lambda row, _: (
-                row if row.generation > self._generation else rows.end(row, reason, expires_at=ends)
-            )
-        )
+        return await self._insist(lambda row, _: rows.end_generation(row, self._base, reason))
 
     async def release(self, *, forget: bool = False) -> Row:
         """Let another attempt go on at once; `forget` drops a response that cannot be read."""
@@ -289,16 +284,20 @@ class Turn:
     async def last(self, step: Callable[[], Coroutine[Any, Any, Row]]) -> None:
         """Begin the last step, and wait until it is done or has failed once: requests wait here."""
         self._was_tried.clear()
-        task = self._cells.last_steps.start(self, step)
+        task = self.begin_last(step)
         task.add_done_callback(lambda _: self._was_tried.set())
         await self._was_tried.wait()
+
+    def begin_last(self, step: Callable[[], Coroutine[Any, Any, Row]]) -> asyncio.Task[Row]:
+        """Begin the last step, which belongs to no request, and which a shutdown waits for."""
+        return self._cells.last_steps.start(self, step)
 
     async def _insist(self, rule: Rule) -> Row:
         seen = await self._cells.insist(
             self._key,
             rule,
             self.seen,
-            until=self._mine.expires_at,
+            until=self._base.expires_at,
             margin=self._margin,
             on_failure=lambda _: self._was_tried.set(),
         )

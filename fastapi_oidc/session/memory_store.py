@@ -8,7 +8,7 @@ from typing import Final
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.store import Cell, Found, Store
+from fastapi_oidc.session.store import Cell, Store, Stored
 from fastapi_oidc.ttl_cache import TTLCache
 
 REMOVALS_WHEN_FULL: Final = 1000
@@ -40,13 +40,13 @@ class MemoryStore(Store):
         found = map(self._values.get, keys)
         return [b"" if entry is None else entry[0] for entry in found]
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`."""
         with self._swapping:
             now = self._clock.read()
             value, written_at = self._values.get(key) or (b"", now)
             if value != before:
-                return Found(value, now - written_at)
+                return Stored(value, now - written_at)
             if after.value:
                 self._require_room(key)
                 self._values.set(key, (after.value, now), expires_at=after.expires_at)

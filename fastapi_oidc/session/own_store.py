@@ -15,7 +15,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code
 from fastapi_oidc.session.outage import unavailable_as
-from fastapi_oidc.session.store import Cell, Found, Store
+from fastapi_oidc.session.store import Cell, Store, Stored
 
 Result = TypeVar("Result")
 
@@ -127,12 +127,12 @@ class ExclusiveStore(Store):
         """See `Store.read`; the store is asked for all keys concurrently."""
         return [found.value for found in await asyncio.gather(*map(self._find, keys))]
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`."""
         if before is None:
             return await self._find(key)
 
-        async def compare_and_set() -> tuple[Found | None]:
+        async def compare_and_set() -> tuple[Stored | None]:
             found = await self._find(key)
             if found.value != before:
                 return (found,)
@@ -149,13 +149,13 @@ class ExclusiveStore(Store):
         await self._store.aclose()
         await self._lock.aclose()
 
-    async def _find(self, key: str) -> Found:
+    async def _find(self, key: str) -> Stored:
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             session = await self._called(self._store.get, key)
             now = self._clock.read()
             if session is None or session.expires_at <= now:
-                return Found(b"", 0.0)
-            return Found(session.content, now - session.written_at)
+                return Stored(b"", 0.0)
+            return Stored(session.content, now - session.written_at)
 
     async def _set(self, key: str, after: Cell) -> None:
         if not after.value:

@@ -95,7 +95,7 @@ def keys_of(session: OIDCSession[Identity]) -> tuple[str, ...]:
     )
 
 
-def end_of(session: OIDCSession[Identity], found: Sequence[bytes]) -> EndReason | None:
+def reason_in(session: OIDCSession[Identity], found: Sequence[bytes]) -> EndReason | None:
     """Why `session` has ended, by the values under its `keys_of`; None if it has not."""
     reasons = (each.reason_for(session) for each in _naming(session, found))
     return next((reason for reason in reasons if reason is not None), None)

@@ -1,6 +1,6 @@
 """The row: all that is known of one session, one value in the store.
 
-    idle(n) --take--> taken(n) --answer--> answered(n) --finish--> idle(n + 1)    any --end--> ended
+    idle(n) --take--> taken(n) --record--> answered(n) --finish--> idle(n + 1)    any --end--> ended
 
 `n` is the generation, how often it was finished. `take` makes one attempt of a process the owner,
 and only the owner presents the refresh token. An owner renews its row; one that has not for
@@ -84,17 +84,22 @@ class Row:
         return row if known else replace(row, ended="revoked")
 
 
-def take(row: Row, age: float, mine: Row, owner: str) -> Row:
+def row_key(id: str) -> str:
+    """The key of the row of a session."""
+    return f"session:{id}"
+
+
+def take(row: Row, age: float, base: Row, owner: str) -> Row:
     """The row after `owner` asks for it, `age` seconds after its last change.
 
-    `mine` is the row of the generation to refresh as the caller knows it; it counts if the store
+    `base` is the row of the generation to refresh as the caller knows it; it counts if the store
     has an earlier one. The row is the owner's only if its `owner` is. A row without the session
     that the caller has found in it is lost, and nobody's.
     """
-    if row.ended or row.generation > mine.generation or _is_lost(row, mine):
+    if row.ended or row.generation > base.generation or _is_lost(row, base):
         return row
-    if row.generation < mine.generation or row == Row():
-        row = replace(mine, last_seen_at=max(row.last_seen_at, mine.last_seen_at))
+    if row.generation < base.generation or row == Row():
+        row = replace(base, last_seen_at=max(row.last_seen_at, base.last_seen_at))
     elif row.owner not in ("", owner):
         if age < 0:
             return replace(row)  # the store's clock was set back: written again, its age is known
@@ -108,28 +113,28 @@ def renew(row: Row, generation: int, owner: str) -> Row:
     return replace(row) if _is_owned(row, generation, owner) else row
 
 
-def answer(row: Row, mine: Row, received: bytes) -> Row:
+def record(row: Row, base: Row, received: bytes) -> Row:
     """The row with the response to its refresh token, unless it has one or has moved on.
 
     The response counts even if another attempt has taken the row since: the token is used up.
     """
-    if _is_lost(row, mine):
+    if _is_lost(row, base):
         return row
-    row = mine if row == Row() else row
-    if row.ended or row.generation != mine.generation or row.answer:
+    row = base if row == Row() else row
+    if row.ended or row.generation != base.generation or row.answer:
         return row
     return replace(row, answer=received)
 
 
-def finish(row: Row, mine: Row, result: Row) -> Row:
+def finish(row: Row, base: Row, result: Row) -> Row:
     """The row with `result`, unless it has ended or another attempt was first."""
-    if _is_lost(row, mine):
+    if _is_lost(row, base):
         return row
-    row = mine if row == Row() else row
-    if row.ended or row.generation != mine.generation:
+    row = base if row == Row() else row
+    if row.ended or row.generation != base.generation:
         return row
     last_seen_at = max(row.last_seen_at, result.last_seen_at)
-    return replace(result, generation=mine.generation + 1, last_seen_at=last_seen_at)
+    return replace(result, generation=base.generation + 1, last_seen_at=last_seen_at)
 
 
 def release(row: Row, generation: int, owner: str, *, forget: bool = False) -> Row:
@@ -160,19 +165,25 @@ def end(row: Row, reason: EndReason, *, expires_at: int = 0, keeps_grant: bool =
     )
 
 
-def touch(row: Row, age: float, at: int, mine: Row) -> Row:
-    """The row with a later `last_seen_at`; `mine` if the store has none.
+def end_generation(row: Row, base: Row, reason: EndReason) -> Row:
+    """The ended row, unless it has a later generation than `base`."""
+    is_later = row.generation > base.generation
+    return row if is_later else end(row, reason, expires_at=base.expires_at)
+
+
+def touch(row: Row, age: float, at: int, base: Row) -> Row:
+    """The row with a later `last_seen_at`; `base` if the store has none.
 
     The row of a live owner is not written, because its age is the owner's lease.
     """
     if row.ended or (row.owner and age < LEASE_SECONDS) or at <= row.last_seen_at:
         return row
-    return replace(row if row != Row() else replace(mine, content=b""), owner="", last_seen_at=at)
+    return replace(row if row != Row() else replace(base, content=b""), owner="", last_seen_at=at)
 
 
-def _is_lost(row: Row, mine: Row) -> bool:
+def _is_lost(row: Row, base: Row) -> bool:
     """Whether the store has lost a session; what only a cookie has can be written again."""
-    return bool(mine.content) and not row.content
+    return bool(base.content) and not row.content
 
 
 def _is_owned(row: Row, generation: int, owner: str) -> bool:

@@ -14,7 +14,7 @@ DEFAULT_TIMEOUT: Final = 5.0
 """Seconds for one command of a Redis or SQL store, including its wait for a connection."""
 
 
-class Found(NamedTuple):
+class Stored(NamedTuple):
     """The value under a key, b"" without one.
 
     `age` is the number of seconds since the value was written, by the clock of the store. It is
@@ -55,7 +55,7 @@ class Store(ABC):
         """The value under each key, b"" without one, in one round trip."""
 
     @abstractmethod
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """Store `after` if the value is `before`; the result is None.
 
         Otherwise, and always if `before` is None, store nothing and return the value that was

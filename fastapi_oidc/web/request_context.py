@@ -310,7 +310,7 @@ class RequestContext(Generic[Identity, RequestData]):
             self._require_trusted_origin()
         party, session = self.runtime.party, None if self.known is None else self.known.session
         if session is not None:
-            party.sessions.end_here(session.id, "signed_out")
+            party.sessions.endings.end_here(session.id, "signed_out")
         if isinstance(self._pending, NewSession | SetCookie):
             self._begun = self._pending.live
         self._is_cleared, self._has_ended = True, False

@@ -12,9 +12,9 @@ from starlette.requests import HTTPConnection
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.callback import CodeExchanges
+from fastapi_oidc.flows.endings import SHUTDOWN_SECONDS, Endings
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.sessions import SHUTDOWN_SECONDS, Endings
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.provider import Network
@@ -91,8 +91,8 @@ class Engine(Generic[Identity, RequestData]):
         async with AsyncExitStack() as closing:
             closing.push_async_callback(self.store.aclose)
             closing.push_async_callback(self.endings.aclose)
-            closing.push_async_callback(self.last_steps.wait, SHUTDOWN_SECONDS)
             closing.push_async_callback(self.network.aclose)
+            closing.push_async_callback(self.last_steps.wait, SHUTDOWN_SECONDS)
             closing.push_async_callback(self.coordinator.aclose, self.patience)
             closing.push_async_callback(self.grants.aclose, self.patience)
             closing.push_async_callback(self.code_exchanges.aclose, self.patience)

@@ -13,11 +13,10 @@ from redis import Redis
 from starlette.types import ASGIApp
 
 from fastapi_oidc import Clock, MemoryStore, StandardIdentity, Store
-from fastapi_oidc.flows.sessions import row_key
 from fastapi_oidc.session.cells import Cells
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session.rows import Row, row_key
 from fastapi_oidc.session.sealing import KeyRing
 from tools.benchmarks.applications import (
     BY_DEPENDS,

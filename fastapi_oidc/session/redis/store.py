@@ -17,7 +17,7 @@ from fastapi_oidc.session.redis.clients import (
 )
 from fastapi_oidc.session.redis.connections import Connections
 from fastapi_oidc.session.redis.scripts import Script
-from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Found, Store
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Store, Stored
 
 # Before each value stands the time of Redis when it was written, in microseconds.
 _DIGITS: Final = 16
@@ -64,14 +64,14 @@ class RedisStore(Store):
             found = await self._connections.values([self._prefix + key for key in keys])
         return [b"" if stored is None else stored[_DIGITS:] for stored in found]
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`."""
         expected = "" if before is None else _sha1(before)
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._place, "write"):
             found = await self._connections.run_script(
                 _SWAP, [self._prefix + key], [expected, after.value, after.expires_at]
             )
-        return None if found is None else Found(found[0], found[1] / 1e6)
+        return None if found is None else Stored(found[0], found[1] / 1e6)
 
     async def aclose(self) -> None:
         """Close the connections that the store opened; a client of the application stays open."""

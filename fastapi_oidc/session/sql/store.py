@@ -30,7 +30,7 @@ from fastapi_oidc.errors import Code
 from fastapi_oidc.session.outage import lacks_table, unavailable_as
 from fastapi_oidc.session.sql.database import Database, Rows
 from fastapi_oidc.session.sql.dialects import INSERTS, server_time
-from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Found, Store
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Store, Stored
 
 PURGED_AT_ONCE: Final = 1000
 """Maximum number of expired rows that one statement removes: it must not lock for long."""
@@ -118,14 +118,14 @@ class SQLStore(Store):
         found = {row.key: row.value for row in await self._run(_READ, keys=list(keys))}
         return [found.get(key, b"") for key in keys]
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`. A new value sometimes also removes expired rows."""
         if before is not None and await self._is_swapped(key, before, after):
             if not before:
                 await self._purge_sometimes()
             return None
         rows = await self._run(_FIND, of_key=key)
-        return Found(rows[0].value, rows[0].age) if rows else Found(b"", 0.0)
+        return Stored(rows[0].value, rows[0].age) if rows else Stored(b"", 0.0)
 
     async def aclose(self) -> None:
         """Close the connections that the store opened; an engine of the application stays open."""

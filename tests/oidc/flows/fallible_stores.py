@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi_oidc import Clock, MemoryStore
-from fastapi_oidc.session.store import Cell, Found
+from fastapi_oidc.session.store import Cell, Stored
 from tests.oidc.flows.steps import stores_of
 from tests.oidc.world import Time
 
@@ -39,7 +39,7 @@ class FallibleStore(MemoryStore):
         self.outage.require("read")
         return await super().read(keys)
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         self.outage.require("swap")
         return await super().swap(key, before, after)
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Clock, MemoryStore
-from fastapi_oidc.session.store import Cell, Found
+from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import Lifetimes
 from tests.oidc.flows.steps import (
     connected,
@@ -81,7 +81,7 @@ async def test_store_is_written_ten_times_in_a_timeout_at_most(mode: str) -> Non
     class Counting(MemoryStore):
         writes = 0
 
-        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
             self.writes += before is not None
             return await super().swap(key, before, after)
 

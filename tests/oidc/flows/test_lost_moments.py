@@ -17,7 +17,7 @@ from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.session.cells import Cells, Turn
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.store import Cell, Found
+from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -42,7 +42,7 @@ class Between(MemoryStore):
     nth = 0
     gate: Gate | None = None
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         if self.nth and ":session:" in key:
             self.nth -= 1
             if not self.nth:
@@ -225,7 +225,7 @@ def test_an_owner_whose_renewal_hangs_stays_the_owner() -> None:
         async def read(self, keys: Any, /) -> Any:
             return await store.read(keys)
 
-        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
             self.writes += 1
             if self.writes == 3:  # the second renewal
                 await asyncio.sleep(60)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc.flows import sessions
+from fastapi_oidc.flows import endings
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import Outage, fallible
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, callback_url, copy_of, generation
@@ -27,7 +27,7 @@ class Place:
 
     async def written(self) -> None:
         """Wait until the store has taken every write."""
-        writes = self.world.oidc.registrations.engine.endings.writing
+        writes = self.world.oidc.registrations.engine.endings.writes
         await asyncio.wait([*writes, asyncio.create_task(asyncio.sleep(0))], timeout=20)
 
     async def signed_out(self) -> httpx.AsyncClient:
@@ -73,7 +73,7 @@ async def test_end_is_written_when_the_application_ends(place: Place) -> None:
 async def test_end_that_cannot_be_written_is_given_up_when_the_application_ends(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "SHUTDOWN_SECONDS", 0.1)
+    monkeypatch.setattr(endings, "SHUTDOWN_SECONDS", 0.1)
     await place.signed_out()
     await place.world.oidc.aclose()
     assert place.world.event_names()[-1] == "session.removal_given_up"
@@ -84,7 +84,7 @@ async def test_end_that_is_asked_for_again_is_written_by_one_task(place: Place) 
     own = copy_of(copy, place.world)
     for _ in range(3):
         await copy_of(own, place.world).post("/auth/logout", data=LOCAL)
-    assert len(place.world.oidc.registrations.engine.endings.writing) == 1
+    assert len(place.world.oidc.registrations.engine.endings.writes) == 1
     place.outage.is_down = False
     await place.written()
     assert await generation(copy) is None

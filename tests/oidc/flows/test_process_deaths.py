@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import httpx
 
 from fastapi_oidc import Clock, MemoryStore
-from fastapi_oidc.session.store import Cell, Found, Store
+from fastapi_oidc.session.store import Cell, Store, Stored
 from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, generation, stores_of
 from tests.oidc.interleaving import another_process, begun
 from tests.oidc.virtual_time import VirtualTimeLoop
@@ -57,7 +57,7 @@ class Link(Store):
     async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
         return await self.process.around("read", lambda: self.store.read(keys))
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         return await self.process.around("swap", lambda: self.store.swap(key, before, after))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastapi_oidc import Clock, MemoryStore
-from fastapi_oidc.session.store import Cell, Found
+from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import TokenRevoked
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -51,7 +51,7 @@ class LateReply(MemoryStore):
 
     gate, late_at = Gate(), 0
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         found = await super().swap(key, before, after)
         if before is not None and found is None:
             self.late_at -= 1

@@ -16,7 +16,7 @@ from fastapi_oidc import (
     SessionError,
 )
 from fastapi_oidc.protocol.downstream import GrantKind
-from fastapi_oidc.session.store import Cell, Found
+from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes
@@ -192,7 +192,7 @@ async def test_a_sign_out_while_the_token_is_stored_revokes_it(kind: GrantKind) 
         gate = Gate()
         writes = 0
 
-        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
             if ":token:" in key:
                 self.writes += 1
                 if self.writes == 2:

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.flows.refresh import RefreshCoordinator
-from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.grants import grants
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.session import rows
@@ -102,7 +102,7 @@ def two_persons_at_once(world: MachineWorld, alice: Browser) -> None:
 
 
 def forget_what_ended_here(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Sessions, "end_here", lambda *args: None)
+    patch.setattr(Endings, "end_here", lambda *args: None)
 
 
 def signed_out_while_the_store_is_down(world: MachineWorld, alice: Browser) -> None:

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 
 from fastapi_oidc import OIDC, Clock, DownstreamAPI, OIDCError, OIDCMiddleware
 from fastapi_oidc.session.rows import Row
-from fastapi_oidc.session.store import Cell, Found, Store
+from fastapi_oidc.session.store import Cell, Store, Stored
 
 if TYPE_CHECKING:
     from tests.oidc.machine.ledger import Presentation
@@ -136,7 +136,7 @@ class _Store(Store):
         )
         return values
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """A fault of a write has the name of what becomes of the row, or of the key."""
         _, kind, id = key.split(":", 2)  # after the name of the instance
         old, new = self._row(f"{kind}:{id}", before), self._row(f"{kind}:{id}", after.value)
@@ -144,12 +144,12 @@ class _Store(Store):
         name = "revoke" if kind in ("user", "sid") else name
         name = "look" if before is None else name
 
-        def note(result: Found | None) -> None:
+        def note(result: Stored | None) -> None:
             if result is None and new is not None and kind == "session":
                 self.process.world.ledger.note(self.process, id, name)
 
         operation = partial(self.inner.swap, key, before, after)
-        found: Found | None = await self.process.ask(name, operation, note)
+        found: Stored | None = await self.process.ask(name, operation, note)
         return found
 
     def _row(self, key: str, value: bytes | None) -> Row | None:

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Sentinel
 
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.store import Cell, Found
+from fastapi_oidc.session.store import Cell, Stored
 from tests.oidc.redis_topologies.watched import SERVICE, running_watched
 from tests.oidc.session.values import KEY, LATER, ONE, has_one, put_one
 
@@ -32,7 +32,7 @@ async def test_values_are_stored_read_together_replaced_and_deleted(store: Redis
     assert seen is not None
     assert seen.value == ONE.value
     assert await store.swap(KEY, ONE.value, Cell(b"", 0)) is None
-    assert await store.swap(KEY, ONE.value, ONE) == Found(b"", 0.0)
+    assert await store.swap(KEY, ONE.value, ONE) == Stored(b"", 0.0)
 
 
 async def test_concurrent_movers_lose_nothing(store: RedisStore) -> None:

@@ -140,7 +140,7 @@ def test_each_step_of_a_turn_is_repeated_until_the_store_has_it() -> None:
 
         turn = place.turn()
         await turn.take()
-        assert (await after_outage(turn.answer(b"response"))).answer == b"response"
+        assert (await after_outage(turn.record(b"response"))).answer == b"response"
         assert (await after_outage(turn.release(forget=True))).answer == b""
         assert (await after_outage(turn.finish(IDLE))).generation == 2
         later = Turn(place.cells, KEY, replace(IDLE, generation=2))

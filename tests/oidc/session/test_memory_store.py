@@ -6,7 +6,7 @@ import pytest
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.memory_store import MemoryStore
-from fastapi_oidc.session.store import Cell, Found
+from fastapi_oidc.session.store import Cell, Stored
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW
@@ -22,12 +22,12 @@ async def test_a_value_ends_at_its_second_and_ages_until_then(moving: MovableClo
     await store.swap(KEY, b"", until(10))
     moving.second = NOW + 9
     assert await store.read([KEY]) == [b"one"]
-    assert await store.swap(KEY, None, until(10)) == Found(b"one", 9)
+    assert await store.swap(KEY, None, until(10)) == Stored(b"one", 9)
     moving.second = NOW - 5
-    assert await store.swap(KEY, None, until(10)) == Found(b"one", -5), "the clock was set back"
+    assert await store.swap(KEY, None, until(10)) == Stored(b"one", -5), "the clock was set back"
     moving.second = NOW + 10
     assert await store.read([KEY]) == [b""]
-    assert await store.swap(KEY, None, until(10)) == Found(b"", 0)
+    assert await store.swap(KEY, None, until(10)) == Stored(b"", 0)
 
 
 async def test_a_full_store_takes_no_new_key_and_loses_nothing(moving: MovableClock) -> None:

@@ -15,8 +15,8 @@ from fastapi_oidc.session.revocations import (
     Revocation,
     added,
     by_application,
-    end_of,
     keys_of,
+    reason_in,
     sid_key,
     stamps_in,
     user_key,
@@ -32,7 +32,7 @@ def ended(
 ) -> EndReason | None:
     """Why the session has ended, after one revocation under one key."""
     found = {key: added(b"", of, revocation)}
-    return end_of(session, [found.get(each, b"") for each in keys_of(session)])
+    return reason_in(session, [found.get(each, b"") for each in keys_of(session)])
 
 
 def moved_on(sid: str | None = "second", *former: str) -> OIDCSession[User]:
@@ -80,9 +80,9 @@ def test_a_login_is_ordered_by_what_it_finds_and_by_no_clock() -> None:
     found = [value, b""]
     before = a_session(authenticated_at=NOW + 9999)
     after = before.model_copy(update={"prior_revocations": stamps_in(before, found)})
-    assert (end_of(before, found), end_of(after, found)) == ("revoked", None)
+    assert (reason_in(before, found), reason_in(after, found)) == ("revoked", None)
     again = [added(value, ANY, by_application("signed_out")), b""]
-    assert (end_of(before, again), end_of(after, again)) == ("signed_out", "signed_out")
+    assert (reason_in(before, again), reason_in(after, again)) == ("signed_out", "signed_out")
 
 
 def test_a_revocation_that_is_written_again_takes_no_later_one_back() -> None:
@@ -93,21 +93,21 @@ def test_a_revocation_that_is_written_again_takes_no_later_one_back() -> None:
     between = session.model_copy(
         update={"prior_revocations": stamps_in(session, [added(b"", ANY, first)])}
     )
-    assert end_of(between, [added(value, ANY, first), b""]) == "revoked"
+    assert reason_in(between, [added(value, ANY, first), b""]) == "revoked"
 
 
 def test_revocations_of_provider_and_application_are_kept_side_by_side() -> None:
     value = added(added(b"", ANY, by_application("revoked")), ANY, BY_PROVIDER)
     session = a_session()
     known = session.model_copy(update={"prior_revocations": stamps_in(session, [value, b""])})
-    assert end_of(session, [value, b""]) == "revoked"
-    assert end_of(known, [value, b""]) == "ended_by_provider"
+    assert reason_in(session, [value, b""]) == "revoked"
+    assert reason_in(known, [value, b""]) == "ended_by_provider"
 
 
 @pytest.mark.parametrize("encoded", [b"x", b"[]", b"7", b'{"": 7}', b'{"": [1, 2, 3, 4]}'])
 def test_a_value_of_another_release_is_not_taken_for_none(encoded: bytes) -> None:
     with pytest.raises(SessionError) as caught:
-        end_of(a_session(), [encoded])
+        reason_in(a_session(), [encoded])
     assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
 
 

@@ -62,23 +62,23 @@ OF_COOKIE: Final = Row(generation=1, expires_at=END)
 
 
 @pytest.mark.parametrize("row", [NONE, replace(IDLE, generation=0, owner="other", content=b"")])
-@pytest.mark.parametrize("mine", [OF_COOKIE, replace(OF_COOKIE, generation=0)])
-def test_a_cookie_counts_before_an_earlier_row_and_where_there_is_none(row: Row, mine: Row) -> None:
-    taken = rows.take(row, 0.0, mine, "me")
-    if row is NONE or mine is OF_COOKIE:
-        assert taken == replace(mine, owner="me", last_seen_at=row.last_seen_at)
+@pytest.mark.parametrize("base", [OF_COOKIE, replace(OF_COOKIE, generation=0)])
+def test_a_cookie_counts_before_an_earlier_row_and_where_there_is_none(row: Row, base: Row) -> None:
+    taken = rows.take(row, 0.0, base, "me")
+    if row is NONE or base is OF_COOKIE:
+        assert taken == replace(base, owner="me", last_seen_at=row.last_seen_at)
     else:
         assert taken is row
 
 
-@pytest.mark.parametrize("mine", [OF_COOKIE, replace(OF_COOKIE, generation=0)])
+@pytest.mark.parametrize("base", [OF_COOKIE, replace(OF_COOKIE, generation=0)])
 def test_a_row_that_is_lost_amid_a_refresh_is_written_again_if_a_cookie_has_the_session(
-    mine: Row,
+    base: Row,
 ) -> None:
-    assert rows.answer(NONE, mine, b"tokens") == replace(mine, answer=b"tokens")
-    assert rows.finish(NONE, mine, RESULT) == replace(RESULT, generation=mine.generation + 1)
-    in_row = replace(mine, content=b"session")
-    assert rows.answer(NONE, in_row, b"tokens") is rows.finish(NONE, in_row, RESULT) is NONE
+    assert rows.record(NONE, base, b"tokens") == replace(base, answer=b"tokens")
+    assert rows.finish(NONE, base, RESULT) == replace(RESULT, generation=base.generation + 1)
+    in_row = replace(base, content=b"session")
+    assert rows.record(NONE, in_row, b"tokens") is rows.finish(NONE, in_row, RESULT) is NONE
 
 
 @pytest.mark.parametrize("row", STATES)
@@ -97,7 +97,7 @@ def test_a_response_stays_for_the_next_attempt_unless_it_cannot_be_read() -> Non
 
 @pytest.mark.parametrize("row", STATES)
 def test_the_first_response_to_a_generation_counts_whoever_owns_the_row(row: Row) -> None:
-    answered = rows.answer(row, IDLE, b"mine")
+    answered = rows.record(row, IDLE, b"mine")
     if row in (IDLE, TAKEN, MINE):
         assert answered == replace(row, answer=b"mine")
     else:
@@ -140,15 +140,15 @@ def test_no_step_shortens_the_life_of_an_end() -> None:
 
 @pytest.mark.parametrize("row", STATES)
 def test_a_use_is_recorded_while_nobody_refreshes(row: Row) -> None:
-    mine = Row(generation=1, content=b"of the cookie", expires_at=END)
-    used = rows.touch(row, 0, NOW + 1, mine)
+    base = Row(generation=1, content=b"of the cookie", expires_at=END)
+    used = rows.touch(row, 0, NOW + 1, base)
     if row.owner or row.ended:
         assert used is row
     elif row is NONE:
         assert used == Row(generation=1, expires_at=END, last_seen_at=NOW + 1)
     else:
         assert used == replace(row, last_seen_at=NOW + 1)
-    assert rows.touch(used, 0, NOW, mine) is used, "an earlier use changes nothing"
+    assert rows.touch(used, 0, NOW, base) is used, "an earlier use changes nothing"
 
 
 Step = Callable[[Row], Row]
@@ -156,7 +156,7 @@ STEPS: Final[dict[str, Step]] = {
     "take": lambda row: rows.take(row, 0.0, IDLE, "me"),
     "take over": lambda row: rows.take(row, LEASE_SECONDS, IDLE, "third"),
     "renew": lambda row: rows.renew(row, 1, "me"),
-    "answer": lambda row: rows.answer(row, IDLE, b"tokens"),
+    "record": lambda row: rows.record(row, IDLE, b"tokens"),
     "finish": lambda row: rows.finish(row, IDLE, RESULT),
     "release": lambda row: rows.release(row, 1, "me"),
     "refuse": lambda row: rows.refuse(row, 1, "ended_by_provider"),

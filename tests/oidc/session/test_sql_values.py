@@ -10,7 +10,7 @@ from sqlalchemy import event, select, text, update
 
 from fastapi_oidc.session.sql import SQLStore, store
 from fastapi_oidc.session.sql.store import PURGE_PAUSE, PURGED_AT_ONCE, table
-from fastapi_oidc.session.store import Cell, Found
+from fastapi_oidc.session.store import Cell, Stored
 from tests.oidc.session.values import KEY, LATER, ONE, has_one, put_one
 
 
@@ -30,7 +30,7 @@ async def test_a_value_ends_by_the_clock_of_the_database(sql_values: SQLStore) -
     assert await has_one(sql_values)
     await changed(sql_values, expires_at=now - 1)
     assert not await has_one(sql_values)
-    assert await sql_values.swap(KEY, ONE.value, ONE) == Found(b"", 0.0)
+    assert await sql_values.swap(KEY, ONE.value, ONE) == Stored(b"", 0.0)
     assert await sql_values.swap(KEY, b"", ONE) is None
     assert await has_one(sql_values)
 

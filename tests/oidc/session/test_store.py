@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastapi_oidc.session.memory_store import MemoryStore
-from fastapi_oidc.session.store import Cell, Found, Store
+from fastapi_oidc.session.store import Cell, Store, Stored
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW
 from tests.oidc.session.values import KEY
@@ -22,7 +22,7 @@ class Watched(MemoryStore):
         self.asked: list[tuple[bytes | None, bytes]] = []
         self.meanwhile = list(meanwhile)
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Found | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         self.asked.append((before, after.value))
         if self.meanwhile and before is not None:
             value, other = (await self.read([key]))[0], self.meanwhile.pop(0)

@@ -18,7 +18,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.session.memory_store import MemoryStore
 from fastapi_oidc.session.own_store import SealedSession, SessionStore
 from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.store import Cell, Change, Found, Store
+from fastapi_oidc.session.store import Cell, Change, Store, Stored
 from fastapi_oidc.session.store_options import store_of
 from tests.oidc.session.conftest import url_of
 
@@ -96,8 +96,8 @@ async def test_several_values_are_read_together(store: Store, key: str) -> None:
 
 
 async def test_a_value_is_stored_where_there_is_none(store: Store, key: str) -> None:
-    assert await store.swap(key, None, Cell(b"one", LATER)) == Found(b"", 0.0)
-    assert await store.swap(key, b"zero", Cell(b"one", LATER)) == Found(b"", 0.0)
+    assert await store.swap(key, None, Cell(b"one", LATER)) == Stored(b"", 0.0)
+    assert await store.swap(key, b"zero", Cell(b"one", LATER)) == Stored(b"", 0.0)
     assert await found(store, key) == b""
     assert await store.swap(key, b"", Cell(b"one", LATER)) is None
     assert await found(store, key) == b"one"
@@ -115,10 +115,10 @@ async def test_a_value_is_replaced_by_whoever_knows_it(store: Store, key: str) -
 
 async def test_a_value_is_deleted_by_whoever_knows_it(store: Store, key: str) -> None:
     await store.swap(key, b"", Cell(b"one", LATER))
-    assert (await store.swap(key, b"two", Cell(b"", LATER)) or Found(b"", 0)).value == b"one"
+    assert (await store.swap(key, b"two", Cell(b"", LATER)) or Stored(b"", 0)).value == b"one"
     assert await store.swap(key, b"one", Cell(b"", LATER)) is None
     assert await found(store, key) == b""
-    assert await store.swap(key, b"one", Cell(b"two", LATER)) == Found(b"", 0.0)
+    assert await store.swap(key, b"one", Cell(b"two", LATER)) == Stored(b"", 0.0)
     assert await store.swap(key, b"", Cell(b"", 0)) is None
     assert await store.swap(key, b"", Cell(b"two", LATER)) is None
     assert await found(store, key) == b"two"
@@ -130,7 +130,7 @@ async def test_an_expired_value_is_none(store: Store, key: str) -> None:
             await store.swap(key, b"", Cell(before, LATER))
         assert await store.swap(key, before, Cell(b"two", LONG_AGO)) is None
         assert await found(store, key) == b""
-        assert await store.swap(key, b"two", Cell(b"three", LATER)) == Found(b"", 0.0)
+        assert await store.swap(key, b"two", Cell(b"three", LATER)) == Stored(b"", 0.0)
     assert await store.swap(key, b"", Cell(b"three", LATER)) is None
     assert await found(store, key) == b"three"
 
