@@ -133,7 +133,7 @@ async def called(
         if _is_async(callback):
             return await cast("Awaitable[Result]", callback(*arguments))
         work = partial(to_thread.run_sync, partial(callback, *arguments), abandon_on_cancel=True)
-        value = await (work() if may_be_abandoned else _completed(work()))
+        value = await (work() if may_be_abandoned else _complete(work()))
         if inspect.isawaitable(value):  # such as a lambda around an async function
             return await cast("Awaitable[Result]", value)
     except Exception as error:
@@ -144,7 +144,7 @@ async def called(
     return value
 
 
-async def _completed(work: Coroutine[object, object, Result]) -> Result:
+async def _complete(work: Coroutine[object, object, Result]) -> Result:
     """The result of `work`. A caller that is cancelled waits for its end."""
     task = asyncio.create_task(work)
     try:

@@ -86,7 +86,7 @@ class Registrations(Generic[Identity, RequestData]):
         if found is None:
             return None
         require_kind("the result of the function of OIDC", found, OIDCSettings)
-        return self._made(found)
+        return self._make(found)
 
     def alone(self, settings: OIDCSettings) -> Registrations[Identity, RequestData]:
         """One registration alone; raises ConfigurationError for an unknown one."""
@@ -105,7 +105,7 @@ class Registrations(Generic[Identity, RequestData]):
 
     def _runtime_of(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
         if self.fixed is None:
-            return self._made(settings)
+            return self._make(settings)
         party = self.fixed.party.named(settings.name)
         if party is None or party.settings != settings:
             explanation = "oidc.registration takes the settings of a registration of this instance"
@@ -114,7 +114,7 @@ class Registrations(Generic[Identity, RequestData]):
         together.append(replace(party, together=together))
         return replace(self.fixed, party=together[0])
 
-    def _made(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
+    def _make(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
         name = settings.name
         known, runtime = self._found.pop(name, (None, None))
         if runtime is None or (known is not settings and known != settings):

@@ -27,7 +27,7 @@ def main(
     options = _parser().parse_args(arguments)
     try:
         settings = OIDCSettings(**dict(options.settings))
-        return asyncio.run(_printed(settings, options, transport))
+        return asyncio.run(_print_findings(settings, options, transport))
     except ConfigurationError as error:
         print(error.explanation, file=sys.stderr)
         return MISCONFIGURED
@@ -37,7 +37,7 @@ def main(
         return FAULTY
 
 
-async def _printed(
+async def _print_findings(
     settings: OIDCSettings,
     options: argparse.Namespace,
     transport: httpx.AsyncBaseTransport | None,

@@ -116,7 +116,7 @@ class CodeExchanges(Generic[Identity]):
         """
         outcome = self._outcomes.get(name)
         if outcome is not None:
-            return self._delivered(name, _without_frames(outcome))
+            return self._deliver(name, _without_frames(outcome))
 
         async def run() -> LoginOutcome[Identity]:
             outcome = await exchange()
@@ -130,9 +130,9 @@ class CodeExchanges(Generic[Identity]):
         if not task.done():
             explanation = f"the sign-in took longer than {seconds:g} seconds"
             raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
-        return self._delivered(name, task.result())
+        return self._deliver(name, task.result())
 
-    def _delivered(self, name: str, outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
+    def _deliver(self, name: str, outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
         """`outcome` for one response; later responses get it with `replayed=True`."""
         stored = self._outcomes.get(name)  # another waiting request may be the first
         if not isinstance(stored, SignedIn):
@@ -173,7 +173,7 @@ async def complete_login(
         login = Login(await _code(party, callback, transaction), callback.cookies, transaction)
         outcome = await exchanges.once(
             _name(transaction),
-            lambda: _redeemed(party, coordinator, login),
+            lambda: _redeem(party, coordinator, login),
             seconds=longest_login(party.settings),
         )
         if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
@@ -224,7 +224,7 @@ async def _code(
     )
 
 
-async def _redeemed(
+async def _redeem(
     party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: Login
 ) -> LoginOutcome[Identity]:
     silent = login.transaction.silent

@@ -67,7 +67,7 @@ async def exchange_code(
     if tokens.scope is None:  # the requested scope (RFC 6749 5.1)
         tokens = replace(tokens, scope=scope_of(party, transaction))
     received_at = party.clock.now()
-    id_token = await _accepted(party, tokens, transaction)
+    id_token = await _accept_id_token(party, tokens, transaction)
     bundle = TokenBundle(tokens, id_token, None, None, received_at, key)
     user_info = None
     try:
@@ -94,7 +94,7 @@ async def _proof_key(party: RelyingParty[Identity], login: Login) -> DPoPKey | N
     return DPoPKey.new() if live is None else live.session.tokens.proof_key()
 
 
-async def _accepted(
+async def _accept_id_token(
     party: RelyingParty[Identity], tokens: TokenResponse, transaction: LoginTransaction
 ) -> IdToken:
     verified = await party.provider.verify(tokens.required_id_token())

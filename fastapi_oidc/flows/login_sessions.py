@@ -50,7 +50,7 @@ async def sign_in(
         continued = unless_ended(party, before) if login.transaction.steps_up else None
         if continued is not None and _is_of(party, continued, id_token):
             live = await _stepped_up(party, coordinator, continued, login, bundle, id_token)
-            return _announced(party, live)
+            return _announce(party, live)
         resolving = party.application.identity_of(
             id_token.claims,
             bundle.user_info,
@@ -62,7 +62,7 @@ async def sign_in(
             update={"prior_revocations": stamps, "stepped_up": _requirements(party, login)}
         )
         with applying(session):
-            approving = party.application.approved(session, "login")
+            approving = party.application.approve(session, "login")
             session = await party.within_time_limit(approving)
         prepared = party.sessions.prepare(session)
         await _advise_on_tokens(party, bundle.response)
@@ -71,10 +71,10 @@ async def sign_in(
         await discard(party, login, bundle, id_token)
         raise
     await _end_previous(party, login, before, session)
-    return _announced(party, live)
+    return _announce(party, live)
 
 
-def _announced(party: RelyingParty[Identity], live: Live[Identity]) -> Live[Identity]:
+def _announce(party: RelyingParty[Identity], live: Live[Identity]) -> Live[Identity]:
     """`live`, of which the listener knows that its user has signed in."""
     session = live.session
     party.announce(
@@ -186,13 +186,13 @@ async def confirm(
     """
     bundle, id_token, _ = await exchange_code(party, login)
     try:
-        return await _confirmed(party, coordinator, login, bundle, id_token)
+        return await _confirm(party, coordinator, login, bundle, id_token)
     except Exception:
         await discard(party, login, bundle, id_token)
         raise
 
 
-async def _confirmed(
+async def _confirm(
     party: RelyingParty[Identity],
     coordinator: RefreshCoordinator[Identity],
     login: Login,

@@ -56,7 +56,7 @@ async def begin_logout(
     the browser is not sent to the provider, unless `logout_without_session` is set. The provider
     redirects back only to a `post_logout_redirect_uri`, by default `logged_out_url`.
     """
-    session = await _ended(party, cookies)
+    session = await _end_session(party, cookies)
     if session is not None:
         party = party.of(session)
     return_to = same_origin_path(options.return_to, default=party.settings.default_return_path)
@@ -98,7 +98,7 @@ def complete_logout(
     return Redirection(return_to, (party.logouts.ended(),))
 
 
-async def _ended(
+async def _end_session(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
     """End the browser's session and return it. The sign-out succeeds even if the store is down."""
@@ -164,7 +164,7 @@ async def accept_back_channel_logout(
     Raises OIDCError (a 400 response) for an invalid token and while the store fails.
     """
     require_endings(party.sessions.records_endings)
-    token = await _accepted_token(party, form)
+    token = await _accept_token(party, form)
     await _revoke(party, token)
     party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
 
@@ -193,7 +193,7 @@ def require_endings(records_endings: bool) -> None:
         )
 
 
-async def _accepted_token(
+async def _accept_token(
     party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
 ) -> LogoutToken:
     verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")

@@ -111,7 +111,7 @@ class Application(Generic[Identity]):
         )
         return await called(self.resolve_identity, context)
 
-    async def approved(
+    async def approve(
         self, session: OIDCSession[Identity], reason: Reason
     ) -> OIDCSession[Identity]:
         """The session to store: the one that the application returns, or else `session` itself.

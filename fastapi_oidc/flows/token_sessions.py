@@ -175,7 +175,7 @@ async def _with_identity(
     return session.model_copy(update={"identity": identity})
 
 
-async def _approved(
+async def _approve(
     party: RelyingParty[Identity], session: OIDCSession[Identity], before: OIDCSession[Identity]
 ) -> OIDCSession[Identity]:
     """The refreshed `session` of `before`, as `before_session_persist` returns it.
@@ -183,7 +183,7 @@ async def _approved(
     If the callback fails, `session` without the tokens that it removed from `before`.
     """
     try:
-        return await party.within_time_limit(party.application.approved(session, "refresh"))
+        return await party.within_time_limit(party.application.approve(session, "refresh"))
     except Exception as error:
         _raise_if_meant(error)
         _log.exception("before_session_persist failed in a refresh of session %s", session.id)
@@ -243,7 +243,7 @@ async def fold(
     """
     session, response = live.session, answer.response()
     response.require_binding(is_bound=session.tokens.dpop_key is not None)
-    id_token = await _accepted(party, session, answer, response)
+    id_token = await _accept_id_token(party, session, answer, response)
     is_own = not answer.api
     user_info = await _user_info(party, session, response) if is_own else None
     state, received_at = response.session_state, answer.received_at
@@ -267,7 +267,7 @@ async def apply_callbacks(
     before = live.session
     with applying(session):
         resolved = await _with_identity(party, session, bundle)
-        whole = await _approved(party, resolved, before)
+        whole = await _approve(party, resolved, before)
         try:
             return party.sessions.prepare(whole)
         except (ConfigurationError, CookieTooLarge) as error:
@@ -277,10 +277,10 @@ async def apply_callbacks(
         small = resolved.model_copy(
             update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
         )
-        return party.sessions.prepare(await _approved(party, small, before))
+        return party.sessions.prepare(await _approve(party, small, before))
 
 
-async def _accepted(
+async def _accept_id_token(
     party: RelyingParty[Identity],
     session: OIDCSession[Identity],
     answer: TokenAnswer,
@@ -289,7 +289,7 @@ async def _accepted(
     """The new, validated ID token; a refresh may have none (Core 12.2)."""
     if response.id_token is None:
         return None
-    verified = await _verified(party, response.id_token, answer.received_at)
+    verified = await _verify(party, response.id_token, answer.received_at)
     expected = Expected(
         issuer=party.settings.issuer,
         client_id=party.settings.client_id,
@@ -312,9 +312,7 @@ async def _accepted(
     return accept_refreshed_id_token(verified.claims, original, expected, at, received=received)
 
 
-async def _verified(
-    party: RelyingParty[Identity], id_token: str, received_at: int
-) -> VerifiedToken:
+async def _verify(party: RelyingParty[Identity], id_token: str, received_at: int) -> VerifiedToken:
     try:
         return await party.provider.verify(id_token)
     except Undecided as error:

@@ -75,10 +75,10 @@ class TokenAuth(httpx.Auth):
         while is_repeatable and _lacks_proof(request, response, token):
             request = response.request
             response = yield self._with(request, token)
-        asks_for_nonce = self._learned(request, response) not in ("", nonce)
+        asks_for_nonce = self._learn_nonce(request, response) not in ("", nonce)
         if is_repeatable and asks_for_nonce and _is_refused(request, response, _NONCE):
             response = yield self._with(request, token)
-            self._learned(request, response)
+            self._learn_nonce(request, response)
         if is_repeatable and _is_refused(request, response, _INVALID):
             other: IssuedToken | None = yield Needed(self._min_validity, refused=token.value)
             if other is not None:
@@ -99,7 +99,7 @@ class TokenAuth(httpx.Auth):
         self._proofs.attach(request, token, _origin(request.url))
         return request
 
-    def _learned(self, request: httpx.Request, response: httpx.Response) -> str:
+    def _learn_nonce(self, request: httpx.Request, response: httpx.Response) -> str:
         """The nonce that the API sent for the next proofs; "" without one."""
         server, nonce = _origin(request.url), str(response.headers.get("DPoP-Nonce", ""))
         if not nonce or _origin(response.request.url) != server:

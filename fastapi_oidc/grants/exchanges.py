@@ -42,7 +42,7 @@ async def exchange_of_session(
 ) -> IssuedToken:
     """A token in exchange for the session's; `actor` returns the token of who acts for its user."""
     own, acting = session.tokens, None if actor is None else await actor()
-    return await _exchanged(party, api, own.access_token, own.proof_key(), acting)
+    return await _exchange(party, api, own.access_token, own.proof_key(), acting)
 
 
 def require_exchange(api: DownstreamAPI) -> None:
@@ -59,10 +59,10 @@ async def exchange_of_caller(
     if party.clock.now() >= ends:
         explanation = "the caller's token has expired, and only its client can get another"
         raise ProtocolViolation(Code.ACCESS_TOKEN_EXPIRED, explanation)
-    return await _exchanged(party, api, value, _new_key(party))
+    return await _exchange(party, api, value, _new_key(party))
 
 
-async def _exchanged(
+async def _exchange(
     party: RelyingParty[Any],
     api: DownstreamAPI,
     access_token: str,

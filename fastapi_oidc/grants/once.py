@@ -31,7 +31,7 @@ Obtain: TypeAlias = Callable[[], Coroutine[Any, Any, IssuedToken]]
 Confirm: TypeAlias = Callable[[IssuedToken], Coroutine[Any, Any, None]]
 
 
-async def _confirmed(_: IssuedToken) -> None:
+async def _accept_any(_: IssuedToken) -> None:
     """Nothing to check."""
 
 
@@ -54,7 +54,7 @@ class Once:
         obtain: Obtain,
         *,
         expires_at: int,
-        confirm: Confirm = _confirmed,
+        confirm: Confirm = _accept_any,
     ) -> IssuedToken:
         """A token that meets the need, from the row `key` or from `obtain`.
 

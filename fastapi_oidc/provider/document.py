@@ -61,8 +61,8 @@ class Document(Generic[T]):
         if newest is not None and self._is_within(FRESH_LIFETIME, self._fetched_at):
             return newest
         if newest is not None and self._is_within(STALE_LIFETIME, self._fetched_at):
-            return await self._fetched_or(newest)
-        return await self._fetched()
+            return await self._fetch_or(newest)
+        return await self._fetch_once()
 
     async def newer_than(self, seen: T, *, asker: str, pause: int = MISS_INTERVAL) -> T:
         """A document fetched after `seen`, or `seen` itself when it is too early to fetch again.
@@ -80,23 +80,23 @@ class Document(Generic[T]):
             return seen
         self._missed_at[asker] = self._clock.now()
         try:
-            return await self._fetched()
+            return await self._fetch_once()
         except ProviderError:
             self._missed_at.pop(asker, None)
             raise
 
-    async def _fetched_or(self, last_known: T) -> T:
+    async def _fetch_or(self, last_known: T) -> T:
         """A new document if it is available soon, else the last known one."""
         if self._has_failed_within(STALE_PAUSE):
             return last_known
         try:
             async with asyncio.timeout(self._patience):
-                return await self._fetched()
+                return await self._fetch_once()
         except (ProviderError, TimeoutError):
             # The fetch continues without a waiting caller. A failure is logged there.
             return last_known
 
-    async def _fetched(self) -> T:
+    async def _fetch_once(self) -> T:
         if (failure := self._failure) is not None and self._has_failed_within(FAILURE_LIFETIME):
             raise ProviderError(
                 Code.PROVIDER_UNAVAILABLE,

@@ -84,18 +84,18 @@ class TokenVerifier:
         secret = self._registration.client_secret
         jws, pinned = CompactJWS.parse(token), algorithms or self._registration.algorithms
 
-        def verified(keys: JsonWebKeySet) -> VerifiedToken:
+        def verify_with(keys: JsonWebKeySet) -> VerifiedToken:
             claims = verified_claims(
                 jws, keys, algorithms=pinned, client_secret=secret, setting=setting
             )
             return VerifiedToken(jws.typ, jws.algorithm, claims)
 
         if not _need_keys(pinned):
-            return verified(JsonWebKeySet(()))
-        return await self._verified(verified, sender)
+            return verify_with(JsonWebKeySet(()))
+        return await self._verify(verify_with, sender)
 
-    async def _verified(
-        self, verified: Callable[[JsonWebKeySet], VerifiedToken], sender: Sender
+    async def _verify(
+        self, verify_with: Callable[[JsonWebKeySet], VerifiedToken], sender: Sender
     ) -> VerifiedToken:
         """Verify with the current keys, else with newer ones.
 
@@ -104,7 +104,7 @@ class TokenVerifier:
         """
         keys, is_own = await self._keys.get(), sender == "provider"
         try:
-            return verified(keys)
+            return verify_with(keys)
         except Unverified as miss:
             newer = await self._newer(keys, miss, sender)
             if newer is keys and is_own:
@@ -112,7 +112,7 @@ class TokenVerifier:
             if newer is keys:
                 raise
         try:
-            return verified(newer)
+            return verify_with(newer)
         except Unverified as miss:
             # A wrong signature is final, but a key may sign before all servers of the OP publish
             # it.

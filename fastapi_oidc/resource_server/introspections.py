@@ -44,7 +44,7 @@ class Introspections:
         """
         key = hashlib.sha256(token.encode()).digest()
         known = self._active.get(key) or self._inactive.get(key)
-        return known or await self._requests.run(key, lambda: self._asked(key, token))
+        return known or await self._requests.run(key, lambda: self._ask(key, token))
 
     async def require_endpoint(self) -> None:
         """Raise ConfigurationError when the provider has no introspection endpoint."""
@@ -55,7 +55,7 @@ class Introspections:
                 "can accept no opaque token",
             )
 
-    async def _asked(self, key: bytes, token: str) -> Claims:
+    async def _ask(self, key: bytes, token: str) -> Claims:
         # The time before the request: the response may be older than its arrival.
         asked_at = self._clock.now()
         await self.require_endpoint()

@@ -151,7 +151,7 @@ class ExclusiveStore(Store):
 
     async def _find(self, key: str) -> Stored:
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            session = await self._called(self._store.get, key)
+            session = await self._call(self._store.get, key)
             now = self._clock.read()
             if session is None or session.expires_at <= now:
                 return Stored(b"", 0.0)
@@ -159,12 +159,12 @@ class ExclusiveStore(Store):
 
     async def _set(self, key: str, after: Cell) -> None:
         if not after.value:
-            await self._called(self._store.delete, key)
+            await self._call(self._store.delete, key)
             return
         session = SealedSession(after.value, after.expires_at, self._clock.read())
-        await self._called(self._store.set, key, session)
+        await self._call(self._store.set, key, session)
 
-    async def _called(
+    async def _call(
         self, method: Callable[..., Result | Awaitable[Result]], *arguments: object
     ) -> Result:
         """The result of a method of the application. What was begun ends before the lock does."""

@@ -157,7 +157,7 @@ class Endpoints(Serving[Identity, RequestData]):
                 ),
             )
         context.record(redirection.changes)
-        context.left()
+        context.note_sign_out()
         if redirection.provider_unreachable and is_navigation(request):
             return await shown(context, signed_out_page(redirection.location))
         return responses.redirect(redirection.location)
@@ -298,7 +298,7 @@ class Endpoints(Serving[Identity, RequestData]):
         if isinstance(outcome, LoginRefused):
             outcome.error.instance = engine.name
         else:
-            await context.began(outcome, with_data=with_data)
+            await context.note_login(outcome, with_data=with_data)
         return outcome
 
     async def _succeed(

@@ -239,7 +239,7 @@ class _Response:
             self.started = True
             self._contexts.close()
             has_changes = self._contexts.has_changes()
-            changes = await self._contexts.taken_changes() if has_changes else ()
+            changes = await self._contexts.take_changes() if has_changes else ()
             self._add_headers(message, changes)
         elif message["type"] == "websocket.close":
             self.started = True

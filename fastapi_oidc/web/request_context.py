@@ -198,7 +198,7 @@ class RequestContext(Generic[Identity, RequestData]):
             resumed = await resume(
                 self.runtime.party, self.runtime.engine.coordinator, self.cookies, active=active
             )
-            return await self._resumed(resumed)
+            return await self._apply(resumed)
         except OIDCError as error:
             self.own(error)
             raise
@@ -224,7 +224,7 @@ class RequestContext(Generic[Identity, RequestData]):
             party, coordinator = self.runtime.party, self.runtime.engine.coordinator
             if not (party.sessions.in_store or self.is_open):
                 raise response_started()
-            return await self._resumed(await refresh_now(party, coordinator, self.cookies))
+            return await self._apply(await refresh_now(party, coordinator, self.cookies))
 
     async def current(self) -> Live[Identity] | None:
         """The request's current session, None if it has ended. It is not refreshed."""
@@ -259,7 +259,7 @@ class RequestContext(Generic[Identity, RequestData]):
         elif not isinstance(self._pending, SignedOut):
             self._pending = pending_cookie(self.runtime.party, made) or self._pending
         if self.known is not None and self.known.session is not None:
-            self._are(replace(self.known, session=made.session))
+            self._set_locals(replace(self.known, session=made.session))
         return made
 
     async def is_still_signed_in(self) -> bool:
@@ -270,7 +270,7 @@ class RequestContext(Generic[Identity, RequestData]):
             self._require_trusted_origin()
             return await current(self.runtime.party, self.cookies) is not None
 
-    async def began(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
+    async def note_login(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
         """Note that the request signed in; `with_data` also loads the request's data.
 
         If loading fails, a new session is ended; a session from before continues.
@@ -285,18 +285,18 @@ class RequestContext(Generic[Identity, RequestData]):
             if is_new:
                 await self.abandon()
             raise
-        self._are(OIDCLocals(outcome.session, data))
+        self._set_locals(OIDCLocals(outcome.session, data))
 
     async def abandon(self) -> None:
         """End the session of the login that this request completed."""
         if isinstance(self._pending, NewSession | SetCookie):
             await end(self.runtime.party, self._pending.live.session, "signed_out")
-        self.left()
+        self.note_sign_out()
 
-    def left(self) -> None:
+    def note_sign_out(self) -> None:
         """Note that the request signed out."""
         self._pending = SignedOut()
-        self._are(OIDCLocals())
+        self._set_locals(OIDCLocals())
 
     def clear(self) -> None:
         """End the session with this response, even if a refresh is under way.
@@ -314,14 +314,14 @@ class RequestContext(Generic[Identity, RequestData]):
         if isinstance(self._pending, NewSession | SetCookie):
             self._begun = self._pending.live
         self._is_cleared, self._has_ended = True, False
-        self.left()
+        self.note_sign_out()
         if _is_in_event_loop():
-            self.runtime.engine.sign_outs.start(self, self._ended)
+            self.runtime.engine.sign_outs.start(self, self._end_session)
 
     def end_cleared(self) -> None:
         """Record the end of a session that a thread cleared after the response had started."""
         if self._is_cleared and not self._has_ended:
-            self.runtime.engine.sign_outs.start(self, self._ended)
+            self.runtime.engine.sign_outs.start(self, self._end_session)
 
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Send these cookie changes with the response; the last change of each cookie counts."""
@@ -334,12 +334,12 @@ class RequestContext(Generic[Identity, RequestData]):
             return False
         return not (self.runtime.engine.apis and self.brings_token)
 
-    async def taken_changes(self) -> list[CookieChange]:
+    async def take_changes(self) -> list[CookieChange]:
         """Take the current cookie changes, for the caller to send."""
         if self._changing:
             await asyncio.wait(self._changing)
         if self._is_cleared:
-            await self.runtime.engine.sign_outs.run(self, self._ended)
+            await self.runtime.engine.sign_outs.run(self, self._end_session)
         pending, self._pending = self._pending, None
         if pending is not None:
             self.record(await cookie_changes(self.runtime.party, pending))
@@ -353,7 +353,7 @@ class RequestContext(Generic[Identity, RequestData]):
             explanation = "the websocket was opened from another origin"
             raise SessionError(Code.SESSION_CROSS_SITE, explanation)
 
-    async def _ended(self) -> None:
+    async def _end_session(self) -> None:
         """End the cleared session, in this process and everywhere else."""
         if not self._has_ended:
             if self._begun is not None:
@@ -361,14 +361,16 @@ class RequestContext(Generic[Identity, RequestData]):
             await end_current(self.runtime.party, self.cookies)
             self._has_ended = True
 
-    async def _resumed(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
+    async def _apply(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
         session, pending, ended, unavailable = resumed
         self._pending = pending or self._pending
         is_data_due = session is not None and self.runtime.engine.load_request_data is not None
         data = await self._data(session) if is_data_due else None
-        return self._are(OIDCLocals(session, data, ended, unavailable))
+        return self._set_locals(OIDCLocals(session, data, ended, unavailable))
 
-    def _are(self, locals: OIDCLocals[Identity, RequestData]) -> OIDCLocals[Identity, RequestData]:
+    def _set_locals(
+        self, locals: OIDCLocals[Identity, RequestData]
+    ) -> OIDCLocals[Identity, RequestData]:
         """Set `locals` as the request's locals, also in the request's state."""
         self.known = locals
         self.scope.setdefault("state", {})[self.runtime.name] = locals

@@ -181,9 +181,9 @@ class RequestContexts:
         if self._opened is not None:
             self._opened.end_cleared()
 
-    async def taken_changes(self) -> list[CookieChange]:
+    async def take_changes(self) -> list[CookieChange]:
         """Take the current cookie changes, for the caller to send."""
-        return [] if self._opened is None else await self._opened.taken_changes()
+        return [] if self._opened is None else await self._opened.take_changes()
 
     def _has_cookie(self) -> bool:
         """Whether the request has, or seems to have, the session cookie."""

@@ -54,7 +54,7 @@ def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Client:
     """
     usual: Options = {"max_connections": max_connections, "retry": Retry(NoBackoff(), 1)}
     try:
-        client = _made(url, usual)
+        client = _make(url, usual)
         if isinstance(client, Redis):
             _require_known_options(client.connection_pool)
     except (ValueError, TypeError, RedisClusterException) as error:
@@ -121,7 +121,7 @@ async def leave(client: Client) -> None:
         await client.connection_pool.disconnect(inuse_connections=False)
 
 
-def _made(url: str, usual: Options) -> Client:
+def _make(url: str, usual: Options) -> Client:
     address = _Address.parse(url)
     if address.shape == "sentinel":
         return _master(address, usual)

@@ -79,9 +79,9 @@ class Connections:
         """The reply to `command`; texts are bytes."""
         here = self._here()
         if not here.circuit.is_open:
-            return await _sent(here, command, self._timeout)
+            return await _send(here, command, self._timeout)
         with here.circuit.probe(self._timeout) as seconds:
-            return await _sent(here, command, seconds)
+            return await _send(here, command, seconds)
 
     async def run_script(
         self, script: Script, keys: Sequence[str], args: Sequence[str | bytes | int]
@@ -121,7 +121,7 @@ class Connections:
         return reached
 
 
-async def _sent(here: _Reached, command: Callable[[Any], Awaitable[Any]], seconds: float) -> Any:
+async def _send(here: _Reached, command: Callable[[Any], Awaitable[Any]], seconds: float) -> Any:
     began = time.monotonic()
     sent = inf
     try:
