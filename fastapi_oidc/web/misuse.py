@@ -28,6 +28,7 @@ class Dependency:
 
     def __bool__(self) -> bool:
         """True for FastAPI, which asserts it. Raises TypeError for `if`, `not`, `and` and `or`."""
+        # Python asks the same for `and`: Depends(a and b) would check b alone. The caller tells.
         if not str(sys._getframe(1).f_globals.get("__name__")).startswith("fastapi."):
             raise TypeError(self._how_to_use("is neither true nor false"))
         return True
@@ -42,6 +43,10 @@ class Dependency:
         """Raises AttributeError, for example with `dependencies=[guard]`."""
         text = self._how_to_use(f"has no {name!r}")
         raise AttributeError(text, name=name, obj=self)
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any, /) -> NoReturn:
+        """Raises TypeError for Annotated[..., guard], which FastAPI would read from the request."""
+        raise TypeError(self._how_to_use("is in Annotated without Depends"))
 
     def _how_to_use(self, fault: str) -> str:
         name = type(self).__name__
@@ -84,16 +89,18 @@ def awaited(
 
     @wraps(function)
     def call(*args: Parameters.args, **named: Parameters.kwargs) -> Coroutine[Any, Any, Result]:
-        for given in (*args[1:], *named.values()):
-            if isinstance(given, HTTPConnection):
-                made = function(*args, **named)
-                if (contexts := given.scope.get(SCOPE_KEY)) is not None:
-                    contexts.note(made, args[0])
-                return made
-        given = ", ".join(type(each).__name__ for each in (*args, *named.values())[1:])
+        connection = args[1] if len(args) > 1 else named.get("connection")
+        if isinstance(connection, HTTPConnection):
+            made = function(*args, **named)
+            if (contexts := connection.scope.get(SCOPE_KEY)) is not None:
+                contexts.note(made, args[0])
+            return made
+        named_types = [f"{name}={type(each).__name__}" for name, each in named.items()]
+        given = ", ".join([type(each).__name__ for each in args[1:]] + named_types)
         raise TypeError(
             f"{name_of(function)} takes a request or websocket, not {given or 'none'}. A guard is "
-            "a dependency: Depends(guard), without a call"
+            "a dependency: Depends(guard), without a call, or `await guard(request)`, without a "
+            "keyword"
         )
 
     return call

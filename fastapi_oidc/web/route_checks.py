@@ -22,6 +22,7 @@ from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.web.dependencies import Locals, OptionalUser, RequireAuth
 from fastapi_oidc.web.misuse import Dependency, name_of
+from fastapi_oidc.web.named_guards import uncalled_guard
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.serving import Serving
 
@@ -33,6 +34,9 @@ _OPEN: Final = (
     Role.FRONT_CHANNEL_LOGOUT,
 )
 """Routes that must work without a session, for browsers and the provider."""
+
+_MOST_LETTERS: Final = 2
+"""More scopes than these are a text if all of them are letters."""
 
 _HANDLERS: Final[Mapping[Role, str]] = {role: f"{role.name.lower()}_handler" for role in _OPEN}
 
@@ -55,6 +59,8 @@ def require_sound_routes(app: Any, instances: Collection[str], identity: object)
         for each in _flattened(dependant):
             _require_readable(path, each)
             _require_no_method(path, each.call)
+            _require_no_uncalled_guard(path, each)
+            _require_whole_scopes(path, each)
             _require_no_scopes(path, each)
             _require_no_identity(path, each, identity)
 
@@ -142,6 +148,44 @@ def _require_no_method(path: str, call: Any) -> None:
         )
 
 
+def _require_no_uncalled_guard(path: str, dependant: Dependant) -> None:
+    for guard in _uncalled_guards(dependant):
+        name = getattr(dependant.call, "__qualname__", type(dependant.call).__name__)
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"{path}: {name} names a {name_of(guard)} and does not call it, so it guards nothing. "
+            "Give FastAPI the guard itself, Depends(guard), or `await guard(request)` in a "
+            "function with a parameter request: Request",
+        )
+
+
+def _uncalled_guards(dependant: Dependant) -> Iterator[Dependency]:
+    """The guard that is the default of a parameter, and the one that only the code names."""
+    for field in (*dependant.query_params, *dependant.body_params):
+        if isinstance(field.field_info.default, Dependency):
+            yield field.field_info.default
+    call = dependant.call
+    if call is not None and not _is_guard(call):
+        found = uncalled_guard(call, has_request=_has_request(dependant))
+        if found is not None:
+            yield found
+
+
+def _is_guard(call: object) -> bool:
+    return isinstance(call, Dependency)
+
+
+def _has_request(dependant: Dependant) -> bool:
+    """Whether FastAPI passes the request to the function, or to what makes its arguments."""
+    others = (each for each in dependant.dependencies if not _is_guard(each.call))
+    return (
+        dependant.request_param_name is not None
+        or dependant.websocket_param_name is not None
+        or dependant.http_connection_param_name is not None
+        or any(map(_has_request, others))
+    )
+
+
 def _require_no_scopes(path: str, dependant: Dependant) -> None:
     readers = (each.security_scopes_param_name for each in _flattened(dependant))
     if isinstance(dependant.call, Dependency) and dependant.own_oauth_scopes and not any(readers):
@@ -150,6 +194,17 @@ def _require_no_scopes(path: str, dependant: Dependant) -> None:
             f"{path}: nothing checks the scopes of Security({name_of(dependant.call)}, ...): only "
             "access tokens have scopes. Write oidc.require(lambda user: ...) for sessions, or "
             "Security(oidc.require_user, scopes=[...])",
+        )
+
+
+def _require_whole_scopes(path: str, dependant: Dependant) -> None:
+    scopes: Sequence[str] = dependant.own_oauth_scopes or ()
+    are_letters = len(scopes) > _MOST_LETTERS and all(len(scope) == 1 for scope in scopes)
+    if are_letters and isinstance(dependant.call, Dependency):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"{path}: Security({name_of(dependant.call)}, scopes=...) has a text, and FastAPI "
+            f"reads its letters as scopes: {', '.join(scopes)}. Write a list: scopes=[...]",
         )
 
 

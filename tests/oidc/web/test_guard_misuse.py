@@ -126,6 +126,14 @@ def test_a_guard_of_something_else_than_a_request_says_so_without_await(guard: s
         getattr(make_world().oidc, guard)("alice")
 
 
+@pytest.mark.parametrize("guard", ["require_auth", "get_session"])
+def test_a_request_by_keyword_says_how_to_write_it(guard: str) -> None:
+    with pytest.raises(
+        TypeError, match=r"not request=Request\. .*await guard\(request\)`, without a"
+    ):
+        getattr(make_world().oidc, guard)(request=Request({"type": "http"}))
+
+
 @pytest.mark.parametrize("factory", ["require", "require_recent", "require_acr"])
 async def test_a_guard_that_is_not_made_yet_refuses_the_request_it_is_given(factory: str) -> None:
     world = make_world()

@@ -136,6 +136,14 @@ async def test_an_identity_from_the_request_is_refused(annotation: Any) -> None:
         await start(world.app)
 
 
+async def test_scopes_that_are_a_text_are_refused() -> None:
+    world = make_world()
+    guard = world.oidc.api("https://app.test/api").require_user
+    world.app.get("/api", dependencies=[Security(guard, scopes="read")])(lambda: None)
+    with pytest.raises(ConfigurationError, match=r"reads its letters as scopes: r, e, a, d\."):
+        await start(world.app)
+
+
 async def test_scopes_for_tokens_are_read() -> None:
     world = make_world()
     api = world.oidc.api("https://app.test/api")
