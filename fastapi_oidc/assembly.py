@@ -98,6 +98,7 @@ class Assembly(Generic[Identity, RequestData]):
         options: Options[Identity, RequestData],
     ) -> None:
         require_kind("clock of OIDC", options.get("clock"), Clock, NoneType)
+        require_kind("http of OIDC", options.get("http"), HTTPOptions, NoneType)
         self._options, self._clock = options, options.get("clock")
         clock, announcer = self._clock or Clock(), _announcer(options.get("on_event"))
         self._application = _application(resolve_identity, options)
@@ -275,6 +276,8 @@ def provider_of(
 
 
 def _announcer(on_event: EventListener | None) -> Announcer:
+    if on_event is not None and not callable(on_event):
+        raise TypeError(f"on_event of OIDC must be a function, not {type(on_event).__name__}")
     if inspect.iscoroutinefunction(on_event):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, "on_event is not async: it is called amid other work"

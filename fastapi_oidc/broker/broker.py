@@ -75,6 +75,8 @@ class Broker:
         and SessionError.
         """
         require_kind("session of broker.give", session, OIDCSession)
+        if isinstance(routes, str):
+            raise TypeError(f"routes of broker.give is a list: routes=[{routes!r}]")
         now = self._party.clock.now()
         ends = until.timestamp() if isinstance(until, datetime) else now + until.total_seconds()
         if not routes or not set(routes) <= self.routes.keys() or ends <= now or not to:

@@ -186,6 +186,10 @@ class PublicSession(Frozen, Generic[Identity]):
     access_token_expires_at: int | None = None
     session_state: str | None = None
 
+    def __bool__(self) -> bool:
+        """Whether there is a signed-in user."""
+        return self.is_authenticated
+
     @classmethod
     def of(cls, session: OIDCSession[Identity] | None) -> Self:
         """The token-free view of `session`; of None, the view without a signed-in user."""

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
+from types import NoneType
 from typing import Annotated, Any, Final, NoReturn, Unpack
 from weakref import WeakKeyDictionary
 
@@ -50,7 +51,7 @@ from fastapi_oidc.web.api_tools import Protected, paths_in, scopes_by_tool, with
 from fastapi_oidc.web.authorization_header import token_scheme_in
 from fastapi_oidc.web.challenge import Challenger
 from fastapi_oidc.web.dependencies import CSRF_PARAMETER, RequireAuth, RequireCSRF
-from fastapi_oidc.web.misuse import Argument, awaited
+from fastapi_oidc.web.misuse import Argument, awaited, require_kind
 from fastapi_oidc.web.overrides import override_of
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_contexts import context_of, noted, require_own_middleware
@@ -103,6 +104,9 @@ class API(Serving[Identity, Any]):
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
         require_known(self.function, options, APIOptions.__annotations__)
+        require_kind(f"audience of {self.function}", audience, str)
+        for name in ("accept_plain_jwt", "dpop_required"):
+            require_kind(f"{name} of {self.function}", options.get(name, False), bool)
         self.registrations: Registrations[Identity, Any] = registrations
         self._engine, fixed = registrations.engine, registrations.fixed
         self._require_auth, self._require_csrf = require_auth, require_csrf
@@ -146,6 +150,7 @@ class API(Serving[Identity, Any]):
         with arguments depend on `api.require()`. Raises ConfigurationError.
         """
         require_scopes_readable(scopes)
+        require_kind("role of api.require", role, str, NoneType)
         permission = Permission(scopes, role, step_up_of(max_age, acr_values))
         if permission not in self._required:
             self._required[permission] = RequireToken(self._token, permission, self._require)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import Parameter, Signature
 from typing import Any, Final, Generic, TypeAlias
 
@@ -82,7 +82,9 @@ class RequireAuth(SecurityBase, Dependency, Generic[Identity]):
         """The session; raises SessionError."""
         context: RequestContext[Identity, Any] = context_of(connection, self._instance)
         try:
-            locals = context.known or await context.locals()
+            locals = context.known
+            if locals is None:
+                locals = await context.locals()
             if locals.unavailable is not None:
                 raise locals.unavailable
             if locals.session is None:
@@ -157,8 +159,14 @@ class Require(Guard[Identity]):
         connection: HTTPConnection,
         session: OIDCSession[Identity],
     ) -> None:
-        """Raises SessionError (session.forbidden)."""
+        """Raises SessionError (session.forbidden), ConfigurationError for a value not a bool."""
         result: object = await called(self._predicate, session.identity)
+        if result and not isinstance(result, bool):
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                f"the predicate of oidc.require returned {type(result).__name__}, not True or "
+                "False. Call it if it is a method or function; write bool(...) around other values",
+            )
         if not result:
             said = "was not true" if result is not None else "returned None, which is not true"
             raise SessionError(Code.SESSION_FORBIDDEN, f"the endpoint's predicate {said}")
@@ -179,7 +187,7 @@ class RequireRole(Guard[Identity]):
     ) -> None:
         """Raises SessionError (session.forbidden), ConfigurationError without `roles`."""
         roles = getattr(session.identity, "roles", None)
-        if roles is None or isinstance(roles, str):
+        if roles is None or isinstance(roles, str | Mapping):
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID,
                 "oidc.require_role reads `roles`, a list, of the identity, and "

@@ -39,6 +39,10 @@ class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
             has = "session, identity, data, ended, unavailable and is_authenticated"
             raise AttributeError(f"OIDCLocals has no {name!r}: it has {has}", name=name, obj=self)
 
+    def __bool__(self) -> bool:
+        """Whether the request has a signed-in user."""
+        return self.is_authenticated
+
     @property
     def identity(self) -> Identity | None:
         """The application's identity of the signed-in user."""
@@ -55,6 +59,9 @@ class TooEarly:
 
     def __init__(self, instance: str) -> None:
         self._instance = instance
+
+    def __bool__(self) -> NoReturn:
+        self.__getattr__("is_authenticated")
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raises ConfigurationError: nobody has read the session yet."""

@@ -9,9 +9,11 @@ from functools import partial
 from inspect import isclass, unwrap
 from itertools import pairwise
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, Final
 
 from fastapi_oidc.web.misuse import Dependency
+
+_ENDS: Final = ("RETURN_VALUE", "YIELD_VALUE", "POP_TOP")
 
 
 def uncalled_guard(call: Callable[..., Any], *, has_request: bool) -> Dependency | None:
@@ -59,6 +61,6 @@ def _named(function: FunctionType, owner: object) -> Iterator[tuple[str, object]
 
 
 def _returned(function: FunctionType) -> list[Any]:
-    """The names whose values are returned or yielded as they are."""
+    """The names whose values are returned, yielded or dropped as they are."""
     steps = pairwise(get_instructions(function))
-    return [load.argval for load, end in steps if end.opname in ("RETURN_VALUE", "YIELD_VALUE")]
+    return [load.argval for load, end in steps if end.opname in _ENDS]

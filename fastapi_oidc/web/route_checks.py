@@ -10,7 +10,8 @@ The parameter becomes a query parameter, and every request fails with 422.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, ForwardRef
+from inspect import isclass
+from typing import Any, Final, ForwardRef, get_args
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
@@ -20,6 +21,7 @@ from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.model import PublicSession
 from fastapi_oidc.web.dependencies import Locals, OptionalUser, RequireAuth
 from fastapi_oidc.web.misuse import Dependency, name_of
 from fastapi_oidc.web.named_guards import uncalled_guard
@@ -197,6 +199,13 @@ def _require_no_scopes(path: str, dependant: Dependant) -> None:
         )
 
 
+def _is_of_sessions(annotation: object) -> bool:
+    """Whether a session's value, or a list or union with one, would be read from the request."""
+    is_public = isclass(annotation) and issubclass(annotation, PublicSession)
+    is_own = is_public or annotation is StandardIdentity
+    return is_own or any(map(_is_of_sessions, get_args(annotation)))
+
+
 def _require_whole_scopes(path: str, dependant: Dependant) -> None:
     scopes: Sequence[str] = dependant.own_oauth_scopes or ()
     are_letters = len(scopes) > _MOST_LETTERS and all(len(scope) == 1 for scope in scopes)
@@ -209,10 +218,12 @@ def _require_whole_scopes(path: str, dependant: Dependant) -> None:
 
 
 def _require_no_identity(path: str, dependant: Dependant, identity: object) -> None:
-    fields = (*dependant.query_params, *dependant.body_params)
-    if dependant.call in (identity, StandardIdentity) or any(
-        field.field_info.annotation is StandardIdentity for field in fields
-    ):
+    fields = (
+        *(*dependant.query_params, *dependant.header_params),
+        *(*dependant.cookie_params, *dependant.body_params),
+    )
+    is_read = any(_is_of_sessions(field.field_info.annotation) for field in fields)
+    if is_read or dependant.call is identity or _is_of_sessions(dependant.call):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
             f"{path}: the identity would be read from the request, so anybody could choose it. "

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias, TypeVar
 
+from pydantic import ValidationError
+
 from generated_vmm.model import Body
 
 Fields: TypeAlias = Mapping[str, object]
@@ -36,7 +38,11 @@ def as_model(
         made = body
     else:
         given = fields if body is None else body
-        made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)
+        try:
+            made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)
+        except ValidationError as error:
+            error.add_note(f"{model.__name__} has {', '.join(model.model_fields)}")
+            raise
     for name, value in ids.items():
         if getattr(made, name) != value:
             raise ValueError(f"{name} is {getattr(made, name)!r}, but the path has {value!r}")

@@ -8,7 +8,7 @@ import math
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -18,6 +18,23 @@ sleep = asyncio.sleep
 time_limit = asyncio.timeout
 Interruption = asyncio.CancelledError
 """An object that can end a wait early."""
+
+
+class Context:
+    """Base of an object for `async with`: in the block of a thread it says so."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # which reports `with` itself
+
+        def __enter__(self):
+            """Raises TypeError."""
+            name = type(self).__name__
+            sync = name.removeprefix("Async")
+            raise TypeError(f"{name} needs `async with`, and its calls `await`; or use {sync}")
+
+        def __exit__(self, *_):
+            """For `with`, which looks for both."""
 
 
 class _CountedLock(asyncio.Lock):

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -26,6 +26,22 @@ time_limit = nullcontext
 """No limit of its own: a thread cannot be interrupted in what it calls."""
 Interruption = BaseException
 """What ends a wait before its time: whatever a signal handler raises."""
+
+
+class Context:
+    """Base of an object for `with`: in the block of a task it says so."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # which reports `async with` itself
+
+        def __aenter__(self):
+            """Raises TypeError."""
+            name = type(self).__name__
+            raise TypeError(f"{name} needs `with`, and its calls no `await`; or use Async{name}")
+
+        def __aexit__(self, *_):
+            """For `async with`, which looks for both."""
 
 
 class Lock:

@@ -42,6 +42,11 @@ class Options:
     grace: float = 5.0
     snapshot_timeout: float = 600.0
 
+    def __post_init__(self) -> None:
+        """Raises TypeError for a text as `files`: its letters have "/", which is every file."""
+        if isinstance(self.files, str | bytes | os.PathLike):
+            raise TypeError(f"files is a list of files and folders: files=[{self.files!r}]")
+
     @property
     def program(self) -> str:
         """The monitor's program, without its first arguments."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Mapping
@@ -41,9 +42,13 @@ def usage_of(pid: int) -> Usage | None:
 
 def find_program(option: str, name: str, env: Mapping[str, str] | None) -> str:
     """The absolute path of a program. Raises `MonitorStartError` if it cannot be run."""
+    if Path(name).is_socket():
+        raise MonitorStartError(f"{name} is the socket of a monitor: VmmClient(path) controls that")
     found = shutil.which(name, path=None if env is None else env.get("PATH"))
     if found is None:
         reason = "does not exist"
+        if " " in name:
+            reason += f"; with arguments it is a list: {shlex.split(name)}"
         if os.path.exists(name):
             reason = "is a folder" if Path(name).is_dir() else "is not executable"
         raise MonitorStartError(f"{option} {name!r} {reason}")

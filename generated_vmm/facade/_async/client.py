@@ -12,10 +12,10 @@ from generated_vmm._generated import models, operations
 from generated_vmm._generated._async.resources import AsyncMonitorApi
 from generated_vmm.binding import Fields
 from generated_vmm.binding._async.resource import AsyncSender
-from generated_vmm.concurrency._async import sleep
+from generated_vmm.concurrency._async import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
-from generated_vmm.facade.elsewhere import no_member, require_socket_path
+from generated_vmm.facade.elsewhere import no_member, require_socket_path, socket_path_of
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
@@ -30,7 +30,7 @@ from generated_vmm.transport._async.vsock import AsyncVsockConnection, async_con
 POLL_SECONDS = 0.01
 
 
-class AsyncVmmClient(AsyncMonitorApi):
+class AsyncVmmClient(AsyncMonitorApi, Context):
     """Controls the microVM of the monitor that listens on a unix socket.
 
     The first call opens a connection, which later calls use too. `timeout` is for a whole call, in
@@ -51,7 +51,7 @@ class AsyncVmmClient(AsyncMonitorApi):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: AsyncHttpxTransport | AsyncChannel | None = None,
     ) -> None:
-        path = os.fsdecode(socket_path)
+        path = socket_path_of(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(AsyncSender(settings, async_channel_to(path, max_answer_bytes, transport)))
 

@@ -13,10 +13,10 @@ from generated_vmm._generated import models, operations
 from generated_vmm._generated._sync.resources import MonitorApi
 from generated_vmm.binding import Fields
 from generated_vmm.binding._sync.resource import Sender
-from generated_vmm.concurrency._sync import sleep
+from generated_vmm.concurrency._sync import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
-from generated_vmm.facade.elsewhere import no_member, require_socket_path
+from generated_vmm.facade.elsewhere import no_member, require_socket_path, socket_path_of
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
@@ -31,7 +31,7 @@ from generated_vmm.transport._sync.vsock import VsockConnection, connect_vsock
 POLL_SECONDS = 0.01
 
 
-class VmmClient(MonitorApi):
+class VmmClient(MonitorApi, Context):
     """Controls the microVM of the monitor that listens on a unix socket.
 
     The first call opens a connection, which later calls use too. `timeout` is for a whole call, in
@@ -52,7 +52,7 @@ class VmmClient(MonitorApi):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: HttpxTransport | Channel | None = None,
     ) -> None:
-        path = os.fsdecode(socket_path)
+        path = socket_path_of(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(Sender(settings, channel_to(path, max_answer_bytes, transport)))
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from signal import SIGKILL
 from typing import Self, TypedDict, Unpack
 
-from generated_vmm.concurrency._async import Stream, sleep
+from generated_vmm.concurrency._async import Context, Stream, sleep
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
 from generated_vmm.guest._async.path import AnyPath, AsyncGuestPath
 from generated_vmm.guest._async.program import (
@@ -27,6 +27,7 @@ from generated_vmm.guest.errors import (
     GuestError,
     ProgramTimeout,
 )
+from generated_vmm.transport.calls import require_seconds
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
@@ -53,7 +54,7 @@ class ProgramOptions(TypedDict, total=False):
     id: str | None
 
 
-class AsyncGuest:
+class AsyncGuest(Context):
     """Runs programs and moves files in the guest of a machine, by the agent in it.
 
     `machine` is a monitor of `generated_vmm.process`, a client, or the path of the vsock device's
@@ -127,6 +128,8 @@ class AsyncGuest:
         Raises `ProgramTimeout` if `timeout` ended it, with `check` `ProgramFailed`, and OSError if
         it cannot be started. A caller that is interrupted ends the program.
         """
+        if isinstance(input, str):
+            raise TypeError("input is text: pass bytes, as by text.encode()")
         program, name = None, options.get("id") or uuid.uuid4().hex
         options["id"] = name
         try:
@@ -161,16 +164,20 @@ class AsyncGuest:
         """The program, which has read the output that comes in time, if it waits."""
         if isinstance(args, str | bytes):
             raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
+        if unknown := sorted(options.keys() - ProgramOptions.__annotations__.keys()):
+            there = f"there are {', '.join(ProgramOptions.__annotations__)}"
+            raise TypeError(f"no options {unknown}; {there}. Output is always captured, as bytes")
         name, timeout = options.pop("id", None), options.pop("timeout", None)
-        instance = self._instance or (await self.info()).instance
+        if timeout is not None:
+            require_seconds(timeout)
         given: dict[str, object] = {
             **options,
             "args": list(args),
             "stdin": stdin,
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
-            "agent": instance,
         }
-        spec = models.ProgramSpec.model_validate(given)
+        spec = models.ProgramSpec.model_validate(given)  # before anything is sent
+        spec.agent = self._instance or (await self.info()).instance
         operation = operations.start_program(
             name or uuid.uuid4().hex, spec, wait_ms=round(wait * 1000)
         )

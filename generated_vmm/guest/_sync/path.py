@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from urllib.parse import quote_from_bytes
 
 from generated_vmm.guest._generated import models, operations
@@ -39,6 +39,12 @@ class GuestPath:
 
     def __str__(self) -> str:
         return os.fsdecode(self._bytes)
+
+    if not TYPE_CHECKING:  # which reports this itself
+
+        def __fspath__(self):
+            """Raises TypeError for `open(path)`: the file is in the guest."""
+            raise TypeError(f"{self!r} is in the guest: use its methods, such as read_bytes()")
 
     def __truediv__(self, name: AnyPath) -> GuestPath:
         return type(self)(self._link, os.path.join(self._bytes, os.fsencode(name)))
@@ -109,6 +115,7 @@ class GuestPath:
         self._write(operations.write_folder(self._quoted), file, progress)
 
     def _write(self, operation: Operation[None], file: BinaryIO, progress: Progress | None) -> None:
+        _require_binary(file, "rb")
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
@@ -117,12 +124,18 @@ class GuestPath:
     def _read_into(
         self, operation: Operation[None], file: BinaryIO, progress: Progress | None
     ) -> None:
+        _require_binary(file, "wb")
         size = 0
         for part, total in self._link.download(operation, str(self)):
             file.write(part)
             size += len(part)
             if progress is not None:
                 progress(size, total)
+
+
+def _require_binary(file: object, mode: str) -> None:
+    if isinstance(file, str | os.PathLike | io.TextIOBase):
+        raise TypeError(f"file is a {type(file).__name__}: pass open(name, {mode!r})")
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:

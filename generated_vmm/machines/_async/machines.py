@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from generated_vmm import AsyncVmmClient
-from generated_vmm.concurrency._async import in_thread
+from generated_vmm.concurrency._async import Context, in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
@@ -18,7 +18,7 @@ from generated_vmm.machines._async.monitors import AsyncMonitors
 from generated_vmm.machines._async.operation import recover
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, files_of
-from generated_vmm.machines.errors import MachineBusy
+from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id, now
@@ -27,7 +27,7 @@ from generated_vmm.machines.store import Store
 from generated_vmm.process import AsyncMonitor
 
 
-class AsyncMachines:
+class AsyncMachines(Context):
     """The machines in a folder, which outlive this program.
 
         async with AsyncMachines("/var/lib/machines", binary="firecracker") as machines:
@@ -69,7 +69,9 @@ class AsyncMachines:
 
     def get(self, machine: str) -> AsyncMachine:
         """The machine with this id. Raises `MachineError` if there is none."""
-        return AsyncMachine(self._control, self._control.record(machine).id)
+        if self._store.machines.get(machine) is None:
+            raise MachineError(f"no machine has the id {machine!r}; `find` takes a name")
+        return AsyncMachine(self._control, machine)
 
     def find(self, name: str) -> AsyncMachine | None:
         """The machine with this name, if there is one."""
@@ -112,6 +114,9 @@ class AsyncMachines:
         Without `copy_disks` it writes to the given ones. Raises `MachineError` for a name that is
         taken, ValueError for a file that it may not use, and OSError; nothing is left then.
         """
+        if not isinstance(definition, Definition):
+            kind = type(definition).__name__
+            raise TypeError(f"definition is a {kind}: write Definition(configuration=..., ...)")
         made = await create(self._control, name, definition, by, copies=copy_disks)
         return AsyncMachine(self._control, made)
 

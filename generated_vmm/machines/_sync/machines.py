@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from generated_vmm import VmmClient
-from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.concurrency._sync import Context, in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.machine import Machine, Snapshot
@@ -19,7 +19,7 @@ from generated_vmm.machines._sync.monitors import Monitors
 from generated_vmm.machines._sync.operation import recover
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, files_of
-from generated_vmm.machines.errors import MachineBusy
+from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id, now
@@ -28,7 +28,7 @@ from generated_vmm.machines.store import Store
 from generated_vmm.process import Monitor
 
 
-class Machines:
+class Machines(Context):
     """The machines in a folder, which outlive this program.
 
         with Machines("/var/lib/machines", binary="firecracker") as machines:
@@ -70,7 +70,9 @@ class Machines:
 
     def get(self, machine: str) -> Machine:
         """The machine with this id. Raises `MachineError` if there is none."""
-        return Machine(self._control, self._control.record(machine).id)
+        if self._store.machines.get(machine) is None:
+            raise MachineError(f"no machine has the id {machine!r}; `find` takes a name")
+        return Machine(self._control, machine)
 
     def find(self, name: str) -> Machine | None:
         """The machine with this name, if there is one."""
@@ -113,6 +115,9 @@ class Machines:
         Without `copy_disks` it writes to the given ones. Raises `MachineError` for a name that is
         taken, ValueError for a file that it may not use, and OSError; nothing is left then.
         """
+        if not isinstance(definition, Definition):
+            kind = type(definition).__name__
+            raise TypeError(f"definition is a {kind}: write Definition(configuration=..., ...)")
         made = create(self._control, name, definition, by, copies=copy_disks)
         return Machine(self._control, made)
 

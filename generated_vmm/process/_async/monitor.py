@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self, Unpack
 
+from generated_vmm.concurrency._async import Context
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.process._async.client import AsyncMonitorClient
@@ -26,7 +27,7 @@ LOG_LINES, METRICS_LINES = 200, 60
 LOG_BYTES, METRICS_BYTES = 1_048_576, 4_194_304
 
 
-class AsyncMonitor:
+class AsyncMonitor(Context):
     """Starts a monitor, has a client for it, and ends it.
 
         async with AsyncMonitor("firecracker", id="web") as monitor:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self, Unpack
 
+from generated_vmm.concurrency._sync import Context
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.facade import VmmClient
 from generated_vmm.process._sync.client import MonitorClient
@@ -27,7 +28,7 @@ LOG_LINES, METRICS_LINES = 200, 60
 LOG_BYTES, METRICS_BYTES = 1_048_576, 4_194_304
 
 
-class Monitor:
+class Monitor(Context):
     """Starts a monitor, has a client for it, and ends it.
 
         with Monitor("firecracker", id="web") as monitor:

@@ -97,6 +97,8 @@ async def test_what_nobody_can_give_is_refused() -> None:
         for wrong in WRONG:
             with pytest.raises(ConfigurationError, match=r"configuration\.invalid"):
                 await rig.broker.give(rig.session, **right | wrong)
+        with pytest.raises(TypeError, match=r"routes of broker.give is a list: routes=\['"):
+            await rig.broker.give(rig.session, **right | {"routes": NAME})
         until = datetime.fromtimestamp(rig.world.time.now + 60, UTC)
         access = await rig.broker.give(rig.session, **right | {"until": until})
         assert access.until == rig.world.time.now + 60

@@ -77,6 +77,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: Depends(api(w).require_user()), r"Depends\(guard\), without a call"),
     (lambda w: api(w).require(["read"]), "not list; several are several arguments"),
     (lambda w: api(w).protected("read", tools), "takes the ASGI application first"),
+    (lambda _: unchecked(DevUser)("alice", roles=[]), r"'roles': write claims=\{'roles': \.\.\.\}"),
     (lambda w: w.op.faults.put("tokens", ServerError()), "'tokens' is not one of metadata"),
     (lambda w: w.op.faults.put("token", 503), "a fault is ServerError"),
     (lambda w: w.op.edits.put("idtoken", dict), "'idtoken' is not one of"),
@@ -177,6 +178,54 @@ async def test_a_predicate_that_returns_nothing(caplog: pytest.LogCaptureFixture
     world.app.get("/admin", dependencies=[Depends(guard)])(lambda: None)
     assert (await (await world.signed_in()).get("/admin")).status_code == 403
     assert "predicate returned None" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("predicate", "kind"),
+    [
+        (lambda user: str(user).isdigit, "builtin_function_or_method"),
+        (lambda user: lambda: False, "function"),
+        (lambda user: (False for _ in ()), "generator"),
+        (lambda user: "False", "str"),
+    ],
+)
+async def test_a_predicate_that_returns_what_is_always_true(
+    predicate: Any, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    world.app.get("/admin", dependencies=[Depends(world.oidc.require(predicate))])(lambda: None)
+    assert (await (await world.signed_in()).get("/admin")).status_code == 500
+    assert f"predicate of oidc.require returned {kind}, not True or False" in caplog.text
+
+
+class WithRoles(StandardIdentity):
+    """An identity whose roles say of each whether the user has it."""
+
+    roles: dict[str, bool]
+
+
+def with_roles(context: IdentityContext) -> WithRoles:
+    return WithRoles(sub="alice", roles={"admin": False})
+
+
+async def test_roles_that_are_a_mapping(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world(resolve_identity=with_roles)
+    world.app.get("/admin", dependencies=[Depends(world.oidc.require_role("admin"))])(lambda: None)
+    assert (await (await world.signed_in()).get("/admin")).status_code == 500
+    assert "oidc.require_role reads `roles`, a list" in caplog.text
+
+
+async def test_locals_that_are_asked_whether_they_are_true() -> None:
+    def mount(app: FastAPI, oidc: OIDC) -> None:
+        @app.get("/user")
+        async def user(request: Request) -> list[bool]:
+            public = await oidc.get_public_session(request)
+            return [bool(request.state.oidc), bool(await oidc.get_locals(request)), bool(public)]
+
+    world = make_world(mount=mount)
+    async with world.browser() as stranger:
+        assert (await stranger.get("/user")).json() == [False] * 3
+    assert (await (await world.signed_in()).get("/user")).json() == [True] * 3
 
 
 async def test_a_csrf_token_of_a_websocket(caplog: pytest.LogCaptureFixture) -> None:

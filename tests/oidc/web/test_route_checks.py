@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import pytest
-from fastapi import APIRouter, Depends, FastAPI, Security
+from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, Security
 from pydantic import BaseModel
 
 from fastapi_oidc import (
@@ -16,6 +16,7 @@ from fastapi_oidc import (
     IdentityContext,
     OIDCMiddleware,
     OIDCSession,
+    PublicSession,
     StandardIdentity,
     require_auth,
 )
@@ -122,7 +123,19 @@ async def test_an_endpoint_that_is_open_by_mistake_is_refused(make: Any, fault: 
         await start(world.app)
 
 
-@pytest.mark.parametrize("annotation", [Annotated[Member, Depends()], StandardIdentity])
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Annotated[Member, Depends()],
+        StandardIdentity,
+        StandardIdentity | None,
+        list[StandardIdentity],
+        Annotated[StandardIdentity, Header()],
+        Annotated[StandardIdentity, Cookie()],
+        PublicSession[Member],
+        Annotated[PublicSession[Any], Depends()],
+    ],
+)
 async def test_an_identity_from_the_request_is_refused(annotation: Any) -> None:
     def resolve(_: IdentityContext) -> Member:
         return Member()

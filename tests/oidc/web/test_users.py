@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -68,11 +69,12 @@ def test_a_role_is_a_text() -> None:
         FastAPI().get("/", dependencies=[Depends(make_world().oidc.require_role)])(lambda: None)
 
 
-def test_locals_that_are_read_too_early_say_so() -> None:
+@pytest.mark.parametrize("read", [bool, lambda locals: locals.is_authenticated])
+def test_locals_that_are_read_too_early_say_so(read: Callable[[Any], bool]) -> None:
     world = make_world()
 
     async def too_early(request: Request, call_next: Any) -> Response:
-        assert request.state.oidc.is_authenticated
+        assert read(request.state.oidc)
         response: Response = await call_next(request)
         return response
 

@@ -1,0 +1,135 @@
+"""What people write first, and what it says: at once, before anything is started or sent."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from generated_vmm import (
+    AsyncMonitor,
+    AsyncVmmClient,
+    FullVmConfiguration,
+    Monitor,
+    VmmClient,
+    to_config_file,
+)
+from generated_vmm.guest import AsyncGuest, Guest
+from generated_vmm.machines import AsyncMachines, Definition, MachineError, Machines
+from generated_vmm.process import MonitorStartError
+
+PAIRS: list[tuple[Any, Any, Any]] = [
+    (VmmClient, AsyncVmmClient, "/vm.socket"),
+    (Monitor, AsyncMonitor, "firecracker"),
+    (Guest, AsyncGuest, "/vsock"),
+    (Machines, AsyncMachines, "machines"),
+]
+
+
+@pytest.mark.parametrize(("kind", "asynchronous", "argument"), PAIRS)
+def test_a_block_of_the_other_kind(
+    kind: Any, asynchronous: Any, argument: str, monkeypatch: Any, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = kind.__name__
+    with (
+        pytest.raises(TypeError, match=f"Async{name} needs `async with`, .*; or use {name}$"),
+        asynchronous(argument),
+    ):
+        raise AssertionError("the block began")
+
+    async def block() -> None:
+        async with kind(argument):
+            raise AssertionError("the block began")
+
+    with pytest.raises(TypeError, match=f"{name} needs `with`, .*; or use Async{name}$"):
+        asyncio.run(block())
+
+
+def unchecked(function: Any) -> Any:
+    """`function` for a call that a type checker would refuse."""
+    return function
+
+
+def guest() -> Any:
+    return Guest("/no/vsock", timeout=0.1)
+
+
+CALLS: list[tuple[Callable[[], object], str]] = [
+    (lambda: unchecked(VmmClient)(3), "socket_path is a int, not a path$"),
+    (lambda: unchecked(VmmClient)(Monitor()), "a Monitor, not a path, .*: monitor.client$"),
+    (lambda: unchecked(to_config_file)({}), r"configuration is a dict, not what vm\.vm_config"),
+    (lambda: unchecked(Guest)(None), "machine is a NoneType; it must be a monitor, its client"),
+    (lambda: unchecked(Guest)(AsyncVmmClient("/vm.socket")), "machine is a AsyncVmmClient; it"),
+    (lambda: guest().run(["ls"], capture_output=True), "no options .* Output is always captured"),
+    (lambda: guest().start(["ls"], shell=True), r"no options \['shell'\]; there are cwd, env"),
+    (lambda: guest().run(["cat"], input="text"), "input is text: pass bytes"),
+    (lambda: guest().run(["ls"], timeout="5"), "timeout is '5'; it must be a number of seconds"),
+    (lambda: guest().run([Path("ls")]), "args.0"),
+    (lambda: open(guest().path("/etc/hosts")), "is in the guest: use its methods"),  # noqa: SIM115
+    (lambda: guest().path("/x").write_from("/etc/hosts"), r"file is a str: pass open\(name, 'rb'"),
+    (lambda: guest().path("/x").read_into("/tmp/x"), r"file is a str: pass open\(name, 'wb'"),
+    (lambda: guest().path("/x").write_from(io.StringIO()), "file is a StringIO: pass open"),
+    (lambda: unchecked(Monitor)(None), "binary is None; it must be a path, or a list of words"),
+    (lambda: unchecked(Monitor)(b"monitor"), "binary is b'monitor'; it must be a path, or a list"),
+    (
+        lambda: unchecked(Monitor)(socket="/x"),
+        r"no options \['socket'\]; there are .*'socket_path'",
+    ),
+    (lambda: unchecked(Monitor)(timeout="5"), "timeout is '5'; it must be a number, more than 0"),
+    (lambda: unchecked(Monitor)(grace="5"), "grace is '5'; it must be a number of seconds"),
+    (lambda: unchecked(Monitor)(env=["A=1"]), "env is a list; it maps names to values"),
+    (lambda: unchecked(Monitor)(metadata={}), "metadata is a dict; it must be the path of a file"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), CALLS)
+def test_a_call(call: Callable[[], object], said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        call()
+
+
+def test_a_command_line_as_the_program() -> None:
+    with pytest.raises(MonitorStartError, match=r"a list: \['no-monitor', '--boot-timer'\]$"):
+        Monitor("no-monitor --boot-timer").start()
+
+
+def test_the_socket_of_a_monitor_as_the_program() -> None:
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/vm.socket")
+        with pytest.raises(MonitorStartError, match=r"VmmClient\(path\) controls that"):
+            Monitor(f"{folder}/vm.socket").start()
+
+
+def test_a_field_of_another_name_is_told_the_names() -> None:
+    with pytest.raises(ValidationError) as caught:
+        unchecked(VmmClient("/no.socket").boot)("/vmlinux", rootfs="/rootfs.ext4")
+    assert (
+        "PartialMachineConfiguration has cpu_template, smt, mem_size_mib"
+        in caught.value.__notes__[0]
+    )
+
+
+@pytest.mark.parametrize("files", ["/srv/images", b"/srv/images", Path("/srv/images")])
+def test_one_path_as_the_files_that_machines_may_use_allows_nothing(
+    files: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(TypeError, match="files is a list of files and folders"):
+        Machines(tmp_path / "machines", files=files)
+
+
+@pytest.mark.parametrize("definition", [{}, FullVmConfiguration(), "web"])
+def test_a_definition_of_another_type(definition: Any, tmp_path: Path) -> None:
+    with Machines(tmp_path / "machines") as machines:
+        with pytest.raises(TypeError, match=r"write Definition\(configuration=\.\.\., \.\.\.\)"):
+            machines.create("web", definition)
+        machines.create("web", Definition())
+        with pytest.raises(MachineError, match="no machine has the id 'web'; `find` takes a name"):
+            machines.get("web")
