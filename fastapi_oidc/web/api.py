@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from types import NoneType
 from typing import Annotated, Any, Final, NoReturn, Unpack
 from weakref import WeakKeyDictionary
 
@@ -104,7 +103,6 @@ class API(Serving[Identity, Any]):
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
         require_known(self.function, options, APIOptions.__annotations__)
-        require_kind(f"audience of {self.function}", audience, str)
         for name in ("accept_plain_jwt", "dpop_required"):
             require_kind(f"{name} of {self.function}", options.get(name, False), bool)
         self.registrations: Registrations[Identity, Any] = registrations
@@ -150,7 +148,6 @@ class API(Serving[Identity, Any]):
         with arguments depend on `api.require()`. Raises ConfigurationError.
         """
         require_scopes_readable(scopes)
-        require_kind("role of api.require", role, str, NoneType)
         permission = Permission(scopes, role, step_up_of(max_age, acr_values))
         if permission not in self._required:
             self._required[permission] = RequireToken(self._token, permission, self._require)

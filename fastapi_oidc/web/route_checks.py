@@ -37,9 +37,6 @@ _OPEN: Final = (
 )
 """Routes that must work without a session, for browsers and the provider."""
 
-_MOST_LETTERS: Final = 2
-"""More scopes than these are a text if all of them are letters."""
-
 _HANDLERS: Final[Mapping[Role, str]] = {role: f"{role.name.lower()}_handler" for role in _OPEN}
 
 
@@ -151,26 +148,19 @@ def _require_no_method(path: str, call: Any) -> None:
 
 
 def _require_no_uncalled_guard(path: str, dependant: Dependant) -> None:
-    for guard in _uncalled_guards(dependant):
-        name = getattr(dependant.call, "__qualname__", type(dependant.call).__name__)
+    call = dependant.call
+    fields = (*dependant.query_params, *dependant.body_params)
+    found: list[object] = [field.field_info.default for field in fields]
+    if call is not None and not _is_guard(call):
+        found.append(uncalled_guard(call, has_request=_has_request(dependant)))
+    for guard in filter(_is_guard, found):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
-            f"{path}: {name} names a {name_of(guard)} and does not call it, so it guards nothing. "
-            "Give FastAPI the guard itself, Depends(guard), or `await guard(request)` in a "
-            "function with a parameter request: Request",
+            f"{path}: {getattr(call, '__qualname__', type(call).__name__)} names a "
+            f"{name_of(guard)} and does not call it, so it guards nothing. Give FastAPI the guard "
+            "itself, Depends(guard), or `await guard(request)` in a function with a parameter "
+            "request: Request",
         )
-
-
-def _uncalled_guards(dependant: Dependant) -> Iterator[Dependency]:
-    """The guard that is the default of a parameter, and the one that only the code names."""
-    for field in (*dependant.query_params, *dependant.body_params):
-        if isinstance(field.field_info.default, Dependency):
-            yield field.field_info.default
-    call = dependant.call
-    if call is not None and not _is_guard(call):
-        found = uncalled_guard(call, has_request=_has_request(dependant))
-        if found is not None:
-            yield found
 
 
 def _is_guard(call: object) -> bool:
@@ -208,7 +198,7 @@ def _is_of_sessions(annotation: object) -> bool:
 
 def _require_whole_scopes(path: str, dependant: Dependant) -> None:
     scopes: Sequence[str] = dependant.own_oauth_scopes or ()
-    are_letters = len(scopes) > _MOST_LETTERS and all(len(scope) == 1 for scope in scopes)
+    are_letters = len(scopes) > 2 and all(len(scope) == 1 for scope in scopes)
     if are_letters and isinstance(dependant.call, Dependency):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,

@@ -11,9 +11,6 @@ def to_config_file(configuration: models.FullVmConfiguration) -> str:
     It contains what `GET /vm/config` shows: no CPU template, logger, metrics, serial console or
     metadata. Raises ValueError if no kernel is configured, because no machine boots without one.
     """
-    if not isinstance(configuration, models.FullVmConfiguration):
-        kind = type(configuration).__name__
-        raise TypeError(f"configuration is a {kind}, not what vm.vm_config.get() returns")
     boot_source = configuration.boot_source
     if boot_source is None or not boot_source.kernel_image_path:
         raise ValueError("the configuration has no kernel_image_path, so nothing can boot from it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final, NoReturn
 
 _STARTS, _ENDS = 'vm.action("InstanceStart")', 'vm.action("SendCtrlAltDel"), or Monitor.stop()'
@@ -28,14 +27,6 @@ def no_member(client: object, name: str) -> NoReturn:
     hint = f": {_HERE[name]}" if name in _HERE else ""
     kind = type(client).__name__
     raise AttributeError(f"{kind} has no member {name!r}{hint}", name=name, obj=client)
-
-
-def socket_path_of(given: str | os.PathLike[str]) -> str:
-    """The path as text. Raises TypeError for another object, such as a monitor."""
-    if not isinstance(given, str | bytes | os.PathLike):
-        hint = ", which has a client: monitor.client" if hasattr(type(given), "client") else ""
-        raise TypeError(f"socket_path is a {type(given).__name__}, not a path{hint}")
-    return os.fsdecode(given)
 
 
 def require_socket_path(path: str) -> None:

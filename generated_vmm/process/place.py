@@ -40,9 +40,6 @@ class Place:
     _is_jailed = False
 
     def __init__(self, binary: HostPath | Sequence[HostPath], options: Mapping[str, Any]) -> None:
-        given: object = binary
-        if not isinstance(given, str | os.PathLike | Sequence) or isinstance(given, bytes):
-            raise TypeError(f"binary is {given!r}; it must be a path, or a list of words")
         argv = [binary] if isinstance(binary, str | os.PathLike) else binary
         self._programs: list[Any] = [[os.fspath(each) for each in argv]]
         if not argv:

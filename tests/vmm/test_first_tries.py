@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import socket
 import tempfile
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from generated_vmm import (
     FullVmConfiguration,
     Monitor,
     VmmClient,
-    to_config_file,
 )
 from generated_vmm.guest import AsyncGuest, Guest
 from generated_vmm.machines import AsyncMachines, Definition, MachineError, Machines
@@ -63,30 +61,15 @@ def guest() -> Any:
 
 
 CALLS: list[tuple[Callable[[], object], str]] = [
-    (lambda: unchecked(VmmClient)(3), "socket_path is a int, not a path$"),
-    (lambda: unchecked(VmmClient)(Monitor()), "a Monitor, not a path, .*: monitor.client$"),
-    (lambda: unchecked(to_config_file)({}), r"configuration is a dict, not what vm\.vm_config"),
-    (lambda: unchecked(Guest)(None), "machine is a NoneType; it must be a monitor, its client"),
-    (lambda: unchecked(Guest)(AsyncVmmClient("/vm.socket")), "machine is a AsyncVmmClient; it"),
     (lambda: guest().run(["ls"], capture_output=True), "no options .* Output is always captured"),
     (lambda: guest().start(["ls"], shell=True), r"no options \['shell'\]; there are cwd, env"),
     (lambda: guest().run(["cat"], input="text"), "input is text: pass bytes"),
-    (lambda: guest().run(["ls"], timeout="5"), "timeout is '5'; it must be a number of seconds"),
     (lambda: guest().run([Path("ls")]), "args.0"),
     (lambda: open(guest().path("/etc/hosts")), "is in the guest: use its methods"),  # noqa: SIM115
-    (lambda: guest().path("/x").write_from("/etc/hosts"), r"file is a str: pass open\(name, 'rb'"),
-    (lambda: guest().path("/x").read_into("/tmp/x"), r"file is a str: pass open\(name, 'wb'"),
-    (lambda: guest().path("/x").write_from(io.StringIO()), "file is a StringIO: pass open"),
-    (lambda: unchecked(Monitor)(None), "binary is None; it must be a path, or a list of words"),
-    (lambda: unchecked(Monitor)(b"monitor"), "binary is b'monitor'; it must be a path, or a list"),
     (
         lambda: unchecked(Monitor)(socket="/x"),
         r"no options \['socket'\]; there are .*'socket_path'",
     ),
-    (lambda: unchecked(Monitor)(timeout="5"), "timeout is '5'; it must be a number, more than 0"),
-    (lambda: unchecked(Monitor)(grace="5"), "grace is '5'; it must be a number of seconds"),
-    (lambda: unchecked(Monitor)(env=["A=1"]), "env is a list; it maps names to values"),
-    (lambda: unchecked(Monitor)(metadata={}), "metadata is a dict; it must be the path of a file"),
 ]
 
 
@@ -131,5 +114,5 @@ def test_a_definition_of_another_type(definition: Any, tmp_path: Path) -> None:
         with pytest.raises(TypeError, match=r"write Definition\(configuration=\.\.\., \.\.\.\)"):
             machines.create("web", definition)
         machines.create("web", Definition())
-        with pytest.raises(MachineError, match="no machine has the id 'web'; `find` takes a name"):
+        with pytest.raises(MachineError, match=r"the id 'web', .* `find` takes a name"):
             machines.get("web")

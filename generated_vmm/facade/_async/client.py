@@ -15,7 +15,7 @@ from generated_vmm.binding._async.resource import AsyncSender
 from generated_vmm.concurrency._async import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
-from generated_vmm.facade.elsewhere import no_member, require_socket_path, socket_path_of
+from generated_vmm.facade.elsewhere import no_member, require_socket_path
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
@@ -51,7 +51,7 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: AsyncHttpxTransport | AsyncChannel | None = None,
     ) -> None:
-        path = socket_path_of(socket_path)
+        path = os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(AsyncSender(settings, async_channel_to(path, max_answer_bytes, transport)))
 

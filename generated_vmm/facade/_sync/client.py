@@ -16,7 +16,7 @@ from generated_vmm.binding._sync.resource import Sender
 from generated_vmm.concurrency._sync import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
-from generated_vmm.facade.elsewhere import no_member, require_socket_path, socket_path_of
+from generated_vmm.facade.elsewhere import no_member, require_socket_path
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
@@ -52,7 +52,7 @@ class VmmClient(MonitorApi, Context):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: HttpxTransport | Channel | None = None,
     ) -> None:
-        path = socket_path_of(socket_path)
+        path = os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(Sender(settings, channel_to(path, max_answer_bytes, transport)))
 

@@ -27,7 +27,6 @@ from generated_vmm.guest.errors import (
     GuestError,
     ProgramTimeout,
 )
-from generated_vmm.transport.calls import require_seconds
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
@@ -168,8 +167,6 @@ class AsyncGuest(Context):
             there = f"there are {', '.join(ProgramOptions.__annotations__)}"
             raise TypeError(f"no options {unknown}; {there}. Output is always captured, as bytes")
         name, timeout = options.pop("id", None), options.pop("timeout", None)
-        if timeout is not None:
-            require_seconds(timeout)
         given: dict[str, object] = {
             **options,
             "args": list(args),

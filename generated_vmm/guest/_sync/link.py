@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from inspect import getattr_static
 from typing import Any, Protocol, TypeAlias
 
 from generated_vmm.concurrency._sync import Stream, sleep, socket_of, stream_of
@@ -48,11 +47,6 @@ class Link:
 
     def __init__(self, machine: Machine, port: int | None, timeout: float) -> None:
         require_seconds(timeout)
-        if not isinstance(machine, str | os.PathLike | VmmClient) and (
-            getattr_static(machine, "client", None) is None
-        ):
-            kind = type(machine).__name__
-            raise TypeError(f"machine is a {kind}; it must be a monitor, its client, or a path")
         self.machine, self.port, self.timeout = machine, port, timeout
         self._idle: list[Connection] = []
         start_over_in_children(self)

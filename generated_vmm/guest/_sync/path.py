@@ -115,7 +115,6 @@ class GuestPath:
         self._write(operations.write_folder(self._quoted), file, progress)
 
     def _write(self, operation: Operation[None], file: BinaryIO, progress: Progress | None) -> None:
-        _require_binary(file, "rb")
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
@@ -124,18 +123,12 @@ class GuestPath:
     def _read_into(
         self, operation: Operation[None], file: BinaryIO, progress: Progress | None
     ) -> None:
-        _require_binary(file, "wb")
         size = 0
         for part, total in self._link.download(operation, str(self)):
             file.write(part)
             size += len(part)
             if progress is not None:
                 progress(size, total)
-
-
-def _require_binary(file: object, mode: str) -> None:
-    if isinstance(file, str | os.PathLike | io.TextIOBase):
-        raise TypeError(f"file is a {type(file).__name__}: pass open(name, {mode!r})")
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from generated_vmm.machines._async.monitors import AsyncMonitors
 from generated_vmm.machines._async.operation import recover
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, files_of
-from generated_vmm.machines.errors import MachineBusy, MachineError
+from generated_vmm.machines.errors import MachineBusy
 from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id, now
@@ -69,9 +69,7 @@ class AsyncMachines(Context):
 
     def get(self, machine: str) -> AsyncMachine:
         """The machine with this id. Raises `MachineError` if there is none."""
-        if self._store.machines.get(machine) is None:
-            raise MachineError(f"no machine has the id {machine!r}; `find` takes a name")
-        return AsyncMachine(self._control, machine)
+        return AsyncMachine(self._control, self._control.record(machine).id)
 
     def find(self, name: str) -> AsyncMachine | None:
         """The machine with this name, if there is one."""

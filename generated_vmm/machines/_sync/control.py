@@ -82,7 +82,9 @@ class Control:
         """A machine. Raises `MachineError` if it does not exist."""
         record = self.store.machines.get(machine)
         if record is None:
-            raise MachineError(f"the machine {machine} does not exist any more")
+            raise MachineError(
+                f"no machine has the id {machine!r}, or not any more; `find` takes a name"
+            )
         return record
 
     def change(self, record: MachineRecord, **members: object) -> MachineRecord:

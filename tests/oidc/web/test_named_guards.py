@@ -31,13 +31,6 @@ class Holder:
         return self.guard
 
 
-class Made:
-    """A dependency that is a class."""
-
-    def __init__(self) -> None:
-        self.guard = require_auth
-
-
 async def awaited_nothing() -> Any:
     return require_csrf
 
@@ -86,7 +79,6 @@ UNCALLED: list[Callable[..., Any]] = [
     a_local_guard(),
     Holder(),
     Holder().returned,
-    Made,
     awaited_nothing,
     yielded,
     yielded_later,
@@ -195,6 +187,10 @@ async def called_with_a_request_of_another(request: Any = Depends(the_request)) 
 def guarded(_session: Any = Depends(require_auth)) -> None: ...
 
 
+def of_a_namesake() -> Any:
+    return SimpleNamespace(require_auth="its own attribute").require_auth
+
+
 def of_an_unassigned_name(*, is_assigned: bool = False) -> Callable[[], Any]:
     def dependency() -> Any:
         return later if is_assigned else None
@@ -213,6 +209,7 @@ def of_an_unassigned_name(*, is_assigned: bool = False) -> Callable[[], Any]:
         functools.partial(called),
         guarded,
         require_auth,
+        of_a_namesake,
         of_an_unassigned_name(),
         object,
     ],

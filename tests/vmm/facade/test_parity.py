@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from generated_vmm import AsyncVmmClient, VmmClient
 from generated_vmm._generated import operations
 from generated_vmm._generated._sync import resources
+from generated_vmm.concurrency._async import Context
 
 RENAMED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 IMMEDIATE = {"with_options", "drive", "network_interface", "pmem"}
@@ -19,6 +20,8 @@ def members(thing: object, prefix: str = "") -> Iterator[tuple[str, list[inspect
         if name.startswith("_") and name not in {*RENAMED, *RENAMED.values()}:
             continue
         member = getattr(thing, name)
+        if getattr(member, "__qualname__", "").startswith(Context.__qualname__):
+            continue  # a block of the other kind, which is refused
         if inspect.ismethod(member):
             yield prefix + name, list(inspect.signature(member).parameters.values())
         else:

@@ -65,7 +65,7 @@ def test_a_name_may_be_used_again_and_an_id_is_not(folder: Path, machines: Machi
     first.delete()
     second = machines.create("web", definition(folder))
     assert second.id != first.id
-    with pytest.raises(MachineError, match="does not exist any more"):
+    with pytest.raises(MachineError, match="no machine has the id"):
         _ = first.name
 
 
