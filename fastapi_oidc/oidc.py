@@ -248,9 +248,11 @@ class OIDC(
     def require(
         self, predicate: Annotated[Predicate[Identity], Argument("oidc.require(lambda user: ...)")]
     ) -> Require[Identity]:
-        """A dependency that returns the session if `predicate(identity)` is true; 403 otherwise.
+        """A dependency that returns the session if `predicate(identity)` is True; 403 otherwise.
 
-        It depends on `require_auth`. Raises ConfigurationError when `predicate` is not callable.
+        It depends on `require_auth`. The request fails with ConfigurationError for another value
+        that Python takes for true, such as a method. Raises ConfigurationError when `predicate` is
+        not callable.
         """
         if not callable(predicate):
             raise ConfigurationError(
