@@ -102,6 +102,17 @@ def test_a_caller_that_forgets_its_monitors_leaves_none(
     wait_until_empty(folder)
 
 
+def test_a_caller_that_has_ended_its_monitors_ends_without_a_warning(
+    binary: list[str], folder: Path
+) -> None:
+    """Nor does it matter that the import system skips an entry of its path."""
+    code = BEGINNING + "sys.path.append(Path())\nMonitor(binary, timeout=30).start().stop()\n"
+    command = [sys.executable, "-X", "dev", "-c", "from pathlib import Path\n" + code]
+    given = [json.dumps(binary), str(folder)]
+    ended = subprocess.run([*command, *given], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+
+
 def test_monitors_outlive_a_nursery_and_end_with_their_caller(
     call: Callable[[str], Caller], watch: Watch, folder: Path
 ) -> None:
