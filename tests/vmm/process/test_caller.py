@@ -18,7 +18,16 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import Monitor
-from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, nursery_of, wait_until_empty
+from generated_vmm.process.nursery import NURSERY
+from tests.vmm.process.conftest import (
+    PATIENCE,
+    Do,
+    Make,
+    Watch,
+    nursery_of,
+    wait_until,
+    wait_until_empty,
+)
 from tests.vmm.process.test_hostile import STAND_IN
 
 BEGINNING = """\
@@ -131,6 +140,16 @@ def test_monitors_outlive_a_nursery_and_end_with_their_caller(
     caller.process.kill()
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
     wait_until_empty(folder)
+
+
+def test_a_nursery_has_no_descriptor_for_each_monitor(start: Make) -> None:
+    """A caller that gives monitors up may have more of them than a process has descriptors."""
+    start(STAND_IN)
+    descriptors = Path(f"/proc/{NURSERY.pid}/fd")
+    before = len(list(descriptors.iterdir()))
+    start(STAND_IN)
+    start(STAND_IN)
+    wait_until(lambda: len(list(descriptors.iterdir())) == before)
 
 
 def test_whatever_the_program_forks_ends_with_it(folder: Path, watch: Watch) -> None:
