@@ -56,7 +56,7 @@ class Nursery:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PIDFD, self._pidfd.number, os.WEXITED | os.WNOHANG)
         caller, (ours, theirs) = Descriptor(os.pidfd_open, os.getpid()), messages.pair()
-        path = json.dumps([each for each in sys.path if isinstance(each, str)])
+        path = json.dumps([*map(os.fspath, sys.path)])
         with ours, theirs, open(os.devnull, "r+") as nothing:
             given = [*[nothing.fileno()] * 3, theirs.fileno(), caller.number]
             self.pid = _spawn([sys.executable, "-I", "-S", str(PROGRAM), path], given)

@@ -24,6 +24,7 @@ from tests.vmm.process.conftest import (
     Do,
     Make,
     Watch,
+    keeper_of,
     nursery_of,
     wait_until,
     wait_until_empty,
@@ -62,8 +63,15 @@ class Caller:
         found: dict[str, Any] = json.loads(self.process.stdout.readline())
         return found
 
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
     def close(self) -> None:
-        self.process.kill()
+        """Ends it with its forks."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
 
 
@@ -114,7 +122,7 @@ def test_a_caller_that_forgets_its_monitors_leaves_none(
 def test_a_caller_that_has_ended_its_monitors_ends_without_a_warning(
     binary: list[str], folder: Path
 ) -> None:
-    """Nor does it matter that the import system skips an entry of its path."""
+    """Nor does it matter that its import path contains a `Path`."""
     code = BEGINNING + "sys.path.append(Path())\nMonitor(binary, timeout=30).start().stop()\n"
     command = [sys.executable, "-X", "dev", "-c", "from pathlib import Path\n" + code]
     given = [json.dumps(binary), str(folder)]
@@ -132,9 +140,7 @@ def test_monitors_outlive_a_nursery_and_end_with_their_caller(
     nursery = watch(nursery_of(caller.process.pid))
     nursery.send_signal(signal.SIGKILL)
     assert nursery.wait(PATIENCE)
-    assert caller.process.stdin is not None
-    caller.process.stdin.write(b"\n")
-    caller.process.stdin.flush()
+    caller.go_on()
     monitors.append(watch(caller.told()["pid"]))
     assert all(monitor.running for monitor in monitors)
     caller.process.kill()
@@ -179,7 +185,6 @@ def test_a_fork_does_not_keep_monitors_alive(call: Callable[[str], Caller], watc
     caller.process.kill()
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
     assert fork.running
-    fork.send_signal(signal.SIGKILL)
 
 
 def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> None:
@@ -194,6 +199,41 @@ def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> 
             os._exit(0)
     os.waitpid(pid, 0)
     assert do(monitor.client.get_instance_info()).state == "Not started"
+
+
+FORKS_IN_A_START = """\
+from generated_vmm.process.nursery import NURSERY
+order = NURSERY.order
+def order_and_fork(*given):
+    order(*given)
+    if os.fork() == 0:
+        os.close(1)
+        time.sleep(1000)
+NURSERY.order = order_and_fork
+monitor = Monitor(binary, timeout=30).start()
+tell(pid=monitor.pid)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize(
+    ("victim_of", "told"),
+    [(int, {"status": -9, "ending": "ended"}), (keeper_of, {"status": None, "ending": "lost"})],
+    ids=["monitor", "keeper"],
+)
+def test_a_fork_in_the_middle_of_a_start_hides_no_end(
+    call: Callable[[str], Caller], victim_of: Callable[[int], int], told: dict[str, Any]
+) -> None:
+    """It has a copy of the keeper's end of the connection too."""
+    waits = f"tell(status=monitor.wait({PATIENCE}), ending=monitor.ending)\n"
+    caller = call(FORKS_IN_A_START + waits)
+    os.kill(victim_of(caller.told()["pid"]), signal.SIGKILL)
+    caller.go_on()
+    assert caller.told() == told
+    caller = call(FORKS_IN_A_START + "tell(status=monitor.stop())\n")
+    caller.told()
+    caller.go_on()
+    assert caller.told() == {"status": -signal.SIGTERM}
 
 
 def test_a_fork_has_monitors_and_a_nursery_of_its_own(
