@@ -28,6 +28,7 @@ from generated_vmm.process.keeper.record import (
 
 Thing = TypeVar("Thing")
 GROUP_SECONDS = 2.0  # for its processes to end, and to be counted no more
+MOST_TOLD = 8  # of what is left: a message has an end
 MOUNTED = "something is mounted there"
 
 
@@ -76,7 +77,7 @@ def remove(record: Record, folder: int, *, keeps_folder: bool = False) -> list[s
     elif left or record.ended is not None:
         with contextlib.suppress(OSError):  # the record before says more than there is
             write_record(folder, record)
-    return left
+    return left if len(left) <= MOST_TOLD else [*left[:MOST_TOLD], f"{len(left)} things in all"]
 
 
 def is_gone(removal: Callable[[Thing], object], thing: Thing, left: list[str]) -> bool:
