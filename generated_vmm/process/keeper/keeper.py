@@ -13,9 +13,9 @@ import os
 import signal
 import socket
 import time
-from typing import Any
 
 from generated_vmm.process.keeper import kernel, messages
+from generated_vmm.process.keeper.annotations import Any
 from generated_vmm.process.keeper.api import Api
 from generated_vmm.process.keeper.conversation import Conversation, Goal, Order
 from generated_vmm.process.keeper.folder import Folder

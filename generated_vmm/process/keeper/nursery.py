@@ -18,7 +18,6 @@ import signal
 import socket
 import sys
 from types import ModuleType
-from typing import Any
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 PROCESS = os.path.dirname(FOLDER)
@@ -29,6 +28,7 @@ if __name__ == "__main__":  # the packages import more than is needed here
         sys.modules[name].__path__ = [folder]
 
 from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
+from generated_vmm.process.keeper.annotations import Any  # noqa: E402
 from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
 from generated_vmm.process.keeper.program import RESET  # noqa: E402
 

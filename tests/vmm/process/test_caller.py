@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import Monitor
-from generated_vmm.process.nursery import NURSERY
+from generated_vmm.process.nursery import NURSERY, PROGRAM
 from tests.vmm.process.conftest import (
     PATIENCE,
     Do,
@@ -158,6 +158,15 @@ def test_a_nursery_has_no_descriptor_for_each_monitor(start: Make) -> None:
     wait_until(lambda: len(list(descriptors.iterdir())) == before)
 
 
+def test_a_nursery_imports_little() -> None:
+    """What it imports lies between what its keepers touch, so that they share less memory."""
+    command = [sys.executable, "-I", "-S", "-X", "importtime", str(PROGRAM), "[]"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    imported = {line.rpartition("|")[2].strip() for line in printed.splitlines()}
+    assert "generated_vmm.process.keeper.keeper" in imported
+    assert not imported & {"typing", "dataclasses", "inspect", "pathlib", "pydantic"}
+
+
 def test_whatever_the_program_forks_ends_with_it(folder: Path, watch: Watch) -> None:
     """A daemon, which has a session of its own and another parent."""
     program = folder / "firecracker"
@@ -202,7 +211,7 @@ def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> 
 
 
 FORKS_IN_A_START = """\
-from generated_vmm.process.nursery import NURSERY
+from generated_vmm.process.nursery import NURSERY, PROGRAM
 order = NURSERY.order
 def order_and_fork(*given):
     order(*given)
