@@ -38,6 +38,7 @@ class KeeperThread:
         self._follower = follower
         self._unbegun = [True]  # the thread that takes it begins with a keeper, or decides for none
         self._connection: socket.socket | None = None
+        self._given: socket.socket | None = None  # the keeper's end, until the keeper has it
         self._words: deque[dict[str, Any]] = deque()
 
     @property
@@ -62,10 +63,10 @@ class KeeperThread:
         self._send_words()
 
     def close(self) -> None:
-        """Closes this process's end of the connection."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        """Closes this process's ends of the connection."""
+        ends, self._connection, self._given = (self._connection, self._given), None, None
+        for end in filter(None, ends):
+            end.close()
 
     def _send_words(self) -> None:
         connection = self._connection
@@ -81,8 +82,7 @@ class KeeperThread:
         if not popped(self._unbegun):
             return
         try:
-            ours, theirs = messages.pair()
-            self._connection = ours
+            ours, theirs = self._connection, self._given = messages.pair()
             with theirs:
                 order(theirs)
             while self._hear(ours):
@@ -93,11 +93,16 @@ class KeeperThread:
         self._follower.finish()
 
     def _hear(self, connection: socket.socket) -> bool:
-        """Waits until the keeper tells something; false once it tells no more."""
+        """Waits until the keeper tells something; false once it tells no more.
+
+        Its end of the connection may remain open, in a process that was forked meanwhile.
+        """
         self._send_words()
         self._follower.wait(connection.fileno())
         received = messages.receive(connection)
-        if received is not None:
-            told, given = received
-            self._follower.note(told.pop("event"), given, **told)
-        return received is not None
+        if received is None:
+            return False
+        told, given = received
+        event: str = told.pop("event")
+        self._follower.note(event, given, **told)
+        return event != "removed"

@@ -31,44 +31,37 @@ class Nursery:
     def __init__(self) -> None:
         self.pid: int | None = None
         self._pidfd: Descriptor | None = None
-        self._orders: socket.socket | None = None
+        self._orders: Descriptor | None = None
         self._lock = threading.Lock()
         start_over_in_children(self)
 
     def start_over(self) -> None:
         """Drops the nursery, in a forked process: it belongs to the parent."""
         self._lock = threading.Lock()
-        if self._orders is not None:
-            self._orders.close()
         self._orders = self._pidfd = self.pid = None
 
     def order(self, owner: socket.socket, what: Mapping[str, Any], *content: Descriptor) -> None:
         """Orders a keeper, which gets this end of a connection to its owner. Raises OSError."""
         namespace = Descriptor(os.open, NETWORK, os.O_RDONLY)
-        given = [each.number for each in (namespace, *content)]
+        given = [owner.fileno(), *(each.number for each in (namespace, *content))]
         with self._lock:
             if self._orders is None or self._pidfd is None or is_ready(self._pidfd.number):
                 self._orders = self._start()
-            messages.send(self._orders, what, [owner.fileno(), *given])  # else the connection ends
+            with messages.connection_of(self._orders) as orders:
+                messages.send(orders, what, given)  # else the connection to the owner ends
 
-    def _start(self) -> socket.socket:
-        """Starts a nursery, in place of one that was killed."""
-        if self.pid is not None:
+    def _start(self) -> Descriptor:
+        """Starts a nursery, in place of one that was killed; the end for orders."""
+        if self._pidfd is not None:
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(self.pid, os.WNOHANG)
-        if self._orders is not None:
-            self._orders.close()
+                os.waitid(os.P_PIDFD, self._pidfd.number, os.WEXITED | os.WNOHANG)
         caller, (ours, theirs) = Descriptor(os.pidfd_open, os.getpid()), messages.pair()
-        try:
-            with theirs, open(os.devnull, "r+") as nothing:
-                given = [*[nothing.fileno()] * 3, theirs.fileno(), caller.number]
-                argv = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(sys.path)]
-                self.pid = _spawn(argv, given)
+        path = json.dumps([*map(os.fspath, sys.path)])
+        with ours, theirs, open(os.devnull, "r+") as nothing:
+            given = [*[nothing.fileno()] * 3, theirs.fileno(), caller.number]
+            self.pid = _spawn([sys.executable, "-I", "-S", str(PROGRAM), path], given)
             self._pidfd = Descriptor(os.pidfd_open, self.pid)
-        except BaseException:
-            ours.close()
-            raise
-        return ours
+            return Descriptor(os.dup, ours.fileno())
 
 
 def _spawn(argv: list[str], descriptors: list[int]) -> int:

@@ -25,7 +25,6 @@ Feed: TypeAlias = Callable[[bytes], object]
 
 LAST_WORDS = 20
 LARGEST_FIFO = 1_048_576  # bytes (pipe(7))
-LONGEST_TAIL = 65_536
 
 
 class Outlets:

@@ -88,10 +88,10 @@ class Owner(Broadcast):
         connection.connect(f"/proc/self/fd/{found.number}")
 
     def opened_root(self) -> Descriptor:
-        """The root of a jail. Raises OSError if there is none now."""
+        """The root of a jail. Raises `MonitorExited` if the monitor has ended."""
         root = self.root
         if root is None:
-            raise FileNotFoundError(f"{self.place.directory} is not open")
+            raise self.exited()
         return root
 
     def opened_vsock(self, path: str) -> Descriptor:
@@ -106,10 +106,13 @@ class Owner(Broadcast):
         return lambda: self.phase >= phase
 
     def require_unfinished(self) -> None:
-        """Raises the error of a monitor that did not start, or was stopped."""
+        """Raises the error of a monitor that did not start, or was stopped.
+
+        One that started, and has ended since, says so by its calls.
+        """
         if self._failure is not None:
             raise self._failure
-        if self.phase is Phase.FINISHED:
+        if self.phase is Phase.FINISHED and (self._was_stopped or not self.has_ended):
             raise MonitorStartError("the monitor was stopped meanwhile")
 
     def require_removed(self) -> None:
@@ -225,7 +228,7 @@ class Owner(Broadcast):
     def _note_lost(self) -> None:
         """The keeper was killed, if there was one."""
         if self.phase is Phase.RUNNING:
-            self.ending, self.has_ended = "lost", True
+            self.ending, self.has_ended = self.ending or "lost", True
         elif not self._was_stopped:
             self._failure = MonitorStartError("the monitor's keeper was killed")
 

@@ -91,12 +91,10 @@ class Place:
         place = os.path.split(path) if "socket_path" in self.settings else ("", SOCKET)
         return self._ordered(place, inherits=self._bound_path(path) != path)
 
-    def _ordered(
-        self, place: tuple[str, str], groups: list[str] | None = None, **options: Any
-    ) -> Order:
+    def _ordered(self, place: tuple[str, str], groups: Sequence[str] = (), **options: Any) -> Order:
         path, id = str(self.directory), self.settings.get("id")
         return Order(
-            record=Record(path, id, self._how(), self._is_jailed, groups or []),
+            record=Record(path, id, self._how(), jailed=self._is_jailed, groups=groups),
             owner=self.owner,
             argv=self._argv(),
             env=dict(self.settings.get("env", os.environ)),

@@ -9,8 +9,8 @@ import socket
 import stat
 import time
 from collections.abc import Callable
-from typing import Any
 
+from generated_vmm.process.keeper.annotations import Any
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor, is_descendant
 from generated_vmm.process.keeper.messages import peer_of
 

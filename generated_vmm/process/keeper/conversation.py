@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 from generated_vmm.process.keeper import messages
+from generated_vmm.process.keeper.annotations import Any
 from generated_vmm.process.keeper.kernel import Descriptor, is_ready, ready_of
 from generated_vmm.process.keeper.record import Record
 
@@ -22,7 +21,6 @@ class Goal(IntEnum):
     CLAIM, START, STOP, KILL = range(4)
 
 
-@dataclass
 class Order:
     """How a monitor is started.
 
@@ -31,16 +29,24 @@ class Order:
     group. With `new_pid_ns`, the program's child takes its place.
     """
 
-    record: Record
-    owner: tuple[int, int]
-    argv: Sequence[str]
-    env: Mapping[str, str]
-    cwd: str
-    timeout: float
-    detached: bool
-    socket: tuple[str, str]
-    inherits: bool = False
-    new_pid_ns: bool = False
+    def __init__(
+        self,
+        record: Record,
+        *,
+        owner: tuple[int, int],
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        timeout: float,
+        detached: bool,
+        socket: tuple[str, str],
+        inherits: bool = False,
+        new_pid_ns: bool = False,
+    ) -> None:
+        self.record, self.owner, self.socket = record, owner, socket
+        self.argv, self.env, self.cwd = argv, env, cwd
+        self.timeout, self.detached = timeout, detached
+        self.inherits, self.new_pid_ns = inherits, new_pid_ns
 
 
 class Conversation:

@@ -13,9 +13,9 @@ import os
 import signal
 import socket
 import time
-from typing import Any
 
 from generated_vmm.process.keeper import kernel, messages
+from generated_vmm.process.keeper.annotations import Any
 from generated_vmm.process.keeper.api import Api
 from generated_vmm.process.keeper.conversation import Conversation, Goal, Order
 from generated_vmm.process.keeper.folder import Folder
@@ -75,8 +75,8 @@ class Keeper:
     def undo(self) -> list[str]:
         """Ends every process and removes everything; what could not be removed, and why."""
         status = self.program.kill()
-        self.owner.wait(0)  # the owner may have given the monitor up before it ended
         self.owner.tell("ended", status=status)
+        self.owner.wait(0)  # the owner may have given the monitor up before it was told
         has_ended_alone = self.is_up and self.owner.pid is None and self.owner.goal < Goal.STOP
         self.record.ended = status if has_ended_alone else None
         return self.folder.undo(keeps_folder=has_ended_alone)

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import starmap
-from typing import Self
+
+from generated_vmm.process.keeper.annotations import Self
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 PAUSE = 0.005  # seconds between two checks

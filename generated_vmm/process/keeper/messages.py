@@ -11,9 +11,9 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
 
 from generated_vmm.process.keeper import kernel
+from generated_vmm.process.keeper.annotations import Any
 from generated_vmm.process.keeper.kernel import Descriptor, Refused
 from generated_vmm.process.keeper.record import KEEPER
 
@@ -23,7 +23,7 @@ MOST_DESCRIPTORS = 8
 INT = array.array("i").itemsize
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
-Received: TypeAlias = tuple[dict[str, Any], list[Descriptor]]
+Received = tuple[dict[str, Any], list[Descriptor]]
 
 
 def pair() -> tuple[socket.socket, socket.socket]:

@@ -18,7 +18,6 @@ import signal
 import socket
 import sys
 from types import ModuleType
-from typing import Any
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 PROCESS = os.path.dirname(FOLDER)
@@ -29,6 +28,7 @@ if __name__ == "__main__":  # the packages import more than is needed here
         sys.modules[name].__path__ = [folder]
 
 from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
+from generated_vmm.process.keeper.annotations import Any  # noqa: E402
 from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
 from generated_vmm.process.keeper.program import RESET  # noqa: E402
 
@@ -92,8 +92,8 @@ class Nursery:
             if recovered is None:
                 self._carry_out_next()
             else:
-                said, (namespace,) = recovered
-                module_of(said, namespace).recover(said)
+                said, elsewhere = recovered
+                module_of(said, elsewhere).recover(said)
             status = 0
         finally:
             os._exit(status)
@@ -112,10 +112,13 @@ class Nursery:
             return
         self._orders.close()
         said, (connection, namespace, *content) = received
-        messages.send(self._reporting, {**said, "pid": os.getpid()}, [namespace.number])
+        is_ours = os.fstat(namespace.number).st_ino == os.stat(NETWORK).st_ino
+        elsewhere = [] if is_ours else [namespace]
+        given = [each.number for each in elsewhere]
+        messages.send(self._reporting, {**said, "pid": os.getpid()}, given)
         self._reporting.close()
         owner = messages.connection_of(connection)
-        module_of(said, namespace).keep(owner, self._caller, said, content)
+        module_of(said, elsewhere).keep(owner, self._caller, said, content)
 
     def _refuse(self, failure: str) -> None:
         """Answers an order that no keeper can be forked for."""
@@ -154,9 +157,9 @@ class Nursery:
                 self._fork(kept)
 
 
-def module_of(said: dict[str, Any], namespace: Descriptor) -> Any:
+def module_of(said: dict[str, Any], elsewhere: list[Descriptor]) -> Any:
     """What keeps a monitor or a tap, in the network namespace of the thread that ordered it."""
-    if os.fstat(namespace.number).st_ino != os.stat(NETWORK).st_ino:
+    for namespace in elsewhere:
         kernel.join(namespace.number)
     return importlib.import_module(TAPS) if "tap" in said else keeper
 

@@ -9,9 +9,9 @@ import socket
 import stat
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
 from generated_vmm.process.keeper import kernel
+from generated_vmm.process.keeper.annotations import Any
 from generated_vmm.process.keeper.folders import leave
 from generated_vmm.process.keeper.kernel import Descriptor, Refused
 from generated_vmm.process.keeper.record import (
@@ -26,8 +26,8 @@ from generated_vmm.process.keeper.record import (
     write_record,
 )
 
-Thing = TypeVar("Thing")
 GROUP_SECONDS = 2.0  # for its processes to end, and to be counted no more
+MOST_TOLD = 8  # of what is left: a message has an end
 MOUNTED = "something is mounted there"
 
 
@@ -76,10 +76,10 @@ def remove(record: Record, folder: int, *, keeps_folder: bool = False) -> list[s
     elif left or record.ended is not None:
         with contextlib.suppress(OSError):  # the record before says more than there is
             write_record(folder, record)
-    return left
+    return left if len(left) <= MOST_TOLD else [*left[:MOST_TOLD], f"{len(left)} things in all"]
 
 
-def is_gone(removal: Callable[[Thing], object], thing: Thing, left: list[str]) -> bool:
+def is_gone(removal: Callable[[Any], object], thing: Any, left: list[str]) -> bool:
     """Whether a thing could be removed; else it says in the list why not."""
     try:
         removal(thing)

@@ -18,7 +18,17 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import Monitor
-from tests.vmm.process.conftest import PATIENCE, Do, Make, Watch, nursery_of, wait_until_empty
+from generated_vmm.process.nursery import NURSERY, PROGRAM
+from tests.vmm.process.conftest import (
+    PATIENCE,
+    Do,
+    Make,
+    Watch,
+    keeper_of,
+    nursery_of,
+    wait_until,
+    wait_until_empty,
+)
 from tests.vmm.process.test_hostile import STAND_IN
 
 BEGINNING = """\
@@ -53,8 +63,15 @@ class Caller:
         found: dict[str, Any] = json.loads(self.process.stdout.readline())
         return found
 
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
     def close(self) -> None:
-        self.process.kill()
+        """Ends it with its forks."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
 
 
@@ -102,6 +119,17 @@ def test_a_caller_that_forgets_its_monitors_leaves_none(
     wait_until_empty(folder)
 
 
+def test_a_caller_that_has_ended_its_monitors_ends_without_a_warning(
+    binary: list[str], folder: Path
+) -> None:
+    """Nor does it matter that its import path contains a `Path`."""
+    code = BEGINNING + "sys.path.append(Path())\nMonitor(binary, timeout=30).start().stop()\n"
+    command = [sys.executable, "-X", "dev", "-c", "from pathlib import Path\n" + code]
+    given = [json.dumps(binary), str(folder)]
+    ended = subprocess.run([*command, *given], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+
+
 def test_monitors_outlive_a_nursery_and_end_with_their_caller(
     call: Callable[[str], Caller], watch: Watch, folder: Path
 ) -> None:
@@ -112,14 +140,31 @@ def test_monitors_outlive_a_nursery_and_end_with_their_caller(
     nursery = watch(nursery_of(caller.process.pid))
     nursery.send_signal(signal.SIGKILL)
     assert nursery.wait(PATIENCE)
-    assert caller.process.stdin is not None
-    caller.process.stdin.write(b"\n")
-    caller.process.stdin.flush()
+    caller.go_on()
     monitors.append(watch(caller.told()["pid"]))
     assert all(monitor.running for monitor in monitors)
     caller.process.kill()
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
     wait_until_empty(folder)
+
+
+def test_a_nursery_has_no_descriptor_for_each_monitor(start: Make) -> None:
+    """A caller that gives monitors up may have more of them than a process has descriptors."""
+    start(STAND_IN)
+    descriptors = Path(f"/proc/{NURSERY.pid}/fd")
+    before = len(list(descriptors.iterdir()))
+    start(STAND_IN)
+    start(STAND_IN)
+    wait_until(lambda: len(list(descriptors.iterdir())) == before)
+
+
+def test_a_nursery_imports_little() -> None:
+    """What it imports lies between what its keepers touch, so that they share less memory."""
+    command = [sys.executable, "-I", "-S", "-X", "importtime", str(PROGRAM), "[]"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    imported = {line.rpartition("|")[2].strip() for line in printed.splitlines()}
+    assert "generated_vmm.process.keeper.keeper" in imported
+    assert not imported & {"typing", "dataclasses", "inspect", "pathlib", "pydantic"}
 
 
 def test_whatever_the_program_forks_ends_with_it(folder: Path, watch: Watch) -> None:
@@ -149,7 +194,6 @@ def test_a_fork_does_not_keep_monitors_alive(call: Callable[[str], Caller], watc
     caller.process.kill()
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
     assert fork.running
-    fork.send_signal(signal.SIGKILL)
 
 
 def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> None:
@@ -164,6 +208,41 @@ def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> 
             os._exit(0)
     os.waitpid(pid, 0)
     assert do(monitor.client.get_instance_info()).state == "Not started"
+
+
+FORKS_IN_A_START = """\
+from generated_vmm.process.nursery import NURSERY, PROGRAM
+order = NURSERY.order
+def order_and_fork(*given):
+    order(*given)
+    if os.fork() == 0:
+        os.close(1)
+        time.sleep(1000)
+NURSERY.order = order_and_fork
+monitor = Monitor(binary, timeout=30).start()
+tell(pid=monitor.pid)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize(
+    ("victim_of", "told"),
+    [(int, {"status": -9, "ending": "ended"}), (keeper_of, {"status": None, "ending": "lost"})],
+    ids=["monitor", "keeper"],
+)
+def test_a_fork_in_the_middle_of_a_start_hides_no_end(
+    call: Callable[[str], Caller], victim_of: Callable[[int], int], told: dict[str, Any]
+) -> None:
+    """It has a copy of the keeper's end of the connection too."""
+    waits = f"tell(status=monitor.wait({PATIENCE}), ending=monitor.ending)\n"
+    caller = call(FORKS_IN_A_START + waits)
+    os.kill(victim_of(caller.told()["pid"]), signal.SIGKILL)
+    caller.go_on()
+    assert caller.told() == told
+    caller = call(FORKS_IN_A_START + "tell(status=monitor.stop())\n")
+    caller.told()
+    caller.go_on()
+    assert caller.told() == {"status": -signal.SIGTERM}
 
 
 def test_a_fork_has_monitors_and_a_nursery_of_its_own(

@@ -245,13 +245,14 @@ def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPa
 def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Both may have happened since it looked: the next owner is to know how the monitor ended."""
+    """Until it tells the owner: the next owner is to know how the monitor ended."""
     ours, theirs = messages.pair()
     keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
     keeper.is_up = keeper.owner.outlives_owner = True
+    send = messages.send
+    monkeypatch.setattr(messages, "send", lambda *given: (ours.close(), send(*given)))
     monkeypatch.setattr(keeper.program, "kill", lambda: -signal.SIGKILL)
     monkeypatch.setattr(keeper.folder, "undo", lambda *, keeps_folder: [str(keeps_folder)])
-    ours.close()
     assert keeper.undo() == ["True"]
     assert keeper.record.ended == -signal.SIGKILL
 

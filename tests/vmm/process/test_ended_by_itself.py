@@ -14,7 +14,9 @@ import pytest
 
 from generated_vmm import VmmConnectionError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorExited
+from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.nursery import NURSERY
+from generated_vmm.process.owner import Owner, Phase
 from tests.vmm.process.conftest import (
     PATIENCE,
     Do,
@@ -125,3 +127,36 @@ def test_a_monitor_whose_keeper_was_killed_is_lost(
         do(monitor.client.get_version())
     wait_until_empty(folder)
     assert do(monitor.stop()) is None
+
+
+def test_one_that_ends_as_soon_as_it_has_started_was_started(
+    start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end is known before the start returns; its calls and the end of the block tell of it."""
+    note, notify = Owner.note, Owner.notify
+
+    def note_and_kill(owner: Owner, event: str, given: list[Descriptor], **told: Any) -> None:
+        note(owner, event, given, **told)
+        if event == "ready":
+            os.kill(owner.pid, signal.SIGKILL)
+
+    def notify_at_the_end(owner: Owner) -> None:
+        if owner.phase is Phase.FINISHED:
+            notify(owner)
+
+    monkeypatch.setattr(Owner, "note", note_and_kill)
+    monkeypatch.setattr(Owner, "notify", notify_at_the_end)
+    monitor = start()
+    assert monitor.returncode == -signal.SIGKILL
+    with pytest.raises(MonitorExited, match="ended by signal SIGKILL"):
+        do(monitor.client.get_version())
+
+
+def test_a_keeper_that_is_killed_after_the_end_loses_no_status(make: Make) -> None:
+    owner = make()._owner
+    pidfd = Descriptor(os.pidfd_open, os.getpid())
+    owner.note("started", [pidfd], pid=os.getpid(), outlets=[])
+    owner.note("ready", [pidfd])
+    owner.note("ended", [], status=-signal.SIGKILL)
+    owner.finish()
+    assert (owner.ending, owner.returncode) == ("ended", -signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,7 +26,9 @@ from generated_vmm.process import (
     MonitorStartError,
     jail_files,
 )
-from generated_vmm.process.keeper.kernel import FOLDER
+from generated_vmm.process.keeper import messages, removal
+from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
+from generated_vmm.process.keeper.record import Record
 from generated_vmm.process.keeper.removal import remove_entries
 from generated_vmm.transport import UnixChannel
 from tests.vmm.process.conftest import PATIENCE, SIMULATED
@@ -93,6 +97,20 @@ def test_what_cannot_be_removed_is_an_error_and_no_endless_work(folder: Path) ->
     finally:
         os.close(descriptor)
     assert [each.name for each in folder.iterdir()] == ["kept"]
+
+
+def test_what_is_told_of_a_jail_that_cannot_be_removed_fits_into_a_message(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file system is read-only after an error, and the guest's user has made many files."""
+    monkeypatch.setattr(removal, "_removed", Mock(side_effect=OSError(errno.EROFS, "read-only")))
+    for number in range(500):
+        (folder / f"{number}{'x' * 200}").touch()
+    record = Record(str(folder), None, {}, jailed=True)
+    with Descriptor(os.open, folder, os.O_RDONLY) as held:
+        left = removal.remove(record, held.number)
+    assert left[-1] == "500 things in all"
+    assert len(json.dumps(left)) < messages.MOST_BYTES
 
 
 def test_a_vsock_path_that_the_monitor_reports_is_not_removed(folder: Path, victim: Path) -> None:
