@@ -15,6 +15,7 @@ from examples.console.access import Accesses
 from examples.console.account import own_path
 from examples.console.apis import NO_APIS, Apis
 from examples.console.bodies import BodyLimit
+from examples.console.events import Addressed, address
 from examples.console.headers import SecurityHeaders
 from examples.console.host import Host
 from examples.console.identity import User, identity_resolver
@@ -61,7 +62,8 @@ def create_app(
         if event.name in SIGN_INS:
             who, at = Person(event.sub or "", ""), moment(event.at)
             refused = str(event.code or "") if event.name is EventName.LOGIN_REFUSED else ""
-            monitors.records.add_event(Event(at, who, SIGN_INS[event.name], refused))
+            told = Event(at, who, SIGN_INS[event.name], refused, address=address())
+            monitors.records.add_event(told)
 
     oidc: OIDC[User] = OIDC(
         settings,
@@ -93,6 +95,7 @@ def create_app(
     without_session = ("/static", account.SIGNED_OUT_PATH, "/metrics", *open_to_all)
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
     app.add_middleware(BodyLimit)
+    app.add_middleware(Addressed)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)
     if accesses is not None:

@@ -63,7 +63,7 @@ def parts(settings: ConsoleSettings) -> Iterator[Parts]:
         apis = _calendar(provider) if provider else NO_APIS
         yield Parts(
             oidc=_demo_settings(provider, settings) if provider else _given_settings(),
-            monitors=_host(settings, folder) if folder else _watched(settings),
+            monitors=_host(settings, folder) if folder else watched(settings),
             provider=provider,
             folder=folder,
             apis=apis_in(settings.routes) if settings.routes else apis,
@@ -105,7 +105,7 @@ def _jailer(settings: ConsoleSettings) -> str | None:
     return None if why else found
 
 
-def _watched(settings: ConsoleSettings) -> Monitors:
+def watched(settings: ConsoleSettings) -> Monitors:
     """Monitors that this console did not start."""
     folder = settings.folder
     records = Records.in_folder(folder, settings.kept_days) if folder else None

@@ -220,10 +220,6 @@ class Host(Monitors):
         """The machines that use a file."""
         return [machine.name for machine in self.machines.users_of(path)]
 
-    def note(self, what: str, by: Person) -> None:
-        """Record an action of a user that is about no machine."""
-        self.records.add_event(Event(datetime.now(UTC), by, what))
-
     def _add(self, machine: HostedMonitor) -> HostedMonitor:
         self._monitors[machine.name] = machine
         return machine
