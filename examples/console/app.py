@@ -19,6 +19,7 @@ from examples.console.events import Addressed, address
 from examples.console.headers import SecurityHeaders
 from examples.console.host import Host
 from examples.console.identity import User, identity_resolver
+from examples.console.key import KeyHolders
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC, STATIC_PATH
 from examples.console.records import Event, Person, moment
@@ -46,13 +47,15 @@ def create_app(
     everybody_views: bool = True,
     api_audience: str | None = None,
     apis: Apis = NO_APIS,
+    key: str = "",
 ) -> FastAPI:
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
     No session is read for the paths below `open_to_all`. With a `metrics_token`, Prometheus may
     read the figures. With `everybody_views`, each user may view all machines; else a role says so.
     With an `api_audience`, programs may use the API with access tokens for it. People may give the
-    machines of a `Host` access to `apis`.
+    machines of a `Host` access to `apis`. With a `key`, only browsers that have opened `/?key=...`
+    are admitted.
     """
     resolve = identity_resolver(everybody_views=everybody_views)
 
@@ -95,6 +98,8 @@ def create_app(
     without_session = ("/static", account.SIGNED_OUT_PATH, "/metrics", *open_to_all)
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
     app.add_middleware(BodyLimit)
+    if key:
+        app.add_middleware(KeyHolders, key=key)
     app.add_middleware(Addressed)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)

@@ -36,6 +36,7 @@ CLIENT_ID = "microvm-console"
 SECRET = secrets.token_urlsafe(32)
 """That of the demo's clients, as long as this process runs."""
 SIMULATED = (sys.executable, "-m", "examples.console.simulated")
+WITH_AGENT = (sys.executable, "-m", "examples.console.simulated_agent")
 IDLE_SECONDS = 3600
 """The idle timeout of a session of the demo; it also enables `last seen`."""
 
@@ -78,9 +79,9 @@ def _folder(stack: ExitStack, settings: ConsoleSettings) -> Path:
 
 def _host(settings: ConsoleSettings, folder: Path) -> Host:
     """The machines that the console starts itself: real ones, or simulated ones with examples."""
-    real = settings.firecracker
+    real, has_agent = settings.firecracker, settings.simulated_agent
     launch = Launch(
-        (real,) if real else SIMULATED,
+        (real,) if real else WITH_AGENT if has_agent else SIMULATED,
         folder,
         settings.folder is not None,
         settings.kept_days,
@@ -91,6 +92,7 @@ def _host(settings: ConsoleSettings, folder: Path) -> Host:
     if real:
         return Host(launch, known)
     known = {**samples(folder), **{name: path for name, path in known.items() if path}}
+    known |= {"new.agent": "true"} if has_agent else {}
     return Host(launch, known, first_machines)
 
 

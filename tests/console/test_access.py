@@ -22,7 +22,6 @@ from examples.console.demo import _host, parts
 from examples.console.hosted import HostedMonitor
 from examples.console.records import Event, Search
 from examples.console.settings import ConsoleSettings, SettingsError
-from examples.console.simulated import AGENT_VARIABLE
 from fastapi_oidc import MemoryStore
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import delete, do
@@ -45,9 +44,8 @@ Trail: TypeAlias = Callable[[], list[Event]]
 def one_house() -> Iterator[RunningConsole]:
     """A console whose guests have the agent, and which looks often for ends."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(AGENT_VARIABLE, "1")
         patch.setattr(access, "LOOK_SECONDS", 0.05)
-        with hosting_console() as console:
+        with hosting_console(simulated_agent=True) as console:
             yield console
 
 
@@ -264,12 +262,11 @@ def short_path() -> Iterator[Path]:
         end_processes_of(Path(name))
 
 
-def test_the_next_console_serves_it_again(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(AGENT_VARIABLE, "1")
+def test_the_next_console_serves_it_again(short_path: Path) -> None:
     store = MemoryStore()
-    settings = ConsoleSettings(0, 0, sockets={}, issuer=None, folder=short_path)
+    settings = ConsoleSettings(
+        0, 0, sockets={}, issuer=None, folder=short_path, simulated_agent=True
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         with parts(settings) as console:
