@@ -33,6 +33,8 @@ SIGN_INS: Final = {
     EventName.LOGIN_SUCCEEDED: "Signed in.",
     EventName.LOGIN_REFUSED: "Tried to sign in.",
     EventName.SESSION_ENDED: "The session ended.",
+    EventName.LOGOUT_STARTED: "Signed out.",
+    EventName.BACK_CHANNEL_LOGOUT_ACCEPTED: "The provider ended sessions.",
 }
 """What the trail says of events of the library."""
 

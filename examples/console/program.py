@@ -113,4 +113,5 @@ def _welcome(settings: ConsoleSettings, console: Parts, key: str) -> str:
         if settings.simulated_agent and not settings.firecracker:
             lines += ["  Their programs    run on this host as your user: nothing is isolated."]
             lines += ["                    For guests without programs: CONSOLE_SIMULATED_AGENT="]
+            lines += ["  Try               on the page Guest of demo: Give access, then curl"]
     return "\n".join([*lines, "  Stop with         Ctrl-C\n"])

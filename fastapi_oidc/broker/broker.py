@@ -150,7 +150,7 @@ class Broker:
         after = await self._accesses.change(access, rules.decided, shown, state)
         if after is None or rules.state_of(after, shown) != state:
             raise _nothing_waits()
-        told = f"{shown.method} {shown.url.partition('?')[0]} {state}"
+        told = f"{shown.method} {shown.name}{shown.path} {state}"
         self._accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told)
         return shown
 

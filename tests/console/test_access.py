@@ -210,7 +210,7 @@ def test_a_call_that_waits_is_approved_from_the_page(
     path = socket_of(house)
     guest = Thread(target=lambda: answers.append(call(path, "POST", json="18:00 Dinner")))
     guest.start()
-    carol.open_until("POST calendar.internal waits for you", GUEST)
+    carol.open_until("POST calendar.internal/events waits for you", GUEST)
     carol.open(carol.page.links["look at it"])
     assert "18:00 Dinner" in carol.text
     carol.click("Approve")
@@ -218,7 +218,9 @@ def test_a_call_that_waits_is_approved_from_the_page(
     assert answers[0].json() == ["18:00 Dinner"]
     said = [event.what for event in trail()]
     assert any(what.startswith("POST calendar.internal/events waits as ") for what in said)
-    assert any(what.endswith("/calendar/events approved.") for what in said)
+    [decided] = [one for one in trail() if one.what == "POST calendar.internal/events approved."]
+    assert (decided.by.sub, decided.address) == ("carol", "127.0.0.1")
+    assert {one.address for one in trail() if one.is_call} == {""}, "the guest has none"
 
 
 def test_an_approval_needs_a_login_of_the_last_minutes(house: RunningConsole) -> None:

@@ -359,3 +359,7 @@ def test_sign_ins_and_their_ends_are_in_the_trail(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
         alice.open("/events?text=Signed")
         assert "Signed in." in alice.text
+        alice.click("Sign out here only")
+    with signed_in(host, ALICE) as alice:
+        alice.open("/events?text=Signed+out")
+        assert "Signed out. just now alice, 127.0.0.1" in alice.text
