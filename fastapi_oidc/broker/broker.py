@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from weakref import WeakValueDictionary
@@ -163,24 +163,24 @@ class Broker:
             )
         return guest
 
-    def serve(
+    @asynccontextmanager
+    async def serve(
         self, access: Access, path: str, *, owner: Owner | None = None
-    ) -> AbstractAsyncContextManager[None]:
+    ) -> AsyncIterator[None]:
         """Serve the access on a unix socket within the block.
 
         The socket has mode 0600; `owner` is the user and group of a monitor that runs as another
         user. A socket that a dead process has left is replaced. Raises OSError when another process
         serves `path`.
         """
-        return serving(self.app(access), path, owner)
+        app = self.app(access)
+        async with aclosing(app), serving(app, path, owner, app.refuse_unreadable):
+            yield
 
     async def aclose(self) -> None:
         """Store what calls have cost, and close the connections to the APIs."""
         for guest in [*self._guests.values()]:
-            with suppress(SessionError):
-                await guest.calls.record()
-        for destination in self._destinations.values():
-            await destination.aclose()
+            await guest.aclose()
 
     async def _find(self, session: OIDCSession[Any], id: str) -> tuple[Access, Approval]:
         """What waits for the session's user under this id; raises Refused."""
