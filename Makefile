@@ -13,7 +13,7 @@ READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
 # How many processes run the tests, many of which wait more than they compute.
 PROCESSES ?= 4
-DEVELOPMENT := --editable ./generated_vmm --editable '.[network,redis,sql,testing]' --group dev
+DEVELOPMENT := --editable ./generated_vmm --editable '.[broker,network,redis,sql,testing]' --group dev
 EVERYTHING := $(DEVELOPMENT) --group bench
 
 # The tests that need neither Node nor Chromium, and those of them that a change breaks first.
@@ -148,7 +148,7 @@ wheel: setup ## build both wheels, their source archives and the wheels' bill of
 	@rm -rf dist && $(BIN)/python -m hatchling build
 	@cd generated_vmm && ../$(BIN)/python -m hatchling build --directory ../dist
 	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build/wheel
-	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt dist/generated_vmm-*.whl "$$(echo dist/fastapi_oidc_vmm-*.whl)[network,redis,sql,testing]"
+	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt dist/generated_vmm-*.whl "$$(echo dist/fastapi_oidc_vmm-*.whl)[broker,network,redis,sql,testing]"
 	@tools/release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
 
 docs: setup ## build the documentation site, strictly

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import sys
@@ -16,7 +15,6 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 from examples.console.app import create_app
 from examples.console.demo import parts
 from examples.console.settings import ConsoleSettings
-from examples.console.simulated import AGENT_VARIABLE
 from tests.console.serving import serving
 
 FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
@@ -31,7 +29,6 @@ SCREEN_MILLISECONDS: Final = 1500
 def main(folder: Path) -> None:
     """Write the pictures of list, screen, guest, access, dark charts and phone into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ[AGENT_VARIABLE] = "1"
     with ExitStack() as stack:
         address = stack.enter_context(_console())
         playwright = stack.enter_context(sync_playwright())
@@ -83,7 +80,7 @@ def _give_access(page: Page) -> None:
 def _console() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        settings = ConsoleSettings(port=port, provider_port=0, sockets={}, issuer=None)
+        settings = ConsoleSettings(port, 0, sockets={}, issuer=None, simulated_agent=True)
         with parts(settings) as console:
             app = create_app(console.oidc, console.monitors, apis=console.apis)
             with serving(app, listener):

@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import BaseModel, Field, ValidationError
 
 from examples.console.apis import Apis
+from examples.console.events import address
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
@@ -115,8 +116,11 @@ class Accesses:
         by = self.given[key].by if key in self.given else ""
         who, (what, refused, detail) = Person(event.sub or "", by), _told(event)
         told = Event(moment(event.at), who, what, refused, name, detail, machine_id=key)
-        is_call = event.name is EventName.ACCESS_CALLED
-        self._host.records.add_event(replace(told, is_call=is_call))
+        if event.name is EventName.ACCESS_CALLED:
+            told = replace(told, is_call=True)
+        elif event.name is EventName.ACCESS_APPROVAL_DECIDED:  # by its person, not by the guest
+            told = replace(told, address=address())
+        self._host.records.add_event(told)
 
     def _keep(self, machine: HostedMonitor, given: Given) -> None:
         self.given[machine.key] = given

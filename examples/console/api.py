@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from examples.console.carry_out import Failure, carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.creating import created
-from examples.console.events import on_behalf_of
+from examples.console.events import EventLog, on_behalf_of
 from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.host import Host
@@ -97,9 +97,11 @@ def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
 
     def making(change: Change) -> Endpoint:
         async def endpoint(request: Request, caller: Writer) -> Response:
-            if not isinstance(monitors, Host) or not caller.identity.may("administer"):
-                raise HTTPException(403, change.not_yours)
             with on_behalf_of(caller.identity.person):
+                if not isinstance(monitors, Host) or not caller.identity.may("administer"):
+                    log = EventLog("", monitors.records)
+                    await log.add(f"Tried to {change.verb}.", change.not_yours)
+                    raise HTTPException(403, change.not_yours)
                 made = await created(monitors, change, await texts_of(request))
             return answer(made if isinstance(made, Failure) else None)
 

@@ -15,9 +15,11 @@ from examples.console.access import Accesses
 from examples.console.account import own_path
 from examples.console.apis import NO_APIS, Apis
 from examples.console.bodies import BodyLimit
+from examples.console.events import Addressed, address
 from examples.console.headers import SecurityHeaders
 from examples.console.host import Host
 from examples.console.identity import User, identity_resolver
+from examples.console.key import KeyHolders
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC, STATIC_PATH
 from examples.console.records import Event, Person, moment
@@ -31,6 +33,8 @@ SIGN_INS: Final = {
     EventName.LOGIN_SUCCEEDED: "Signed in.",
     EventName.LOGIN_REFUSED: "Tried to sign in.",
     EventName.SESSION_ENDED: "The session ended.",
+    EventName.LOGOUT_STARTED: "Signed out.",
+    EventName.BACK_CHANNEL_LOGOUT_ACCEPTED: "The provider ended sessions.",
 }
 """What the trail says of events of the library."""
 
@@ -45,13 +49,15 @@ def create_app(
     everybody_views: bool = True,
     api_audience: str | None = None,
     apis: Apis = NO_APIS,
+    key: str = "",
 ) -> FastAPI:
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
     No session is read for the paths below `open_to_all`. With a `metrics_token`, Prometheus may
     read the figures. With `everybody_views`, each user may view all machines; else a role says so.
     With an `api_audience`, programs may use the API with access tokens for it. People may give the
-    machines of a `Host` access to `apis`.
+    machines of a `Host` access to `apis`. With a `key`, only browsers that have opened `/?key=...`
+    are admitted.
     """
     resolve = identity_resolver(everybody_views=everybody_views)
 
@@ -61,7 +67,8 @@ def create_app(
         if event.name in SIGN_INS:
             who, at = Person(event.sub or "", ""), moment(event.at)
             refused = str(event.code or "") if event.name is EventName.LOGIN_REFUSED else ""
-            monitors.records.add_event(Event(at, who, SIGN_INS[event.name], refused))
+            told = Event(at, who, SIGN_INS[event.name], refused, address=address())
+            monitors.records.add_event(told)
 
     oidc: OIDC[User] = OIDC(
         settings,
@@ -93,6 +100,9 @@ def create_app(
     without_session = ("/static", account.SIGNED_OUT_PATH, "/metrics", *open_to_all)
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
     app.add_middleware(BodyLimit)
+    if key:
+        app.add_middleware(KeyHolders, key=key)
+    app.add_middleware(Addressed)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)
     if accesses is not None:

@@ -90,6 +90,7 @@ class Past:
 
 
 def tidy(records: Records) -> None:
-    """Make old figures coarser, and delete those that are too old."""
+    """Make old figures coarser, and delete those that are too old; give up what never ended."""
     records.coarsen(FINE_SECONDS, COARSE_SECONDS, time.time() - FINE_DAYS * DAY_SECONDS)
     records.expire(FIGURE_DAYS)
+    records.give_up_pending(older=DAY_SECONDS)

@@ -152,9 +152,7 @@ async def _made(host: Host, change: Change, typed: Texts) -> HostedMonitor | Fai
 
 async def _restored(host: Host, wanted: Fields) -> HostedMonitor:
     wish = FromSnapshot.model_validate(wanted)
-    taps = {tap.iface_id: tap.host_dev_name for tap in wish.taps}
-    snapshot = wish.snapshot.partition("/")[0]
-    return await host.restore(snapshot, wish.name, taps, run=wish.run)
+    return await host.restore(wish.snapshot.partition("/")[0], wish)
 
 
 async def _booted(host: Host, parsed: Mapping[str, Fields]) -> HostedMonitor | Failure:

@@ -36,6 +36,7 @@ CLIENT_ID = "microvm-console"
 SECRET = secrets.token_urlsafe(32)
 """That of the demo's clients, as long as this process runs."""
 SIMULATED = (sys.executable, "-m", "examples.console.simulated")
+WITH_AGENT = (sys.executable, "-m", "examples.console.simulated_agent")
 IDLE_SECONDS = 3600
 """The idle timeout of a session of the demo; it also enables `last seen`."""
 
@@ -63,7 +64,7 @@ def parts(settings: ConsoleSettings) -> Iterator[Parts]:
         apis = _calendar(provider) if provider else NO_APIS
         yield Parts(
             oidc=_demo_settings(provider, settings) if provider else _given_settings(),
-            monitors=_host(settings, folder) if folder else _watched(settings),
+            monitors=_host(settings, folder) if folder else watched(settings),
             provider=provider,
             folder=folder,
             apis=apis_in(settings.routes) if settings.routes else apis,
@@ -78,9 +79,9 @@ def _folder(stack: ExitStack, settings: ConsoleSettings) -> Path:
 
 def _host(settings: ConsoleSettings, folder: Path) -> Host:
     """The machines that the console starts itself: real ones, or simulated ones with examples."""
-    real = settings.firecracker
+    real, has_agent = settings.firecracker, settings.simulated_agent
     launch = Launch(
-        (real,) if real else SIMULATED,
+        (real,) if real else WITH_AGENT if has_agent else SIMULATED,
         folder,
         settings.folder is not None,
         settings.kept_days,
@@ -91,6 +92,7 @@ def _host(settings: ConsoleSettings, folder: Path) -> Host:
     if real:
         return Host(launch, known)
     known = {**samples(folder), **{name: path for name, path in known.items() if path}}
+    known |= {"new.agent": "true"} if has_agent else {}
     return Host(launch, known, first_machines)
 
 
@@ -105,7 +107,7 @@ def _jailer(settings: ConsoleSettings) -> str | None:
     return None if why else found
 
 
-def _watched(settings: ConsoleSettings) -> Monitors:
+def watched(settings: ConsoleSettings) -> Monitors:
     """Monitors that this console did not start."""
     folder = settings.folder
     records = Records.in_folder(folder, settings.kept_days) if folder else None

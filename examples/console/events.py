@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
 
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from examples.console.plain_words import as_sentence
 from examples.console.records import Event, Person, Records, RecordsError, Search
 from fastapi_oidc import OIDCError
@@ -18,11 +20,33 @@ from generated_vmm import VmmError
 NOT_RECORDED: Final = "Nothing was done: it could not be recorded. Is the disk full?"
 NOBODY: Final = Person("", "")
 _person: ContextVar[Person] = ContextVar("person", default=NOBODY)
+_address: ContextVar[str] = ContextVar("address", default="")
 
 
 def person() -> Person:
     """The user for whom this task works."""
     return _person.get()
+
+
+def address() -> str:
+    """Where the request came from for which this task works, as the server says; else empty."""
+    return _address.get()
+
+
+class Addressed:
+    """Records what a request does with the address of its client, which the server knows."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        host, _ = scope.get("client") or ("", 0)
+        token = _address.set(host)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            _address.reset(token)
 
 
 @contextmanager
@@ -85,8 +109,16 @@ class EventLog:
             await asyncio.shield(asyncio.wrap_future(done))
 
     def _event(self, what: str, refused: str = "", detail: str = "") -> Event:
-        at, by = datetime.now(UTC), person()
-        return Event(at, by, what, refused, self._machine, detail, machine_id=self._key)
+        return Event(
+            datetime.now(UTC),
+            by := person(),
+            what,
+            refused,
+            self._machine,
+            detail,
+            machine_id=self._key,
+            address=address() if by.sub else "",
+        )
 
     def latest(self, count: int, *, calls: bool = False) -> list[Event]:
         """At most `count` events, the newest first; with those of the guest's `calls` of APIs."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,7 +14,6 @@ from examples.console.fields import Texts
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.records import Person
-from examples.console.simulated import AGENT_VARIABLE
 from generated_vmm.machines import Definition
 
 RUNNING, FRESH = "demo", "fresh"
@@ -66,11 +64,9 @@ def form_of(host: Host, name: str) -> Texts:
         "machine_config.mem_size_mib": "512",
         "machine_config.track_dirty_pages": "true",
     }
-    agent = "true" if os.environ.get(AGENT_VARIABLE) else ""
     return {
         **texts,
         **size,
         "new.name": name,
         "new_network.host_dev_name": "tap0",
-        "new.agent": agent,
     }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from examples.console.calls import RecordedChannel
+from examples.console.changes.create import Copy
 from examples.console.events import NOBODY, on_behalf_of, person
 from examples.console.fields import Fields
 from examples.console.hosted import HostedMonitor
@@ -178,14 +179,17 @@ class Host(Monitors):
         machine = await self.machines.create(name, definition, by=person().name)
         return self._add(HostedMonitor(machine, self))
 
-    async def restore(
-        self, snapshot: str, name: str, taps: Mapping[str, str], *, run: bool
-    ) -> HostedMonitor:
+    async def restore(self, snapshot: str, wish: Copy) -> HostedMonitor:
         """A new machine that continues from a snapshot. Raises NameTaken and VmmError."""
-        if self.machines.find(name) is not None:
-            raise NameTaken(f"There is a machine called {name}.")
-        found = self.snapshot(snapshot)
-        machine = await found.restore(name, taps=taps, run=run, by=person().name)
+        if self.machines.find(wish.name) is not None:
+            raise NameTaken(f"There is a machine called {wish.name}.")
+        machine = await self.snapshot(snapshot).restore(
+            wish.name,
+            taps=wish.tap_devices,
+            run=wish.run,
+            renew=not wish.keep_identity,
+            by=person().name,
+        )
         return self.adopt(machine.id)
 
     def progress(self, operation: Operation) -> float | None:
@@ -219,10 +223,6 @@ class Host(Monitors):
     def users_of(self, path: Path) -> list[str]:
         """The machines that use a file."""
         return [machine.name for machine in self.machines.users_of(path)]
-
-    def note(self, what: str, by: Person) -> None:
-        """Record an action of a user that is about no machine."""
-        self.records.add_event(Event(datetime.now(UTC), by, what))
 
     def _add(self, machine: HostedMonitor) -> HostedMonitor:
         self._monitors[machine.name] = machine

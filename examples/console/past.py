@@ -25,7 +25,7 @@ from fastapi_oidc import OIDC
 PAGE_EVENTS: Final = 50
 EXPORTED_EVENTS: Final = 1_000
 """How many events of an export are read at once."""
-COLUMNS: Final = ("at", "machine", "person", "sub", "what", "refused", "detail")
+COLUMNS: Final = ("at", "machine", "person", "sub", "address", "what", "refused", "detail")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """The first characters of a formula in spreadsheets."""
 
@@ -130,4 +130,5 @@ def as_json_lines(events: Sequence[Event]) -> str:
 def _cells(events: Sequence[Event]) -> Iterator[tuple[str, ...]]:
     for one in events:
         at = one.at.isoformat(timespec="milliseconds")
-        yield at, one.machine, one.by.name, one.by.sub, one.what, one.refused, one.detail
+        who = one.by.name, one.by.sub, one.address
+        yield at, one.machine, *who, one.what, one.refused, one.detail

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -19,7 +20,6 @@ from examples.console.app import create_app
 from examples.console.demo import Parts, parts
 from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings, SettingsError
-from examples.console.simulated import AGENT_VARIABLE
 from examples.console.stores import sessions_at
 from examples.console.words import VARIABLES
 from fastapi_oidc import ConfigurationError
@@ -52,6 +52,7 @@ def serve(settings: ConsoleSettings) -> None:
     """Serve on 127.0.0.1 until interrupted; port 0 is any free one. Raises SettingsError."""
     listener = _listener(settings.port)
     settings = replace(settings, port=listener.getsockname()[1])
+    key = secrets.token_urlsafe(16) if settings.needs_key else ""
     with listener, parts(settings) as console:
         sessions = sessions_at(settings.redis)
         app = create_app(
@@ -62,9 +63,10 @@ def serve(settings: ConsoleSettings) -> None:
             everybody_views=settings.everybody_views,
             api_audience=settings.api_audience,
             apis=console.apis,
+            key=key,
         )
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
-        print(_welcome(settings, console), flush=True)
+        print(_welcome(settings, console, key), flush=True)
         gc.freeze()
         gc.enable()
         Server(config, console.monitors).run([listener])
@@ -96,8 +98,10 @@ def _listener(port: int) -> socket.socket:
         ) from error
 
 
-def _welcome(settings: ConsoleSettings, console: Parts) -> str:
-    lines = [f"\n  microVM console   http://127.0.0.1:{settings.port}"]
+def _welcome(settings: ConsoleSettings, console: Parts, key: str) -> str:
+    lines = [
+        f"\n  microVM console   http://127.0.0.1:{settings.port}{f'/?key={key}' if key else ''}"
+    ]
     if console.provider is not None:
         lines += ["  Sign in as        alice (admin), carol (operator), bob (viewer); no password"]
         lines += [f"  OpenID Provider   {console.provider.issuer} (for this demo only)"]
@@ -106,6 +110,8 @@ def _welcome(settings: ConsoleSettings, console: Parts) -> str:
         kind = "real" if settings.firecracker else "simulated"
         kept = "kept" if settings.folder else "until the console ends"
         lines += [f"  Machines          {kind}, {kept}, in {console.folder}"]
-        if not settings.firecracker and AGENT_VARIABLE not in os.environ:
-            lines += [f"  Their programs    as your user, if you add {AGENT_VARIABLE}=1"]
+        if settings.simulated_agent and not settings.firecracker:
+            lines += ["  Their programs    run on this host as your user: nothing is isolated."]
+            lines += ["                    For guests without programs: CONSOLE_SIMULATED_AGENT="]
+            lines += ["  Try               on the page Guest of demo: Give access, then curl"]
     return "\n".join([*lines, "  Stop with         Ctrl-C\n"])

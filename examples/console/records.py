@@ -25,8 +25,8 @@ _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, sub TEXT NOT NULL,
     name TEXT NOT NULL, what TEXT NOT NULL, refused TEXT NOT NULL, detail TEXT NOT NULL,
-    machine_id TEXT NOT NULL, pending INTEGER NOT NULL, times INTEGER NOT NULL DEFAULT 1,
-    is_call INTEGER NOT NULL
+    machine_id TEXT NOT NULL, pending INTEGER NOT NULL, times INTEGER NOT NULL,
+    is_call INTEGER NOT NULL, address TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS events_of_machine ON events (machine_id, id);
 CREATE INDEX IF NOT EXISTS events_by_name ON events (machine, id);
@@ -63,17 +63,25 @@ CREATE TABLE IF NOT EXISTS figures (
 """
 
 
-_ADD_EVENT: Final = (
-    "INSERT INTO events"
-    " (at, machine, machine_id, sub, name, what, refused, detail, pending, is_call) VALUES"
-    " (:at, :machine, :machine_id, :sub, :name, :what, :refused, :detail, :pending, :is_call)"
+_EVENT_NAMES: Final = (
+    "machine",
+    "machine_id",
+    "address",
+    "what",
+    "refused",
+    "detail",
+    "pending",
+    "times",
+    "is_call",
 )
+_COLUMNS: Final = ("at", "sub", "name", *_EVENT_NAMES)
+_ADD_EVENT: Final = f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608 - constants
 
 
-_COUNT_AGAIN: Final = (
-    "UPDATE events SET times = times + 1, at = :at WHERE id = (SELECT max(id) FROM events WHERE"
-    " machine_id = :machine_id AND sub = :sub) AND what = :what AND refused = :refused"
-    " AND at > :at - 60"
+_REPEATED: Final = (
+    "DELETE FROM events WHERE id = (SELECT max(id) FROM events WHERE at > :at - 60"
+    " AND machine_id = :machine_id AND sub = :sub AND address = :address AND what = :what"
+    " AND refused = :refused) RETURNING times"
 )
 _COARSEN: Final = (
     "INSERT OR REPLACE INTO figures SELECT machine, key, ?1, at / ?1 * ?1, AVG(value)"
@@ -99,7 +107,7 @@ class Event:
 
     `machine` is the name that the machine had, and `machine_id` is its alone. A `pending` event is
     an action that was begun. `times` counts repeated refusals. `is_call`: the guest has called an
-    API with the rights of this user.
+    API with the rights of this user. `address` is that of the client who has sent the request.
     """
 
     at: datetime
@@ -113,6 +121,7 @@ class Event:
     pending: bool = False
     times: int = 1
     is_call: bool = False
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +147,9 @@ class Call:
 class Search:
     """A search for events; empty fields are ignored.
 
-    `person` is part of a name or the whole `sub`; `text` is part of an event's text. `begin` and
-    `end` are moments, `before` is the id from which a page of results continues. `seen` are the
-    only machines whose events may be found. Without `calls`, those of guests are left out.
+    `person` is part of a name, or the whole `sub` or address; `text` is part of an event's text.
+    `begin` and `end` are moments, `before` is the id from which a page of results continues. `seen`
+    are the only machines whose events may be found. Without `calls`, those of guests are left out.
     """
 
     machine: str = ""
@@ -161,7 +170,7 @@ class Search:
         if self.machine_id:
             yield "machine_id = ?", [self.machine_id]
         if self.person:
-            yield "(sub = ? OR instr(lower(name), lower(?)))", [self.person, self.person]
+            yield "(? IN (sub, address) OR instr(lower(name), lower(?)))", [self.person] * 2
         if len(self.text) >= INDEXED:
             quoted = self.text.replace('"', '""')
             yield "id IN (SELECT rowid FROM words WHERE words MATCH ?)", [f'"{quoted}"']
@@ -206,12 +215,12 @@ class Records:
         return cls(folder / "records.sqlite3", kept_days)
 
     def add_event(self, event: Event) -> Future[int]:
-        """Record an event; a refusal that is repeated within a minute is counted instead."""
+        """Record an event; a refusal that is repeated within a minute replaces it, and counts."""
         row = _row(event)
 
         def write(database: sqlite3.Connection) -> int:
-            if event.refused and (found := database.execute(_COUNT_AGAIN, row)).rowcount:
-                return found.rowcount
+            if event.refused and (found := database.execute(_REPEATED, row).fetchone()):
+                row["times"] = 1 + found["times"]
             return database.execute(_ADD_EVENT, row).lastrowid or 0
 
         return self._database.write(write)
@@ -236,10 +245,13 @@ class Records:
         statement = f"UPDATE events SET {names} WHERE id = ?"  # noqa: S608 - constants
         return self._write(statement, [(what, refused, machine_id, detail, event)])
 
-    def give_up_pending(self) -> None:
-        """Record of all actions that are begun that the console ended meanwhile."""
-        statement = "UPDATE events SET refused = ?, pending = 0 WHERE pending"
-        self._write(statement, [("The console ended meanwhile.",)])
+    def give_up_pending(self, older: float = 0) -> None:
+        """Record of actions that are begun, and `older` than these seconds, that the console ended.
+
+        They were begun by another process, which may still run where several share the database.
+        """
+        statement = "UPDATE events SET refused = ?, pending = 0 WHERE pending AND at <= ?"
+        self._write(statement, [("The console ended meanwhile.", time.time() - older)])
 
     def events(self, search: Search, most: int) -> list[Event]:
         """At most `most` events, the newest first."""
@@ -325,16 +337,18 @@ class Records:
 
 
 def _event(row: sqlite3.Row) -> Event:
-    names = ("what", "refused", "machine", "detail", "id", "machine_id", "times", "is_call")
-    members = {name: row[name] for name in names}
+    members = {name: row[name] for name in (*_EVENT_NAMES, "id")}
     by = Person(row["sub"], row["name"])
-    return Event(moment(row["at"]), by, **members, pending=bool(row["pending"]))
+    return Event(moment(row["at"]), by, **members)
 
 
 def _row(event: Event) -> dict[str, object]:
-    names = ("what", "refused", "machine", "detail", "machine_id", "pending", "is_call")
     who = {"sub": event.by.sub, "name": event.by.name}
-    return {"at": event.at.timestamp(), **who, **{name: getattr(event, name) for name in names}}
+    return {
+        "at": event.at.timestamp(),
+        **who,
+        **{name: getattr(event, name) for name in _EVENT_NAMES},
+    }
 
 
 def _call(row: sqlite3.Row) -> Call:

@@ -11,15 +11,18 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from examples.console.changes import CHANGES, Change
+from examples.console.changes import CHANGES
 from examples.console.creating import WAYS
-from examples.console.events import on_behalf_of
+from examples.console.events import EventLog, on_behalf_of
 from examples.console.identity import User
+from examples.console.monitors import Monitor
 from examples.console.pages import NO_STORE, page
 from examples.console.routes import change_of, monitors_of
 from examples.console.view import machine_page, visit_of
-from fastapi_oidc import OIDC, Code, OIDCError, OIDCSession
+from fastapi_oidc import OIDC, Code, OIDCError
 
+LONGEST_PATH: Final = 200
+"""The characters of a path that an event has."""
 LONGEST_FORM: Final = 65_536
 """The largest form, in bytes, that is read from a user whose session has ended."""
 
@@ -29,31 +32,24 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
 
     async def oidc_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, OIDCError)
+        session = await oidc.get_session(request) if error.status == 403 else None
+        if session is not None:
+            await _record(request, session.identity, refusal_sentence(request, error))
         is_page = "text/html" in request.headers.get("accept", "")
         is_login = request.method == "GET" and error.code is Code.SESSION_REQUIRED
         if not is_page or is_login or error.code is Code.SESSION_STEP_UP_REQUIRED:
             raise error
         if error.code is Code.SESSION_REQUIRED:
             return await session_over(request)
-        session = await oidc.get_session(request) if "change" in request.path_params else None
-        if session is None:
+        if session is None or "change" not in request.path_params:
             return message_page(error.status, error.public_text, "", "/", "All machines")
-        return await refused(request, session, error)
-
-    async def refused(
-        request: Request, session: OIDCSession[User], error: OIDCError
-    ) -> HTMLResponse:
-        change = change_of(request.path_params["change"])
-        monitor = monitors_of(request).get(request.path_params["machine"])
-        if monitor is None or not session.identity.may("view", monitor.name):
+        monitor = _monitor(request, session.identity)
+        if monitor is None:
             return message_page(404, "There is no such machine.", "", "/", "All machines")
-        sentence = refusal_sentence(change, error)
-        with on_behalf_of(session.identity.person):
-            await monitor.events.add(f"Tried to {change.verb}.", sentence)
         visit = replace(
             await visit_of(oidc, request, session),
-            tab=change.tab,
-            refusal=sentence,
+            tab=change_of(request.path_params["change"]).tab,
+            refusal=refusal_sentence(request, error),
             status=error.status,
         )
         return await machine_page(monitor, visit)
@@ -69,11 +65,29 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     app.add_exception_handler(HTTPException, http_error)
 
 
-def refusal_sentence(change: Change, error: OIDCError) -> str:
+def refusal_sentence(request: Request, error: OIDCError) -> str:
     """Why a signed-in user was refused."""
-    if error.code is Code.SESSION_FORBIDDEN:
+    change = CHANGES.get(request.path_params.get("change", ""))
+    if error.code is Code.SESSION_FORBIDDEN and change is not None:
         return f"{change.not_yours} Nothing was changed."
     return f"{error.public_text} Nothing was changed."
+
+
+async def _record(request: Request, user: User, why: str) -> None:
+    """Record what a signed-in user was refused, as an event of the machine if there is one."""
+    path, monitor = request.url.path[:LONGEST_PATH], _monitor(request, user)
+    log = monitor.events if monitor is not None else EventLog("", monitors_of(request).records)
+    what = f"open {path}" if request.method == "GET" else f"send a form to {path}"
+    if (change := CHANGES.get(request.path_params.get("change", ""))) is not None:
+        what = change.verb
+    with on_behalf_of(user.person):
+        await log.add(f"Tried to {what}.", why)
+
+
+def _monitor(request: Request, user: User) -> Monitor | None:
+    """The machine that the path names, if the user may view it."""
+    name = request.path_params.get("machine", "")
+    return monitors_of(request).get(name) if user.may("view", name) else None
 
 
 async def session_over(request: Request) -> HTMLResponse:

@@ -27,7 +27,8 @@ class ConsoleSettings:
     with `everybody_views` users need no role to view; events are stored for `kept_days`.
     `images` is the folder of kernels and disks. `jailer` is the program with which machines
     must be jailed; empty means no jails, None means jails where possible. `routes` is the file of
-    the APIs that people may give machines access to.
+    the APIs that people may give machines access to. With `simulated_agent`, the guests of
+    simulated monitors run programs of this host.
     """
 
     port: int
@@ -46,6 +47,13 @@ class ConsoleSettings:
     images: Path | None = None
     jailer: str | None = None
     routes: Path | None = None
+    simulated_agent: bool = False
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether guests run programs of this host, and people sign in without a password."""
+        has_agent = self.simulated_agent and not self.firecracker and not self.sockets
+        return has_agent and self.issuer is None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -67,6 +75,7 @@ class ConsoleSettings:
             redis=environment.get("CONSOLE_REDIS") or None,
             jailer=environment.get("JAILER_BIN"),
             routes=_path(environment, "CONSOLE_ROUTES"),
+            simulated_agent=_simulated_agent(environment),
         )
 
 
@@ -80,6 +89,12 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
 def _path(environment: Mapping[str, str], name: str) -> Path | None:
     folder = environment.get(name)
     return Path(folder).absolute() if folder else None
+
+
+def _simulated_agent(environment: Mapping[str, str]) -> bool:
+    """Guests of the demo have it, which is behind a key; others only if they are told to."""
+    usual = "" if environment.get("OIDC_ISSUER") else "1"
+    return environment.get("CONSOLE_SIMULATED_AGENT", usual) != ""
 
 
 def _viewers(text: str) -> bool:

@@ -9,7 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from examples.console.app import create_app
-from examples.console.monitors import Monitors
+from examples.console.demo import watched
 from examples.console.settings import ConsoleSettings
 from examples.console.stores import sessions_at
 from examples.fleet import status
@@ -22,7 +22,7 @@ def application() -> FastAPI:
     """Creates it from the environment, as a deployment would. Raises ConfigurationError."""
     worker, console = os.environ["FLEET_WORKER"], ConsoleSettings.from_environment(os.environ)
     sessions = sessions_at(console.redis, timeout=float(os.environ["FLEET_REDIS_TIMEOUT"]))
-    monitors = Monitors(console.sockets)
+    monitors = watched(console)
     app = create_app(OIDCSettings(), monitors, sessions, open_to_all=[status.PREFIX])
     app.include_router(status.routes(worker, console.redis or ""))
     app.mount(f"{status.PREFIX}/static", status.FILES)

@@ -174,6 +174,7 @@ def _told(
         "OIDC_PROVIDER_TIMEOUT": str(shape.provider_timeout),
         "OIDC_IDLE_TIMEOUT": str(IDLE_SECONDS),
         "CONSOLE_REDIS": redis.url,
+        "CONSOLE_FOLDER": str(folder / "console"),
         "FLEET_REDIS_TIMEOUT": str(shape.redis_timeout),
         "VMM_SOCKETS": ",".join(sockets),
     }
@@ -196,7 +197,8 @@ def _worker(number: int, home: Path, told: Mapping[str, str]) -> Program:
     ]
     return Program(
         f"worker {number}",
-        [*command, "--uds", str(address), "--log-level", "warning"],
+        # Only nginx can reach the socket, so what it says of the client is true.
+        [*command, "--uds", str(address), "--forwarded-allow-ips", "*", "--log-level", "warning"],
         home,
         address=address,
         environment={**told, "FLEET_WORKER": str(number)},

@@ -61,10 +61,10 @@ class Accesses:
         copy, key = copy_of(access.session_id, access.keys), _key(access.machine)
         found, [seen] = await self.party.sessions.judge_beside(copy, key)
         current = _read(seen.row)
+        if self.party.clock.now() >= access.until:  # the store forgets it then
+            raise Refused(Code.BROKER_EXPIRED, "the access has reached its time")
         if current is None or current.id != access.id:
             raise Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn or replaced")
-        if self.party.clock.now() >= current.until:
-            raise Refused(Code.BROKER_EXPIRED, "the access has reached its time")
         return current, require_live(self.party, found)
 
     async def change(self, access: Access, rule: Rule, *arguments: Any) -> Access | None:

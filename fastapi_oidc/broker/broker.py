@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from weakref import WeakValueDictionary
@@ -152,7 +152,7 @@ class Broker:
         after = await self._accesses.change(access, rules.decided, shown, state)
         if after is None or rules.state_of(after, shown) != state:
             raise _nothing_waits()
-        told = f"{shown.method} {shown.url.partition('?')[0]} {state}"
+        told = f"{shown.method} {shown.name}{shown.path} {state}"
         self._accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told)
         return shown
 
@@ -165,24 +165,24 @@ class Broker:
             )
         return guest
 
-    def serve(
+    @asynccontextmanager
+    async def serve(
         self, access: Access, path: str, *, owner: Owner | None = None
-    ) -> AbstractAsyncContextManager[None]:
+    ) -> AsyncIterator[None]:
         """Serve the access on a unix socket within the block.
 
         The socket has mode 0600; `owner` is the user and group of a monitor that runs as another
         user. A socket that a dead process has left is replaced. Raises OSError when another process
         serves `path`.
         """
-        return serving(self.app(access), path, owner)
+        app = self.app(access)
+        async with aclosing(app), serving(app, path, owner, app.refuse_unreadable):
+            yield
 
     async def aclose(self) -> None:
         """Store what calls have cost, and close the connections to the APIs."""
         for guest in [*self._guests.values()]:
-            with suppress(SessionError):
-                await guest.calls.record()
-        for destination in self._destinations.values():
-            await destination.aclose()
+            await guest.aclose()
 
     async def _find(self, session: OIDCSession[Any], id: str) -> tuple[Access, Approval]:
         """What waits for the session's user under this id; raises Refused."""

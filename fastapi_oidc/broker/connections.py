@@ -106,7 +106,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
 
 
 class Destination:
-    """Where the calls of one route are sent. Each has connections of its own.
+    """Where the calls of one route are sent.
 
     `api` is None for the session's own token, and for a route with its own authentication.
     """
@@ -115,13 +115,30 @@ class Destination:
         self, name: str, route: Route, api: DownstreamAPI | None, resolve: Resolve
     ) -> None:
         self.name, self.route, self.api = name, route, api
+        self._context = httpx.create_ssl_context(route.verify, trust_env=False)
         encrypted = route.url.startswith("https:")
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(route.verify, trust_env=False),
-            max_connections=_MOST_CONNECTIONS,
-            keepalive_expiry=_KEEP_ALIVE,
-            network_backend=CheckedNetwork(route.named_networks, resolve, encrypted=encrypted),
+        self._network = CheckedNetwork(route.named_networks, resolve, encrypted=encrypted)
+
+    def connections(self) -> Connections:
+        """New connections, for one guest."""
+        return Connections(
+            httpcore.AsyncConnectionPool(
+                ssl_context=self._context,
+                max_connections=_MOST_CONNECTIONS,
+                keepalive_expiry=_KEEP_ALIVE,
+                network_backend=self._network,
+            )
         )
+
+
+class Connections:
+    """The connections of one guest to one destination.
+
+    Guests do not share them: what an API sends after the end of an answer is read as the next one.
+    """
+
+    def __init__(self, pool: httpcore.AsyncConnectionPool) -> None:
+        self._pool = pool
 
     async def send(self, request: httpx.Request, auth: httpx.Auth) -> httpx.Response:
         """The answer, whose body is not read yet; raises Refused and FAILURES.

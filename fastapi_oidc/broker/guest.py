@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -48,6 +48,7 @@ class GuestApp:
     ) -> None:
         self._access, self._accesses, self._grants = access, accesses, grants
         self._given = {name: destinations[name] for name in access.routes if name in destinations}
+        self._connections = {name: to.connections() for name, to in self._given.items()}
         self._limits, self._party = limits, accesses.party
         self._tokens: dict[str, IssuedToken] = {}
         self.calls = OpenCalls(limits, self._judge, self._record)
@@ -67,7 +68,18 @@ class GuestApp:
                     await call.refuse(call.error)
         finally:
             call.end()
-            self._tell(call)
+            self._record_call(call.error, Use(1, call.sent, call.received), call.facts())
+
+    def refuse_unreadable(self) -> None:
+        """Record a request that is no HTTP, and that a server has answered with 400."""
+        self._record_call(Refused(Code.BROKER_REQUEST, "no HTTP"), Use(1), {"status": 400})
+
+    async def aclose(self) -> None:
+        """Store what calls have cost, and close the connections to the APIs."""
+        with suppress(SessionError):
+            await self.calls.record()
+        for connections in self._connections.values():
+            await connections.aclose()
 
     async def _pass_on(self, call: Call) -> None:
         limits, asked = self._limits, call.read(self._given)
@@ -81,7 +93,8 @@ class GuestApp:
             request = call.request_to(asked, body)
         else:
             request = call.request_to(asked, await call.body(limits.request_bytes))
-        answer = await destination.send(request, self._auth(destination, live))
+        auth = self._auth(destination, live)
+        answer = await self._connections[asked.name].send(request, auth)
         async with aclosing(answer):
             await call.answer(answer, limits.answer_bytes)
 
@@ -137,11 +150,10 @@ class GuestApp:
         self._tokens[name] = token
         return token
 
-    def _tell(self, call: Call) -> None:
-        """Announce the call, and count it."""
-        self.calls.count(Use(1, call.sent, call.received, self._party.clock.now()))
-        code = call.error.code if call.error else None
-        facts = call.facts()
+    def _record_call(self, error: OIDCError | None, cost: Use, facts: Mapping[str, Any]) -> None:
+        """Announce a call, and count it."""
+        self.calls.count(cost._replace(at=self._party.clock.now()))
+        code = error.code if error else None
         told = ", ".join(f"{name} {value}" for name, value in facts.items())
         self._accesses.announce(EventName.ACCESS_CALLED, self._access, told, code=code, **facts)
 

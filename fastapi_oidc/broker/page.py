@@ -42,7 +42,9 @@ def approval_router(oidc: OIDC[Any, Any], find: Find, decide: Decide, seconds: i
         form = await form_of(request)
         approve, fingerprint = form.get("decision") == "approve", str(form.get("fingerprint"))
         await decide(session, id, fingerprint, approve=approve)
-        return document("Approved" if approve else "Refused", "")
+        told = "is sent now" if approve else "is not sent"
+        body = f"<p>The call {told}. You can close this page.</p>"
+        return document("Approved" if approve else "Refused", body)
 
     return router
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias
 
 from starlette.types import ASGIApp
-from uvicorn import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
-from uvicorn.server import ServerState
+
+try:
+    from uvicorn import Config
+    from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+    from uvicorn.server import ServerState
+except ModuleNotFoundError as missing:
+    explanation = "the broker needs: pip install 'fastapi-oidc-vmm[broker]'"
+    raise ModuleNotFoundError(explanation, name=missing.name) from None
 
 Owner: TypeAlias = tuple[int, int]
 """A user and a group, by their numbers."""
@@ -27,13 +33,25 @@ HEAD_SECONDS: Final = 30.0
 
 _HEAD_BYTES: Final = 32 * 1024
 
+_LOG: Final = logging.getLogger("fastapi_oidc.broker")
+"""For faults of the broker alone: what guests and APIs do wrong is in the events of calls."""
+_LOG.addFilter(lambda record: record.exc_info is not None)
+
+Unreadable: TypeAlias = Callable[[], None]
+"""Records a request that is no HTTP."""
+
 
 class _Connection(H11Protocol):
     """A connection, with the bounds that uvicorn does not have."""
 
+    def __init__(self, config: Config, state: ServerState, unreadable: Unreadable) -> None:
+        super().__init__(config, state, {})
+        self._unreadable = unreadable
+        self.logger = _LOG
+        self.access_log = False  # it would have the query
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.access_log = False  # it would have the query
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
         self._look_later()
@@ -42,20 +60,33 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
         self._timer.cancel()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; as a part of a call that is under way, it ends that call."""
+        if _is_over(self.cycle):
+            super().send_400_response(msg)
+            self._unreadable()
+        else:
+            self.transport.abort()
+
     def _look_later(self) -> None:
         self._timer = self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
 
     def _look(self, before: RequestResponseCycle | None) -> None:
         """Close the connection if it has had no request since `before`, or cannot be closed."""
-        is_over = before is None or before.response_complete
-        if (is_over and self.cycle is before) or self.transport.is_closing():
+        if (_is_over(before) and self.cycle is before) or self.transport.is_closing():
             self.transport.abort()
         else:
             self._look_later()
 
 
+def _is_over(cycle: RequestResponseCycle | None) -> bool:
+    return cycle is None or cycle.response_complete
+
+
 @asynccontextmanager
-async def serving(app: ASGIApp, path: str, owner: Owner | None = None) -> AsyncIterator[None]:
+async def serving(
+    app: ASGIApp, path: str, owner: Owner | None, unreadable: Unreadable
+) -> AsyncIterator[None]:
     """Serve `app` at `path` within the block, and break off what is under way at its end."""
     config = Config(
         app,
@@ -65,7 +96,9 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None = None) -> AsyncI
         h11_max_incomplete_event_size=_HEAD_BYTES,
     )
     loop, state, listener = asyncio.get_running_loop(), ServerState(), _listener(path, owner)
-    server = await loop.create_unix_server(lambda: _Connection(config, state, {}), sock=listener)
+    server = await loop.create_unix_server(
+        lambda: _Connection(config, state, unreadable), sock=listener
+    )
     try:
         yield
     finally:

@@ -111,6 +111,7 @@ class Browser:
             limits=httpx.Limits(max_keepalive_connections=0),
             timeout=20,
         )
+        self.headers_sent = self._client.headers
         self.status = 0
         self.url = ""
         self.headers = httpx.Headers()

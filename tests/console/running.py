@@ -38,6 +38,7 @@ class MachineSettings(TypedDict, total=False):
     rootfs: str
     everybody_views: bool
     api_audience: str
+    simulated_agent: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from examples.console.demo import _host, parts
 from examples.console.hosted import HostedMonitor
 from examples.console.records import Event, Search
 from examples.console.settings import ConsoleSettings, SettingsError
-from examples.console.simulated import AGENT_VARIABLE
 from fastapi_oidc import MemoryStore
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import delete, do
@@ -45,9 +44,8 @@ Trail: TypeAlias = Callable[[], list[Event]]
 def one_house() -> Iterator[RunningConsole]:
     """A console whose guests have the agent, and which looks often for ends."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(AGENT_VARIABLE, "1")
         patch.setattr(access, "LOOK_SECONDS", 0.05)
-        with hosting_console() as console:
+        with hosting_console(simulated_agent=True) as console:
             yield console
 
 
@@ -212,7 +210,7 @@ def test_a_call_that_waits_is_approved_from_the_page(
     path = socket_of(house)
     guest = Thread(target=lambda: answers.append(call(path, "POST", json="18:00 Dinner")))
     guest.start()
-    carol.open_until("POST calendar.internal waits for you", GUEST)
+    carol.open_until("POST calendar.internal/events waits for you", GUEST)
     carol.open(carol.page.links["look at it"])
     assert "18:00 Dinner" in carol.text
     carol.click("Approve")
@@ -220,7 +218,9 @@ def test_a_call_that_waits_is_approved_from_the_page(
     assert answers[0].json() == ["18:00 Dinner"]
     said = [event.what for event in trail()]
     assert any(what.startswith("POST calendar.internal/events waits as ") for what in said)
-    assert any(what.endswith("/calendar/events approved.") for what in said)
+    [decided] = [one for one in trail() if one.what == "POST calendar.internal/events approved."]
+    assert (decided.by.sub, decided.address) == ("carol", "127.0.0.1")
+    assert {one.address for one in trail() if one.is_call} == {""}, "the guest has none"
 
 
 def test_an_approval_needs_a_login_of_the_last_minutes(house: RunningConsole) -> None:
@@ -264,12 +264,11 @@ def short_path() -> Iterator[Path]:
         end_processes_of(Path(name))
 
 
-def test_the_next_console_serves_it_again(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(AGENT_VARIABLE, "1")
+def test_the_next_console_serves_it_again(short_path: Path) -> None:
     store = MemoryStore()
-    settings = ConsoleSettings(0, 0, sockets={}, issuer=None, folder=short_path)
+    settings = ConsoleSettings(
+        0, 0, sockets={}, issuer=None, folder=short_path, simulated_agent=True
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         with parts(settings) as console:

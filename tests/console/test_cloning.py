@@ -10,6 +10,7 @@ import pytest
 from examples.console.changes import CHANGES
 from examples.console.machine import Machine
 from generated_vmm import FullVmConfiguration, InstanceInfo
+from generated_vmm.machines import AsyncMachine, AsyncSnapshot, MachineError
 from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import ALICE, RunningConsole, disks_of, signed_in
@@ -57,6 +58,29 @@ def test_a_running_machine_is_cloned_in_one_step_and_goes_on(
     assert "web Running" in alice.text
     for name in ("web", "web-2"):
         delete(alice, name)
+
+
+@pytest.mark.parametrize("keeps", ["", "true"])
+def test_a_copy_gets_an_identity_of_its_own_unless_it_keeps_that_of_the_guest(
+    alice: Browser, host: RunningConsole, monkeypatch: pytest.MonkeyPatch, keeps: str
+) -> None:
+    asked = list[object]()
+
+    async def recorded(*_: object, **how: object) -> None:
+        asked.append(how["renew"])
+        raise MachineError("enough is known")
+
+    create(alice, "named")
+    do(alice, "named", "snapshots", "Create snapshot", {"named_snapshot.name": "of-named"})
+    monkeypatch.setattr(AsyncMachine, "clone", recorded)
+    monkeypatch.setattr(AsyncSnapshot, "restore", recorded)
+    clone(alice, "named", name="copy", keep_identity=keeps)
+    alice.open("/images")
+    alice.open(next(link for link in alice.page.links.values() if "snapshot=" in link))
+    alice.click("Restore", {"new.name": "copy", "new.keep_identity": keeps})
+    assert "enough is known" in alice.text.lower()
+    assert asked == [not keeps] * 2
+    delete(alice, "named")
 
 
 def test_a_clone_starts_again_with_its_own_disk(alice: Browser, host: RunningConsole) -> None:

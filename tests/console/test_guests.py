@@ -8,7 +8,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from examples.console.simulated import AGENT_VARIABLE
 from tests.console.browser import Browser
 from tests.console.running import BOB, RunningConsole, hosting_console, signed_in
 
@@ -16,10 +15,8 @@ from tests.console.running import BOB, RunningConsole, hosting_console, signed_i
 @pytest.fixture(scope="module")
 def house() -> Iterator[RunningConsole]:
     """A console whose simulated guests run the agent as a process of this host."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(AGENT_VARIABLE, "1")
-        with hosting_console() as console:
-            yield console
+    with hosting_console(simulated_agent=True) as console:
+        yield console
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create, delete
 from tests.console.running import (
     ALICE,
+    BOB,
     RunningConsole,
     asked,
     end_processes_of,
@@ -52,7 +54,7 @@ def records(tmp_path: Path) -> Iterator[Records]:
     for one in (
         event("Setup saved.", days=40),
         event("Tried to start it.", by=BOB_B, days=2, refused="Only an admin may."),
-        event("The machine is running.", days=1),
+        replace(event("The machine is running.", days=1), address="192.0.2.7"),
         event("The monitor ended: exit status 0.", by=Person("", ""), detail="Console: panic"),
     ):
         records.add_event(one)
@@ -69,6 +71,8 @@ def records(tmp_path: Path) -> Iterator[Records]:
         (Search(machine="other"), 0),
         (Search(person="alice"), 2),
         (Search(person="b-2"), 1),
+        (Search(person="192.0.2.7"), 1),
+        (Search(person="192.0.2"), 0),
         (Search(text="PANIC"), 1),
         (Search(text="only an admin"), 1),
         (Search(text="%"), 0),
@@ -280,20 +284,82 @@ async def test_the_text_of_an_action_is_found_as_it_ended(records: Records) -> N
     assert [one.what for one in records.events(Search(text="grace: 5"), 10)] == ["Stopped."]
 
 
-def test_repeated_refusals_are_counted_until_something_else_happens(records: Records) -> None:
+def test_repeated_refusals_are_counted_whatever_else_is_tried(records: Records) -> None:
     for _ in range(3):
         records.add_event(event("Tried to stop it.", by=BOB_B, refused="No."))
     records.add_event(event("Tried to stop it.", by=ALICE_A, refused="No."))
     records.add_event(event("Tried to start it.", by=BOB_B, refused="No."))
     records.add_event(event("Tried to stop it.", by=BOB_B, refused="No."))
     records.settle()
-    found = records.events(Search(text="Tried to st"), 4)
+    found = records.events(Search(text="Tried to st", begin=NOW - timedelta(days=1)), 4)
     assert [(one.by.name, one.times) for one in reversed(found)] == [
-        ("Bob Viewer", 3), ("Alice Admin", 1), ("Bob Viewer", 1), ("Bob Viewer", 1),
+        ("Alice Admin", 1), ("Bob Viewer", 1), ("Bob Viewer", 4),
     ]  # fmt: skip
+
+
+def test_a_refusal_from_another_place_is_no_repetition(records: Records) -> None:
+    refused = event("Tried to stop it.", by=BOB_B, refused="No.")
+    for address in ("192.0.2.7", "192.0.2.8", "192.0.2.7"):
+        records.add_event(replace(refused, address=address))
+    records.settle()
+    found = records.events(Search(text="Tried to stop"), 4)
+    assert [(one.address, one.times) for one in found] == [("192.0.2.7", 2), ("192.0.2.8", 1)]
+
+
+async def test_an_action_of_a_process_that_was_killed_is_given_up_after_a_day(
+    records: Records,
+) -> None:
+    old = await records.begin_event(event("Wants to stop it.", days=1.1))
+    new = await records.begin_event(event("Wants to stop it."))
+    tidy(records)
+    records.settle()
+    found = {one.id: one for one in records.events(Search(text="Wants to stop"), 2)}
+    assert (found[old].pending, found[old].refused) == (False, "The console ended meanwhile.")
+    assert (found[new].pending, found[new].refused) == (True, "")
+
+
+def test_events_say_from_where(host: RunningConsole) -> None:
+    """The server knows it from the proxy on this host; others cannot say it."""
+    with signed_in(host, BOB) as bob:
+        bob.headers_sent["X-Forwarded-For"] = "192.0.2.66, 198.51.100.7"
+        bob.post("/machines/demo/pause", {})
+        bob.open("/events?person=198.51.100.7")
+        assert "demo : Tried to pause a machine." in bob.text
+        assert "Bob Viewer, 198.51.100.7" in bob.text
+        bob.open("/events/export?person=198.51.100.7&form=jsonl")
+        assert json.loads(bob.body)["address"] == "198.51.100.7"
+        bob.open("/events?person=127.0.0.1&text=signed")
+        assert "Signed in. just now" in bob.text
+        bob.open("/events?person=192.0.2.66")
+        assert "Nothing was found." in bob.text
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/machines/demo/guest/run", "demo : Tried to send a form to /machines/demo/guest/run."),
+        ("/machines/demo/console/input", "demo : Tried to send a form to"),
+        ("/images/upload", "Tried to send a form to /images/upload."),
+        ("/new", "Tried to send a form to /new."),
+        ("/bulk", "Tried to send a form to /bulk."),
+        ("/account/end-session", "Tried to send a form to /account/end-session."),
+    ],
+)
+def test_what_is_refused_by_any_route_is_in_the_trail(
+    host: RunningConsole, path: str, what: str
+) -> None:
+    with signed_in(host, BOB) as bob:
+        bob.post(path, {})
+        assert bob.status == 403
+        bob.open(f"/events?text={path}&refused=true")
+        assert what in bob.text
 
 
 def test_sign_ins_and_their_ends_are_in_the_trail(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
         alice.open("/events?text=Signed")
         assert "Signed in." in alice.text
+        alice.click("Sign out here only")
+    with signed_in(host, ALICE) as alice:
+        alice.open("/events?text=Signed+out")
+        assert "Signed out. just now alice, 127.0.0.1" in alice.text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
 
@@ -25,6 +27,20 @@ async def test_any_worker_answers_for_a_session(browser: httpx.AsyncClient) -> N
     assert page.json()["sub"] == "alice"
     assert await workers_that_answer(browser, "/whoami") == {"1", "2"}
     assert await workers_that_answer(browser, "/") == {"1", "2"}
+
+
+async def test_all_workers_have_one_trail_with_the_address_that_nginx_sees(
+    fleet: Fleet, browser: httpx.AsyncClient
+) -> None:
+    browser.headers["X-Forwarded-For"] = "192.0.2.66"
+    await sign_in(browser, LOGIN, user="carol")
+    refused = await browser.post("/machines/demo/setup", headers={"Origin": fleet.url})
+    assert refused.status_code == 403
+    url = "/events/export?form=jsonl&refused=true&person=carol"
+    exports = {(await browser.get(url)).text for _ in range(4)}
+    [found] = [json.loads(line) for line in exports.pop().splitlines()]
+    assert not exports, "the workers say different things"
+    assert (found["what"], found["address"]) == ("Tried to change the setup.", "127.0.0.1")
 
 
 async def test_a_logout_at_the_provider_comes_through_nginx(

@@ -99,7 +99,7 @@ def test_the_metadata_names_licence_authors_and_extras(metadata: Message) -> Non
     assert metadata["Name"] == "fastapi-oidc-vmm"
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Author"] == "The fastapi-oidc-vmm authors"
-    assert metadata.get_all("Provides-Extra") == ["network", "redis", "sql", "testing"]
+    assert metadata.get_all("Provides-Extra") == ["broker", "network", "redis", "sql", "testing"]
 
 
 def test_the_project_urls_lie_in_one_repository(metadata: Message) -> None:

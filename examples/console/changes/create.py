@@ -56,17 +56,35 @@ NEW = Section(
 )
 
 
-class FromSnapshot(ApiModel):
-    """The name of a machine that continues from a snapshot, and its own devices."""
+class Copy(ApiModel):
+    """What a machine that continues from another one gets."""
 
     name: MachineName = ModelField(description="Small letters, digits and hyphens, at most 32.")
-    snapshot: str = ModelField(min_length=1)
     run: bool = ModelField(default=False, description="Otherwise it stays paused until you resume.")
     taps: list[NetworkOverride] = ModelField(
         default=[],
         strict=False,
-        description="Name one for each network interface of the snapshot, as in eth0=tap7.",
+        description="Name another one for each network interface there is, as in eth0=tap7.",
     )
+    keep_identity: bool = ModelField(
+        default=False,
+        description="Otherwise the guest's agent, if it has one, renews host name, SSH host keys "
+        "and machine id. Choose this if the agent does not respond.",
+    )
+
+    @property
+    def tap_devices(self) -> dict[str, str]:
+        """The tap devices by interface."""
+        return {tap.iface_id: tap.host_dev_name for tap in self.taps}
+
+
+class FromSnapshot(Copy):
+    """A machine that continues from a snapshot."""
+
+    snapshot: str = ModelField(min_length=1)
+
+
+KEEP_IDENTITY = Field("keep_identity", "Keep the guest's identity", kind="flag")
 
 
 RESTORED = Section(
@@ -78,6 +96,7 @@ RESTORED = Section(
         Field("snapshot", "Snapshot"),
         Field("run", "Run it at once", kind="flag", initial="true"),
         Field("taps", "Tap devices", kind="pairs"),
+        *rare((KEEP_IDENTITY,)),
     ),
     about={"a machine called": "name", "tap device": "taps", "snapshot": "snapshot"},
 )

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from examples.console.simulated import AGENT_VARIABLE
 from tests.chromium import close_context, violations
 from tests.console.in_chromium.pages import PATIENCE, press
 from tests.console.running import RunningConsole, hosting_console
@@ -19,10 +18,9 @@ CALLS = "while sleep 0.3; do curl -so /dev/null -w 'got=%{http_code} ' $API; don
 
 
 @pytest.fixture
-def person(chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Page]]:
+def person(chromium: Browser) -> Iterator[Callable[[str], Page]]:
     """Signs a person in to one console, in a profile of their own."""
     require_terminals()
-    monkeypatch.setenv(AGENT_VARIABLE, "1")
     contexts = []
 
     def sign_in(house: RunningConsole, name: str) -> Page:
@@ -35,7 +33,7 @@ def person(chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
         return page
 
-    with hosting_console() as house:
+    with hosting_console(simulated_agent=True) as house:
         yield lambda name: sign_in(house, name)
         for context in contexts:
             close_context(context)

@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from examples.console.hosted import HostedMonitor
-from examples.console.simulated import AGENT_VARIABLE
 from tests.chromium import violations
 from tests.console.in_chromium.pages import press
 from tests.console.running import RunningConsole, hosting_console, signed_in
@@ -25,10 +24,8 @@ PASTE = """text => {
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[RunningConsole]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(AGENT_VARIABLE, "1")
-        with hosting_console() as console:
-            yield console
+    with hosting_console(simulated_agent=True) as console:
+        yield console
 
 
 @pytest.fixture

@@ -33,11 +33,17 @@ class Received:
 Answer: TypeAlias = Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
 
 
-def says(body: bytes = b"ok", status: str = "200 OK", *headers: str) -> Answer:
-    """A whole answer."""
+def says(
+    body: bytes = b"ok", status: str = "200 OK", *headers: str, length: int | None = None
+) -> Answer:
+    """A whole answer; `length` is the one that it announces."""
 
     async def answer(_: Received, writer: asyncio.StreamWriter) -> None:
-        lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+        lines = [
+            f"HTTP/1.1 {status}",
+            f"Content-Length: {len(body) if length is None else length}",
+            *headers,
+        ]
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
 
     return answer

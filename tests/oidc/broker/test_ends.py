@@ -120,6 +120,13 @@ async def test_the_absolute_end_of_the_session_ends_the_access_also_one_that_bec
         assert (await rig.guest.get()).text == "broker.expired: The access has ended.\n"
 
 
+async def test_what_is_past_its_time_has_ended_by_that_also_after_the_store_forgot_it() -> None:
+    async with rigged() as rig:
+        await expired(rig)
+        await withdrawn(rig)
+        assert (await rig.guest.get()).text == "broker.expired: The access has ended.\n"
+
+
 async def test_nobody_is_let_in_while_the_store_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     async with rigged() as rig:
         monkeypatch.setattr(store_of(rig), "read", _down)

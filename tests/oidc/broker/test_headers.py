@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.oidc.broker.apis import Api, Received, says
-from tests.oidc.broker.guests import NAME
-from tests.oidc.broker.rig import rigged
+from tests.oidc.broker.guests import NAME, Guest
+from tests.oidc.broker.rig import TWO_HOURS, rigged, session_of
 
 MINE = (
     "Authorization: Bearer of-the-guest",
@@ -115,6 +116,19 @@ async def test_what_follows_a_refused_body_is_no_request() -> None:
         assert answer.count(b"HTTP/1.1 ") == 1
         assert answer.startswith(b"HTTP/1.1 403")
         assert b"\r\nconnection: close\r\n" in answer
+
+
+async def test_what_an_api_sends_after_an_answer_reaches_no_other_guest(tmp_path: Path) -> None:
+    """A guest may bring an API to it, for example with a body that it counts in another way."""
+    async with rigged() as rig:
+        await rig.world.signed_in("bob")
+        bob = await session_of(rig.world, "bob")
+        access = await rig.broker.give(bob, to="m2", routes=[NAME], until=TWO_HOURS)
+        async with rig.broker.serve(access, path := str(tmp_path / "m2")):
+            rig.api.answer = says(b"okHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", length=2)
+            assert (await rig.guest.get()).text == "ok"
+            rig.api.answer = says(b"Bob's")
+            assert (await Guest(path).get()).text == "Bob's"
 
 
 async def test_several_requests_on_one_connection_are_each_judged() -> None:

@@ -7,9 +7,12 @@ import logging
 import pytest
 
 from fastapi_oidc.broker import AccessEvent
+from fastapi_oidc.broker.forward import Call
 from tests.oidc.broker.apis import Api, says
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import rigged
+from tests.oidc.broker.streams import Stream, is_cut, streaming
+from tests.oidc.flows.steps import until
 
 
 async def test_each_call_is_one_event() -> None:
@@ -43,6 +46,51 @@ async def test_giving_and_withdrawing_are_events() -> None:
         told = [event for event in rig.world.events if isinstance(event, AccessEvent)]
         assert [event.name for event in told] == ["access.given", "access.withdrawn"]
         assert {(event.sub, event.machine) for event in told} == {("alice", "m1")}
+
+
+@pytest.mark.parametrize("wrong", [b"\x16\x03\x01\r\n\r\n", b"GET /events\r\n\r\n"])
+async def test_what_is_no_http_is_one_event_of_a_call(wrong: bytes) -> None:
+    async with rigged() as rig:
+        await rig.guest.writes(wrong)
+        [event] = rig.trail
+        assert (event.status, event.code, event.path) == (400, "broker.request", "")
+        assert (await rig.use()).calls == 1
+
+
+async def test_a_bad_chunk_ends_its_call_and_is_no_other_one() -> None:
+    async with rigged() as rig:
+        head = f"POST /events HTTP/1.1\r\nHost: {NAME}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert await rig.guest.writes(head.encode() + b"5\r\nhello\r\n", b"ZZ\r\n") == b""
+        await until(lambda: bool(rig.trail))
+        assert [(event.path, event.code) for event in rig.trail] == [("/events", "broker.request")]
+        assert not rig.api.received
+
+
+async def test_what_guests_and_apis_do_wrong_is_in_no_other_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with rigged() as rig:
+        await rig.guest.writes(b"GET\r\n\r\n")
+        await rig.guest.asks("/events", "Upgrade: websocket", "Connection: upgrade")
+        rig.api.answer = Stream()
+        async with streaming(rig.guest) as parts:
+            await rig.broker.withdraw(rig.access)
+            assert await is_cut(parts)
+        found = {record.name for record in caplog.records if record.name != "httpx"}
+        assert found == {"fastapi_oidc.login", "fastapi_oidc.access"}
+
+
+async def test_a_fault_of_the_broker_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    async with rigged() as rig:
+        monkeypatch.setattr(Call, "read", broken)
+        assert (await rig.guest.get()).status_code == 500
+    assert "RuntimeError: a fault" in caplog.text
 
 
 async def test_nothing_of_a_call_is_secret_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""Who has not installed the extra `redis` or `sql` is told what to install."""
+"""Who has not installed the extra `broker`, `redis` or `sql` is told what to install."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 ON_REDIS = ["", ".session_store", ".revocation_store", ".store", ".connections"]
 ON_SQL = product(["", ".store"], ["sqlalchemy", "greenlet"])
 NEEDS = [
+    ("broker", "", "uvicorn", "the broker needs"),
     *(("redis", module, "redis", "a store on Redis needs") for module in ON_REDIS),
     *(("sql", *each, "the store on SQL needs") for each in ON_SQL),
 ]
@@ -21,7 +22,7 @@ NEEDS = [
 def test_what_needs_an_extra_says_which(
     extra: str, module: str, missing: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = f"fastapi_oidc.session.{extra}"
+    package = "fastapi_oidc.broker" if extra == "broker" else f"fastapi_oidc.session.{extra}"
     for name in [name for name in sys.modules if name.startswith((package, "redis.asyncio"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
@@ -30,6 +31,7 @@ def test_what_needs_an_extra_says_which(
     assert str(caught.value) == f"{what}: pip install 'fastapi-oidc-vmm[{extra}]'"
 
 
-def test_without_the_store_sqlalchemy_is_not_imported() -> None:
-    program = "import fastapi_oidc, sys; sys.exit('sqlalchemy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+def test_without_what_needs_an_extra_nothing_of_it_is_imported() -> None:
+    program = "import fastapi_oidc, sys; print({'redis', 'sqlalchemy', 'uvicorn'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
