@@ -20,6 +20,7 @@ from typing import Final
 LONGEST: Final = 1 << 18
 PRELOADED: Final = (
     "asyncio",
+    "examples.console.host",
     "examples.console.simulated",
     "examples.fleet.application",
     "fastapi_oidc.testing",

@@ -16,6 +16,7 @@ import pytest
 
 from examples.console.words import VARIABLES
 from tests.console.browser import Browser
+from tests.forked import Forked
 
 SECONDS = 60
 
@@ -26,7 +27,7 @@ def demo(**environment: str) -> Iterator[subprocess.Popen[str]]:
     ports = {"CONSOLE_PORT": "0", "CONSOLE_PROVIDER_PORT": "0"}
     clean = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     clean = {name: value for name, value in clean.items() if not name.startswith("OIDC_")}
-    process = subprocess.Popen(
+    process = Forked[str](
         [sys.executable, "-m", "examples.console"],
         env={**clean, **ports, **environment},
         stdout=subprocess.PIPE,

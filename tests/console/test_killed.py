@@ -9,12 +9,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
 from tests.console.killing import RESTORE, TEXTS
 from tests.console.running import end_processes_of
+from tests.forked import Forked
 
 STEP = 6
 """Of six moments one is tried, with keepers of twelve; the layer's own tests have all of them."""
@@ -33,7 +35,9 @@ def run(folder: Path, *words: str, real: bool) -> subprocess.CompletedProcess[st
     environment = {**os.environ}
     if not real:
         environment.pop("FIRECRACKER_BIN", None)
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    with Forked[str](command, stdout=PIPE, stderr=PIPE, text=True, env=environment) as console:
+        said, complaints = console.communicate()
+    return subprocess.CompletedProcess(command, console.returncode, said, complaints)
 
 
 def looked(folder: Path, *, real: bool) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import generated_vmm
 import generated_vmm.process
 import generated_vmm.testing
 from tests.packaging.built import REPOSITORY
+from tests.packaging.conftest import made_once
 from tests.packaging.site import Page
 
 READ = ["docs", "fastapi_oidc", "generated_vmm", "zensical.toml", "CHANGELOG.md", "CONTRIBUTING.md"]
@@ -37,19 +38,17 @@ def built(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="session")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
+    folder = made_once(tmp_path_factory, "site", build_site)
+    return {path: Page(path) for path in (folder / "build/site").rglob("[!4]*.html")}
+
+
+def build_site(folder: Path) -> None:
     for name in READ:
         path = REPOSITORY / name
         (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / name)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def pages(sources: Path) -> dict[Path, Page]:
-    result = built(sources)
+    result = built(folder)
     assert result.returncode == 0, result.stdout + result.stderr
-    return {path: Page(path) for path in (sources / "build/site").rglob("[!4]*.html")}
 
 
 def home(pages: dict[Path, Page]) -> Path:

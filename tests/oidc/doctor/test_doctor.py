@@ -384,12 +384,14 @@ def test_with_a_fault_it_ends_with_1_and_json_has_the_same(
     assert [found["topic"] for found in findings if found["verdict"] == "fault"] == ["provider"]
 
 
-def test_without_settings_it_names_them_and_ends_with_2() -> None:
-    command = [sys.executable, "-m", "fastapi_oidc", "doctor", "client_id=app"]
-    ended = subprocess.run(command, env={}, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 2
-    assert "OIDC_ISSUER: is missing" in ended.stderr
-    assert "OIDC_CLIENT_ID" not in ended.stderr
+def test_without_settings_it_names_them_and_ends_with_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert commands(["doctor", "client_id=app"]) == 2
+    complaints = capsys.readouterr().err
+    assert "OIDC_ISSUER: is missing" in complaints
+    assert "OIDC_CLIENT_ID" not in complaints
 
 
 def test_a_file_that_is_not_read_is_named_with_what_reads_it(tmp_path: Path) -> None:
@@ -438,8 +440,8 @@ def test_help_ends_with_0(arguments: list[str], capsys: pytest.CaptureFixture[st
     assert "doctor" in capsys.readouterr().out
 
 
-def test_another_command_is_refused() -> None:
-    command = [sys.executable, "-m", "fastapi_oidc", "nurse"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "doctor" in ended.stderr
+def test_another_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands(["nurse"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "doctor" in said.err

@@ -7,12 +7,12 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from subprocess import PIPE
 from threading import Thread
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ import pytest
 from fastapi_oidc import OIDC, OIDCSettings
 from fastapi_oidc.testing import sign_in
 from fastapi_oidc.testing.__main__ import main
+from tests.forked import Forked
 from tests.oidc.world import application
 
 APP_URL = "http://127.0.0.1:8000"
@@ -42,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def started(*arguments: str, port: str = "0") -> Iterator[list[str]]:
     """The lines that the command prints; it ends with the block."""
     command = [sys.executable, "-m", "fastapi_oidc.testing", "--port", port, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with Forked[str](command, stdout=PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield [process.stdout.readline().rstrip("\n") for _ in range(9)]

@@ -59,10 +59,6 @@ class Workshop:
         """The folder of what was made of a description of one's own."""
         return self._made(write(document, self.folder, f"{name}-{os.getpid()}")).folder
 
-    def names(self) -> list[str]:
-        """The packages of all shapes; shapes that say the same have one."""
-        return sorted({self.get(shape).name for shape in all_shapes()})
-
     def make(self, _: Project, spec: Path, folder: Path) -> Run:
         """As `codegen.pipeline.make` for this project, by copying what was made before."""
         run = self._made(spec)

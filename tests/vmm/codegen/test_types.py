@@ -19,19 +19,6 @@ PROGRAM = ROOT / "tests" / "typing" / "shapes" / "program.py"
 STRICT = {"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": True}
 
 
-def test_every_module_of_every_shape_imports_without_a_warning(workshop: Workshop) -> None:
-    modules = sorted(
-        ".".join(path.relative_to(workshop.folder).with_suffix("").parts)
-        for name in workshop.names()
-        for path in (workshop.folder / name).rglob("*.py")
-    )
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", f"import {', '.join(modules)}"],
-        check=True,
-        env={"PYTHONPATH": f"{workshop.folder}:{ROOT}"},
-    )
-
-
 @pytest.fixture
 def shapes(workshop: Workshop, tmp_path: Path) -> Path:
     """A program that uses every shape of field, beside the package it uses."""

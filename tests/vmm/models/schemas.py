@@ -66,6 +66,12 @@ def least(name: str) -> dict[str, Any]:
     return {member: _sample(schema["properties"][member]) for member in schema.get("required", [])}
 
 
+def most(name: str) -> dict[str, Any]:
+    """A value with every described member that has no pattern to suit."""
+    members = SCHEMAS[name].get("properties", {})
+    return {member: _sample(spec) for member, spec in members.items() if "pattern" not in spec}
+
+
 def _sample(schema: Document) -> Any:
     schema = resolved(schema)
     if "enum" in schema:

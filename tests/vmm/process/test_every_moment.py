@@ -1,7 +1,7 @@
 """Whatever happens at whatever moment, nothing is left. The kernel says what is.
 
 A moment is before one system call of the caller, its nursery or its keepers. The normal suite takes
-every 97th with a stand-in program; with FIRECRACKER_BIN every 23rd, with the real monitor and, for
+every 193rd with a stand-in program; with FIRECRACKER_BIN every 23rd, with the real monitor and, for
 root with JAILER_BIN, the real jailer. MOMENTS_STEP=1 takes all.
 """
 
@@ -30,7 +30,7 @@ from tests.vmm.process.events import ALL_KILLED, ANOTHER_VSOCK, EVENTS, FORKED, 
 from tests.vmm.process.kernel import control_groups, processes
 
 IS_REAL = bool(os.environ.get("FIRECRACKER_BIN"))
-STEP = int(os.environ.get("MOMENTS_STEP", "23" if IS_REAL else "97"))
+STEP = int(os.environ.get("MOMENTS_STEP", "23" if IS_REAL else "193"))
 UNJAILED = ["start and stop", "start and kill", "crash", "detach and attach", "fill a jail"]
 JAILED = ["jail", "jail with control groups", "jail with a PID namespace"]
 
