@@ -42,11 +42,14 @@ ULIMITS = {"cpu_seconds": "t", "file_kib": "f", "memory_kib": "v", "open_files":
 PART = 256 * 1024  # bytes read or written at once
 LARGEST_BODY = 4 * 1024 * 1024
 LONGEST_LINE, LONGEST_HEAD = 65536, 65536
+LAST_CHUNK = b"0\r\n\r\n"
 LONGEST_WAIT = 30.0  # seconds that a request waits for news
 LONGEST_SILENCE = 60.0  # seconds without a byte of a request that has begun
 REPLAY = 1024 * 1024  # bytes of output that can be read again
 MOST_FRAMES = 4096  # pieces of output, for a program that writes single bytes
+ARGUMENTS, ARGUMENT = 10, 100  # that a host is told, and the characters of each
 ENDED_BYTES, ENDED_PROGRAMS = 16 * 1024 * 1024, 256  # of ended programs; the oldest go first
+GROUP_HAS_ENDED = errno.ENOENT, errno.ENOTDIR, errno.ENODEV  # the last: after it was opened
 HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is paused none pass
 
 
@@ -130,13 +133,16 @@ def put(path: str, text: str) -> None:
 
 def freeze(group: str, wanted: bool) -> None:
     """Freezes the processes of a control group and waits until they stand still, or thaws them."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it has ended meanwhile
+    try:
         put(f"{group}/cgroup.freeze", "1" if wanted else "0")
         deadline = time.monotonic() + 5
         while wanted and not is_frozen(group):
             if time.monotonic() > deadline:
                 raise OSError(errno.EBUSY, "a process does not stand still", group)
             time.sleep(0.001)
+    except OSError as error:
+        if error.errno not in GROUP_HAS_ENDED:
+            raise
 
 
 def is_frozen(group: str) -> bool:
@@ -168,16 +174,24 @@ class Group:
         return []
 
     def kill(self) -> None:
-        """Ends its processes, and removes it."""
-        GROUPS.leave(self)
-        with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
-            put(f"{self.path}/cgroup.freeze", "1")
-        deadline = time.monotonic() + 5
-        while not self.remove() and time.monotonic() < deadline:
-            for pid in self.others():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.001)
+        """Ends its processes, and removes it unless the next program begins in it."""
+        if not self._kill_until(time.monotonic() + 0.02):  # they fork as fast as they are killed
+            GROUPS.leave(self)
+            with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
+                put(f"{self.path}/cgroup.freeze", "1")
+            self._kill_until(time.monotonic() + 5)
+
+    def _kill_until(self, deadline: float) -> bool:
+        while time.monotonic() < deadline:
+            with GROUPS.lock:  # else the next program may begin in it
+                if not (found := self.others()):
+                    self.remove()
+                    return True
+                for pid in found:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(0.0002)
+        return False
 
     def remove(self) -> bool:
         """Removes it, unless it has processes."""
@@ -271,34 +285,46 @@ class Program:
         self.frames: list[tuple[int, str, bytes]] = []  # each with its position
         self.end = self.acknowledged = self.input_size = 0
         self.returncode: int | None = None
-        self.timed_out = False
-        self.awake, self.waking = os.pipe()
-        os.set_blocking(self.waking, False)
-        theirs = self._open_ends()
-        try:
+        self.timed_out = self.is_in_line = False
+        self.ends: set[int] = set()  # our descriptors
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._close)
+            theirs = self._open_ends()
             self.child, self.group = self._start(theirs)
-        except BaseException:
-            self._close()
-            raise
-        finally:
+            undo.callback(self.child.wait)
+            undo.callback(self.kill)
+            self.exited = os.pidfd_open(self.child.pid)
+            self.ends.add(self.exited)
             for end in set(theirs):
-                os.close(end)
-        threading.Thread(target=self._run, daemon=True).start()
+                self._shut(end)
+            threading.Thread(target=self._run, daemon=True).start()
+            undo.pop_all()
 
     def _open_ends(self) -> list[int]:
         """Opens our ends of input and output, and returns those of the program."""
-        self.input: int | None
+        self.input: int | None = None
+        self.awake, self.waking = self._open(os.pipe)
+        os.set_blocking(self.waking, False)
         if self.terminal:
-            outer, inner = os.openpty()
-            resize(outer, self.terminal)
-            self.outlets, self.input, theirs = {outer: "stdout"}, os.dup(outer), [inner] * 3
+            self.outer, inner = self._open(os.openpty)
+            resize(self.outer, self.terminal)
+            self.input, self.outlets, theirs = self.outer, {self.outer: "stdout"}, [inner] * 3
         else:
-            (inlet, self.input), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+            (inlet, self.input), (out, stdout), (err, stderr) = (self._open(os.pipe) for _ in "012")
             self.outlets, theirs = {out: "stdout", err: "stderr"}, [inlet, stdout, stderr]
         os.set_blocking(self.input, False)
         if not self.terminal and not self.spec.get("stdin"):
             self._close_input()
         return theirs
+
+    def _open(self, make: Callable[[], tuple[int, int]]) -> tuple[int, int]:
+        made = make()
+        self.ends.update(made)
+        return made
+
+    def _shut(self, end: int) -> None:
+        self.ends.remove(end)
+        os.close(end)
 
     def _start(self, ends: list[int]) -> tuple[subprocess.Popen[bytes], Group]:
         """Starts the program; a shell becomes it if it has limits or a terminal."""
@@ -322,9 +348,9 @@ class Program:
         )  # fmt: skip
 
     def _run(self) -> None:
-        exited, limit = os.pidfd_open(self.child.pid), self.spec.get("timeout_ms")
+        limit = self.spec.get("timeout_ms")
         deadline = time.monotonic() + limit / 1000 if limit else None
-        while not self._step(exited, deadline):
+        while not self._step(deadline):
             pass
         for _ in range(32):  # what is there now: others may write for ever
             if not (found := ready(self.outlets, 0)):
@@ -334,34 +360,35 @@ class Program:
         with self.condition:
             self.returncode = self.child.wait()
             self.condition.notify_all()
-        os.close(exited)
         while self.outlets:  # processes that it left behind must not wait
             for outlet in ready(self.outlets, None):
                 self._read(outlet)
         self._close()
 
-    def _step(self, exited: int, deadline: float | None) -> bool:
+    def _step(self, deadline: float | None) -> bool:
         """Waits for news and handles them; true once the program has ended."""
         left = None if deadline is None or self.timed_out else deadline - time.monotonic()
-        found = ready((exited, self.awake, *(self.outlets if self._has_room() else ())), left)
+        outlets = self.outlets if self._has_room() else ()
+        found = ready((self.exited, self.awake, *outlets), left)
+        if self.exited in found:
+            return True
         if left is not None and left <= 0:
             self.timed_out = True
             self.kill()
         for end in found:
             if end == self.awake:
                 os.read(end, 4096)
-            elif end != exited:
+            else:
                 self._append(*self._read(end))
-        return exited in found
+        return False
 
     def _read(self, outlet: int) -> tuple[str, bytes]:
-        """The next bytes of an outlet, with their stream; at its end, it is closed."""
+        """The next bytes of an outlet, with their stream; at its end, it is an outlet no more."""
         stream, data = self.outlets[outlet], b""
         with contextlib.suppress(OSError):  # EIO: a terminal without programs
             data = os.read(outlet, 65536)
         if not data:
             del self.outlets[outlet]
-            os.close(outlet)
         return stream, data
 
     def _append(self, stream: str, data: bytes) -> None:
@@ -391,7 +418,8 @@ class Program:
     def view(self) -> dict[str, object]:
         """The state of the program."""
         return {
-            "id": self.name, "pid": self.child.pid, "args": self.spec["args"],
+            "id": self.name, "pid": self.child.pid,
+            "args": [word[:ARGUMENT] for word in self.spec["args"][:ARGUMENTS]],
             "returncode": self.returncode, "timed_out": self.timed_out,
             "output_bytes": self.end, "input_bytes": self.input_size,
         }  # fmt: skip
@@ -425,31 +453,43 @@ class Program:
 
     def write(self, offset: int, data: bytes, seconds: float, close: bool) -> dict[str, object]:
         """Writes what the program takes in time; bytes that it has are not written again."""
-        with self.input_lock:
-            if not 0 <= offset <= self.input_size:
-                raise Refused(409, "no_such_offset", f"the input has {self.input_size} bytes")
-            rest, deadline = data[self.input_size - offset :], time.monotonic() + seconds
-            try:
-                while rest and self.input is not None:
-                    if not ready([self.input], deadline - time.monotonic(), select.POLLOUT):
-                        break
-                    size = os.write(self.input, rest)
-                    rest, self.input_size = rest[size:], self.input_size + size
-                if close and not rest and self.input is not None:
-                    if self.terminal:
-                        os.write(self.input, b"\x04")  # what ends the input of a terminal
-                    else:
-                        self._close_input()
-            except OSError:  # the program reads no more
+        deadline = time.monotonic() + seconds
+        while True:
+            with self.input_lock:
+                is_done, end = self._write_once(offset, data, close), self.input
+            if (
+                is_done
+                or end is None
+                or not ready([end], deadline - time.monotonic(), select.POLLOUT)
+            ):
+                return {"input_bytes": self.input_size, "is_open": self.input is not None}
+
+    def _write_once(self, offset: int, data: bytes, close: bool) -> bool:
+        """Writes what fits now; false if there is more."""
+        if not 0 <= offset <= self.input_size:
+            raise Refused(409, "no_such_offset", f"the input has {self.input_size} bytes")
+        try:
+            if self.input is not None and (rest := data[self.input_size - offset :]):
+                size = os.write(self.input, rest)
+                self.input_size, self.is_in_line = self.input_size + size, rest[size - 1] != 10
+                if size < len(rest):
+                    return False
+            if self.input is not None and close:
+                if self.terminal:  # once more ends a line that has begun
+                    os.write(self.input, b"\x04" * (1 + self.is_in_line))
                 self._close_input()
-            return {"input_bytes": self.input_size, "is_open": self.input is not None}
+        except BlockingIOError:
+            return False
+        except OSError:  # the program reads no more
+            self._close_input()
+        return True
 
     def resize(self, size: dict[str, int]) -> None:
         """Sets the size of the terminal."""
         with self.input_lock:
-            if not self.terminal or self.input is None:
+            if not self.terminal or not self.ends:
                 raise Refused(409, "no_terminal", f"{self.name} has no terminal")
-            resize(self.input, size)
+            resize(self.outer, size)
 
     def signal(self, number: int) -> dict[str, object]:
         """Signals the process group; SIGKILL ends every process that the program has started."""
@@ -473,16 +513,15 @@ class Program:
         self.signal(signal.SIGKILL)
 
     def _close_input(self) -> None:
-        if self.input is not None:
-            os.close(self.input)
+        if self.input is not None and not self.terminal:  # whose output has the same descriptor
+            self._shut(self.input)
         self.input = None
 
     def _close(self) -> None:
         with self.condition, self.input_lock:
-            self._close_input()
-            for end in (*self.outlets, self.awake, self.waking):
+            for end in self.ends:
                 os.close(end)
-            self.outlets, self.waking = {}, -1
+            self.ends, self.input, self.waking = set(), None, -1
 
 
 class Programs:
@@ -562,7 +601,7 @@ class Programs:
 
     def _make_room(self) -> None:
         ended = [one for one in self.known.values() if one.returncode is not None]
-        sizes = [sum(len(data) for *_, data in one.frames) for one in ended]
+        sizes = [one.end - one.frames[0][0] if one.frames else 0 for one in ended]
         while len(ended) > ENDED_PROGRAMS or sum(sizes) > ENDED_BYTES:
             sizes.pop(0)
             del self.known[ended.pop(0).name]
@@ -578,7 +617,9 @@ class Programs:
         program = self.get(name)
         program.kill()
         program.wait(5)
-        self.known.pop(name, None)
+        with self.lock:
+            if self.known.get(name) is program:
+                del self.known[name]
 
 
 # Files
@@ -598,7 +639,7 @@ def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO
     if before and not stat.S_ISREG(before.st_mode):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "xb", opener=for_us) as file:
             yield file
             file.flush()
             ids = (before.st_uid, before.st_gid) if before else (-1, -1)
@@ -609,6 +650,11 @@ def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+def for_us(path: str, flags: int) -> int:
+    """An opener of a file that nobody else reads before it is whole."""
+    return os.open(path, flags, 0o600)
 
 
 def without_waiting(path: str, flags: int) -> int:
@@ -675,7 +721,8 @@ def renew_host_keys(folder: str = "/etc/ssh") -> None:
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         if re.fullmatch(r"ssh_host_\w+_key(\.pub)?", name):
             os.unlink(os.path.join(folder, name))
-    for command in ("ssh-keygen -A", "systemctl try-restart ssh.service sshd.service"):
+    # A server that is held cannot end before it runs again: nobody waits for its restart.
+    for command in ("ssh-keygen -A", "systemctl --no-block try-restart ssh.service sshd.service"):
         with contextlib.suppress(OSError), tool(*command.split()):  # if the guest has it
             pass
 
@@ -707,14 +754,15 @@ class Link(threading.Thread):
 
     def __init__(self, link: socket.socket) -> None:
         super().__init__(daemon=True)
-        self.link, self.file = link, link.makefile("rb")
+        self.link = link
         self.parts: Iterator[bytes] = iter(())
         self.query: dict[str, str] = {}
         self.goes_on, self.has_replied = True, False
 
     def run(self) -> None:
         """Answers requests until the host goes away."""
-        with contextlib.suppress(OSError, ValueError), self.link, self.file:
+        ended = contextlib.suppress(OSError, ValueError)
+        with ended, self.link, self.link.makefile("rb") as self.file:
             while self.goes_on:
                 self._answer_one()
 
@@ -784,12 +832,12 @@ class Link(threading.Thread):
         body, kind = to_json(value).encode(), "Content-Type: application/json"
         self._begin(status, kind, f"Content-Length: {len(body)}", body=body)
 
-    def _stream(self, file: IO[bytes]) -> bytes:
-        """Replies with all that a file has, whose size is not known, and returns the last bytes."""
+    def _stream(self, data: bytes, file: IO[bytes]) -> None:
+        """Replies with these bytes and the rest of a file, whose size is not known."""
         self._begin(200, "Transfer-Encoding: chunked")
-        while data := file.read(PART):
+        while data:
             self.link.sendall(b"%x\r\n%b\r\n" % (len(data), data))
-        return b"0\r\n\r\n"
+            data = file.read(PART)
 
     # Operations that need more than a line.
 
@@ -816,13 +864,18 @@ class Link(threading.Thread):
         }  # fmt: skip
 
     def read_file(self, path: str) -> object:
-        """The content of a file; those in /proc have no size."""
+        """The content of a file."""
         with open(unquote_to_bytes(path), "rb", opener=without_waiting) as file:
-            if not (size := os.fstat(file.fileno()).st_size):
-                return self._stream(file)
-            self._begin(200, f"Content-Length: {size}")
-            if self.link.sendfile(file, 0, size) != size:
-                raise ConnectionResetError(errno.ECONNRESET, "the file was cut off")
+            data, size = file.read(PART) or b"", os.fstat(file.fileno()).st_size
+            if len(data) < PART:  # all of it; files in /proc and /sys have no size or a wrong one
+                self._begin(200, f"Content-Length: {len(data)}", body=data)
+            elif size <= PART:
+                self._stream(data, file)
+                return LAST_CHUNK
+            else:
+                self._begin(200, f"Content-Length: {size}", body=data)
+                if self.link.sendfile(file, PART, size - PART) != size - PART:
+                    raise ConnectionResetError(errno.ECONNRESET, "the file was cut off")
         return None
 
     def write_file(self, path: str) -> None:
@@ -836,24 +889,29 @@ class Link(threading.Thread):
         folder = unquote_to_bytes(path)
         os.listdir(folder)  # raises what is wrong with it, before the response begins
         with tool("tar", "-C", folder, "-cf", "-", ".") as child:
-            end = self._stream(child.stdout)  # type: ignore[arg-type]  # a pipe
-        return end
+            assert child.stdout
+            self._stream(child.stdout.read(PART), child.stdout)
+        return LAST_CHUNK
 
     def write_folder(self, path: str) -> None:
         """Unpacks a tar stream: into a folder that is there, else as a whole or not at all."""
-        into = target = os.path.realpath(unquote_to_bytes(path))
-        if not os.path.lexists(target):
-            os.mkdir(into := beside(target), 0o755)
+        target = os.path.realpath(unquote_to_bytes(path))
+        if os.path.lexists(target):
+            return self._unpack(target)
+        around = beside(target)
+        os.mkdir(around, 0o700)  # nobody else reads the new one before it is whole
         try:
-            with tool("tar", "-C", into, "-xpof", "-", stdin=subprocess.PIPE) as child:
-                for part in self.parts:
-                    child.stdin.write(part)  # type: ignore[union-attr]  # a pipe
-            os.rename(into, target)
-        except BaseException:
-            if into != target:
-                with tool("rm", "-rf", "--", into):
-                    pass
-            raise
+            os.mkdir(new := os.path.join(around, b"new"), 0o755)
+            self._unpack(new)
+            os.rename(new, target)
+        finally:
+            with tool("rm", "-rf", "--", around):
+                pass
+
+    def _unpack(self, folder: bytes) -> None:
+        with tool("tar", "-C", folder, "-xpof", "-", stdin=subprocess.PIPE) as child:
+            for part in self.parts:
+                child.stdin.write(part)  # type: ignore[union-attr]  # a pipe
 
     def connect_port(self, number: str) -> None:
         """Joins this connection to a port of the guest's own address."""
@@ -941,8 +999,6 @@ def listener_for(where: str) -> socket.socket:
         listener.bind((socket.VMADDR_CID_ANY, int(where)))
     else:
         listener = socket.socket(socket.AF_UNIX)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(where)
         listener.bind(where)
         os.chmod(where, 0o600)  # nobody can connect before `listen`
     listener.listen(128)
@@ -951,12 +1007,19 @@ def listener_for(where: str) -> socket.socket:
 
 def serve(listener: socket.socket, ends: Iterable[int]) -> None:
     """Answers hosts until there is something to read from one of the ends."""
-    while listener.fileno() in ready((listener.fileno(), *ends), None):
-        link, address = listener.accept()
+    while ready((listener.fileno(), *ends), None) == [listener.fileno()]:
+        try:
+            link, address = listener.accept()
+        except OSError:  # no descriptor is left for it
+            time.sleep(0.1)
+            continue
         if ISOLATED and address[0] != HOST_CID:  # a program in the guest
             link.close()
-        else:
+            continue
+        try:
             Link(link).start()
+        except RuntimeError:  # no thread is left for it
+            link.close()
 
 
 def main(where: str) -> None:
@@ -975,7 +1038,8 @@ def main(where: str) -> None:
     PROGRAMS.release()  # of an agent before this one
     print("agent: listening", flush=True)
     serve(listener, [stopped] if where.isdecimal() else [stopped, 0])
-    for program in list(PROGRAMS.known.values()):
+    PROGRAMS.lock.acquire()  # nothing starts any more
+    for program in PROGRAMS.known.values():
         program.kill()
     GROUPS.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from generated_vmm.guest.errors import (
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed, HttpAnswer
 
-VERSION = b"agent-version"
+VERSION, NUMBER = b"agent-version", re.compile(rb"\d{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ def _refusal(what: str, answer: HttpAnswer, name: str) -> Exception:
     if fault.errno is not None and fault.errno > 0:
         return OSError(fault.errno, f"{text} (in the guest)", name or None)
     if answer.status_code == 501:
-        version = dict(answer.headers).get(VERSION, b"0")
-        number = int(version) if version.isdigit() else 0
+        version = dict(answer.headers).get(VERSION, b"")
+        number = int(version) if NUMBER.fullmatch(version) else 0
         return GuestAgentTooOld(f"{what}: the agent is too old: {text}", number)
     if fault.code in ("no_such_program", "other_agent"):
         return ProgramLost(f"{what}: {text}")

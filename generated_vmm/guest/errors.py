@@ -80,9 +80,12 @@ class CompletedProgram:
     stderr: bytes
 
     @property
-    def signal(self) -> Signals | None:
-        """The signal that ended the program."""
-        return Signals(-self.returncode) if self.returncode < 0 else None
+    def signal(self) -> int | None:
+        """The signal that ended the program: `signal.Signals`, or a number without a name."""
+        number = -self.returncode
+        if number <= 0:
+            return None
+        return Signals(number) if number in set(Signals) else number
 
     @property
     def text(self) -> str:
@@ -100,7 +103,8 @@ class ProgramFailed(GuestProgramError):
 
     def __init__(self, completed: CompletedProgram) -> None:
         by = completed.signal
-        how = f"ended by {by.name}" if by else f"exit status {completed.returncode}"
+        name = by.name if isinstance(by, Signals) else f"signal {by}"
+        how = f"ended by {name}" if by else f"exit status {completed.returncode}"
         super().__init__(f"{completed.args[0]}: {how}: {_end_of(completed.stderr)}".rstrip(": "))
         self.completed = completed
 

@@ -13,6 +13,7 @@ mount_at cgroup2 /sys/fs/cgroup
 mount -o remount,favordynmods /sys/fs/cgroup 2>/dev/null # the agent changes its group sooner
 ip link set lo up 2>/dev/null
 modprobe vmw_vsock_virtio_transport 2>/dev/null
+ulimit -n 65536 # a program takes six
 while :; do
     python3 -S /usr/lib/guest-agent/agent.py
     sleep 1

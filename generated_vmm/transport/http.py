@@ -61,7 +61,7 @@ class AnswerParser:
 
     def __init__(self, max_bytes: int) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        self._limit = max_bytes
+        self._max_bytes = self._limit = max_bytes
         self._received = 0
         self._complete = False
         self._in_step = False
@@ -75,10 +75,10 @@ class AnswerParser:
         return b"".join(self._body)
 
     def take(self) -> bytes:
-        """The body since the last call, which counts no longer towards the limit."""
-        part = self.content
-        self._body.clear()
-        self._limit += len(part)
+        """The body since the last call; with some, the limit begins anew."""
+        if part := self.content:
+            self._body.clear()
+            self._limit = self._received + self._max_bytes
         return part
 
     @property

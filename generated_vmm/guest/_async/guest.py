@@ -23,14 +23,18 @@ from generated_vmm.guest._async.program import (
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.errors import (
     CompletedProgram,
+    GuestAgentLost,
+    GuestAgentTimeout,
     GuestAgentTooOld,
     GuestError,
     ProgramTimeout,
 )
+from generated_vmm.transport.calls import deadline_after
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
+NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
 
 
 class ProgramOptions(TypedDict, total=False):
@@ -91,7 +95,10 @@ class AsyncGuest(Context):
 
     async def info(self) -> models.AgentInfo:
         """The agent; raises `GuestAgentTooOld` for a version before this client's."""
-        info = await self._link.send(operations.describe_agent())
+        return await self._info(math.inf)
+
+    async def _info(self, deadline: float) -> models.AgentInfo:
+        info = await self._link.send(operations.describe_agent(), deadline=deadline)
         if info.version < API_VERSION:
             lacks = f"it has version {info.version}, and this client needs {API_VERSION}"
             raise GuestAgentTooOld(
@@ -105,7 +112,7 @@ class AsyncGuest(Context):
         deadline = time.monotonic() + timeout
         while True:
             try:
-                return await self.info()
+                return await self._info(deadline)
             except GuestAgentTooOld:
                 raise
             except GuestError:
@@ -131,14 +138,17 @@ class AsyncGuest(Context):
             raise TypeError("input is text: pass bytes, as by text.encode()")
         program, name = None, options.get("id") or uuid.uuid4().hex
         options["id"] = name
+        timeout = options.get("timeout")
         try:
             wait = LONGEST_WAIT if input is None else 0.0
             program = await self._start(args, input is not None, wait, options)
-            completed = await program.communicate(input, max_output_bytes)
+            deadline = deadline_after(None if timeout is None else timeout + self.timeout)
+            completed = await program.complete(input, max_output_bytes, deadline)
         except BaseException as error:
-            # What could not be started is not there; an interruption does not say whether it is.
-            if program or not isinstance(error, Exception):
-                with suppress(GuestError):
+            # What was refused is not there. Else it may be.
+            is_refused = isinstance(error, Exception) and not isinstance(error, NO_RESPONSE)
+            if program or not is_refused:
+                with suppress(GuestError, OSError):
                     kill = models.ProgramSignal(signal=SIGKILL)
                     await self._link.send(operations.signal_program(name, kill))
             raise
@@ -174,12 +184,10 @@ class AsyncGuest(Context):
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
         spec = models.ProgramSpec.model_validate(given)  # before anything is sent
-        spec.agent = self._instance or (await self.info()).instance
-        operation = operations.start_program(
-            name or uuid.uuid4().hex, spec, wait_ms=round(wait * 1000)
-        )
+        spec.agent, name = self._instance or (await self.info()).instance, name or uuid.uuid4().hex
+        operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         answer = await self._link.send(operation, wait, name=args[0])
-        program = AsyncProgram(self._link, answer.program)
+        program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
         if wait:
             program.keep(operation, answer)
         return program
@@ -190,7 +198,7 @@ class AsyncGuest(Context):
         `offset` is the number of bytes of its output that are known. Raises `ProgramLost`.
         """
         state = await self._link.send(operations.describe_program(id))
-        return AsyncProgram(self._link, state, offset)
+        return AsyncProgram(self._link, id, state.args, state, offset)
 
     async def programs(self) -> list[models.ProgramState]:
         """The programs that the agent knows: all that run, and the last that have ended."""

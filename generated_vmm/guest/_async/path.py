@@ -62,13 +62,12 @@ class AsyncGuestPath:
 
     async def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
-        parts, left = list[bytes](), max_bytes
+        content = bytearray()
         async for part, _ in self._link.download(operations.read_file(self._quoted), str(self)):
-            parts.append(part)
-            left -= len(part)
-            if left < 0:
+            content += part
+            if len(content) > max_bytes:
                 raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-        return b"".join(parts)
+        return bytes(content)
 
     async def read_text(self, encoding: str = "utf-8") -> str:
         """The content of a file as text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import time
 from collections.abc import AsyncIterator
 from signal import SIGKILL, SIGTERM
@@ -28,12 +29,15 @@ class AsyncProgram:
     """A program that the agent has started, under an `id` by which any process can attach to it.
 
     It runs on when its host goes away, until its own time limit. `output` begins at `offset`, the
-    number of bytes read before, by this object or by another one.
+    number of bytes read before, by this object or by another one. `args` of an attached program are
+    its first ten, of which each is cut after 100 characters.
     """
 
-    def __init__(self, link: AsyncLink, state: models.ProgramState, offset: int = 0) -> None:
+    def __init__(
+        self, link: AsyncLink, id: str, args: list[str], state: models.ProgramState, offset: int
+    ) -> None:
         self._link = link
-        self.id, self.args, self.pid = state.id, state.args, state.pid
+        self.id, self.args, self.pid = id, args, state.pid
         self.offset = offset
         self._input_bytes, self._takes_input = state.input_bytes, True
         self._state = state
@@ -126,7 +130,7 @@ class AsyncProgram:
                 raise BrokenPipeError(f"{self!r} reads no more input")
 
     async def close_input(self) -> None:
-        """Ends the program's input."""
+        """Ends the program's input; a terminal gets the character for it, ^D."""
         await self._write(b"", 0, close=True)
 
     async def _write(self, data: bytes, wait: float, *, close: bool = False) -> int:
@@ -134,11 +138,14 @@ class AsyncProgram:
         encoded, before = base64.b64encode(data).decode(), self._input_bytes
         body = models.ProgramInput(offset=before, data=encoded, close=close)
         operation = operations.write_input(self.id, body, wait_ms=round(wait * 1000))
+        begun = time.monotonic()
         answer = await self._link.send(operation, wait=wait)
         taken = answer.input_bytes - before
         if not 0 <= taken <= len(data):
             raise broken(self._link.what, operation, f"it took {taken} of {len(data)} bytes")
         self._input_bytes, self._takes_input = answer.input_bytes, answer.is_open
+        if not taken:
+            await _rest_of(begun, wait)
         return taken
 
     async def communicate(
@@ -148,10 +155,17 @@ class AsyncProgram:
 
         Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program.
         """
+        return await self.complete(input, max_output_bytes, math.inf)
+
+    async def complete(
+        self, input: bytes | None, max_output_bytes: int, deadline: float
+    ) -> CompletedProgram:
+        """Communicates. Raises `GuestAgentTimeout` at the deadline."""
         rest = None if input is None else memoryview(input)
-        parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
-        size = 0
+        found = {"stdout": bytearray(), "stderr": bytearray()}
         while not self._is_at_end():
+            if (left := deadline - time.monotonic()) < 0:
+                raise GuestAgentTimeout(f"{self!r}: the agent has not ended it in time")
             taken = 0
             if rest is not None:
                 taken = await self._write(
@@ -161,15 +175,13 @@ class AsyncProgram:
                 if not self._takes_input:
                     rest = None
             wait = LONGEST_WAIT if rest is None else 0.0 if taken else PAUSE
-            for each in await self._read(wait):
-                parts[each.stream].append(each.data)
-                size += len(each.data)
-            if size > max_output_bytes:
+            for each in await self._read(min(wait, left)):
+                found[each.stream] += each.data
+            if sum(map(len, found.values())) > max_output_bytes:
                 await self.kill()
                 raise ProgramOutputTooLarge(f"{self!r} wrote more than {max_output_bytes} bytes")
-        stdout, stderr = (b"".join(parts[stream]) for stream in ("stdout", "stderr"))
         assert self.returncode is not None
-        return CompletedProgram(self.args, self.returncode, stdout, stderr)
+        return CompletedProgram(self.args, self.returncode, *map(bytes, found.values()))
 
     async def send_signal(self, signal: int) -> None:
         """Sends a signal to the program's process group; nothing happens after its end.

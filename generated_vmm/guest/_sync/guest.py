@@ -20,14 +20,18 @@ from generated_vmm.guest._sync.path import AnyPath, GuestPath
 from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, LONGEST_WAIT, Program
 from generated_vmm.guest.errors import (
     CompletedProgram,
+    GuestAgentLost,
+    GuestAgentTimeout,
     GuestAgentTooOld,
     GuestError,
     ProgramTimeout,
 )
+from generated_vmm.transport.calls import deadline_after
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
+NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
 
 
 class ProgramOptions(TypedDict, total=False):
@@ -84,7 +88,10 @@ class Guest(Context):
 
     def info(self) -> models.AgentInfo:
         """The agent; raises `GuestAgentTooOld` for a version before this client's."""
-        info = self._link.send(operations.describe_agent())
+        return self._info(math.inf)
+
+    def _info(self, deadline: float) -> models.AgentInfo:
+        info = self._link.send(operations.describe_agent(), deadline=deadline)
         if info.version < API_VERSION:
             lacks = f"it has version {info.version}, and this client needs {API_VERSION}"
             raise GuestAgentTooOld(
@@ -98,7 +105,7 @@ class Guest(Context):
         deadline = time.monotonic() + timeout
         while True:
             try:
-                return self.info()
+                return self._info(deadline)
             except GuestAgentTooOld:
                 raise
             except GuestError:
@@ -124,14 +131,17 @@ class Guest(Context):
             raise TypeError("input is text: pass bytes, as by text.encode()")
         program, name = None, options.get("id") or uuid.uuid4().hex
         options["id"] = name
+        timeout = options.get("timeout")
         try:
             wait = LONGEST_WAIT if input is None else 0.0
             program = self._start(args, input is not None, wait, options)
-            completed = program.communicate(input, max_output_bytes)
+            deadline = deadline_after(None if timeout is None else timeout + self.timeout)
+            completed = program.complete(input, max_output_bytes, deadline)
         except BaseException as error:
-            # What could not be started is not there; an interruption does not say whether it is.
-            if program or not isinstance(error, Exception):
-                with suppress(GuestError):
+            # What was refused is not there. Else it may be.
+            is_refused = isinstance(error, Exception) and not isinstance(error, NO_RESPONSE)
+            if program or not is_refused:
+                with suppress(GuestError, OSError):
                     kill = models.ProgramSignal(signal=SIGKILL)
                     self._link.send(operations.signal_program(name, kill))
             raise
@@ -167,12 +177,10 @@ class Guest(Context):
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
         spec = models.ProgramSpec.model_validate(given)  # before anything is sent
-        spec.agent = self._instance or (self.info()).instance
-        operation = operations.start_program(
-            name or uuid.uuid4().hex, spec, wait_ms=round(wait * 1000)
-        )
+        spec.agent, name = self._instance or (self.info()).instance, name or uuid.uuid4().hex
+        operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         answer = self._link.send(operation, wait, name=args[0])
-        program = Program(self._link, answer.program)
+        program = Program(self._link, name, spec.args, answer.program, 0)
         if wait:
             program.keep(operation, answer)
         return program
@@ -183,7 +191,7 @@ class Guest(Context):
         `offset` is the number of bytes of its output that are known. Raises `ProgramLost`.
         """
         state = self._link.send(operations.describe_program(id))
-        return Program(self._link, state, offset)
+        return Program(self._link, id, state.args, state, offset)
 
     def programs(self) -> list[models.ProgramState]:
         """The programs that the agent knows: all that run, and the last that have ended."""

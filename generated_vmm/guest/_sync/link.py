@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -59,6 +60,7 @@ class Link:
         *,
         repeat: bool = True,
         name: str = "",
+        deadline: float = math.inf,
     ) -> Answer:
         """The value in the response, which the agent may delay by `wait` seconds.
 
@@ -66,7 +68,8 @@ class Link:
         operation that a guest that is held refuses is repeated. Raises
         `GuestError`, and the OSError that the agent reports, with `name` as its file.
         """
-        deadline, request = deadline_after(self.timeout + wait), request_bytes(operation)
+        deadline = min(deadline, deadline_after(self.timeout + wait))
+        request = request_bytes(operation)
         while True:
             try:
                 return self._exchange(operation, request, (), deadline, name)
@@ -127,16 +130,17 @@ class Link:
 
     def join(self, operation: Operation[None], name: str) -> Stream:
         """The connection itself, after a response that is a head alone."""
-        connection = self._take(self._soon())
+        deadline = self._soon()
+        connection = self._take(deadline)
         try:
             answer = AnswerParser(LARGEST_ANSWER)
             with failures(self.what, operation):
-                send(connection, request_bytes(operation), self._soon())
+                send(connection, request_bytes(operation), deadline)
                 while not answer.status_code:  # not a byte more: those are the caller's
-                    answer.feed(receive(connection, self._soon(), 1))
+                    answer.feed(receive(connection, deadline, 1))
                 if answer.status_code == 200:
                     return stream_of(connection.socket)
-                while not answer.feed(receive(connection, self._soon())):
+                while not answer.feed(receive(connection, deadline)):
                     pass
             value_of(self.what, operation, answer, name)
             raise broken(self.what, operation, f"status {answer.status_code}")

@@ -59,6 +59,7 @@ class Agent:
         self.start()
 
     def start(self) -> None:
+        self.socket_path.unlink(missing_ok=True)
         program = [sys.executable, "-S", agent.__file__, str(self.socket_path)]
         self.process = subprocess.Popen(
             program,
@@ -108,3 +109,10 @@ def guest(running: Agent, connect: Start) -> Guest:
 def sync_guest(running: Agent) -> Iterator[Guest]:
     with Guest(running.socket_path, port=None) as guest:
         yield guest
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> agent.Programs:
+    """Programs of this process, which stays in its own control group."""
+    monkeypatch.setattr(agent.GROUPS, "home", "")
+    return agent.Programs()

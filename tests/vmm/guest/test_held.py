@@ -33,13 +33,6 @@ def test_a_held_program_stands_still_and_runs_again(
     program.kill()
 
 
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> agent.Programs:
-    """Programs of this process, which stays in its own control group."""
-    monkeypatch.setattr(agent.GROUPS, "home", "")
-    return agent.Programs()
-
-
 def test_a_program_without_a_control_group_stands_still_too(
     programs: agent.Programs, tmp_path: Path
 ) -> None:

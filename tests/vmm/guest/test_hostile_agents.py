@@ -219,3 +219,94 @@ def test_a_refusal_without_a_reason_is_an_error_of_the_agent(
     server: ScriptedServer = serve(lambda wire: wire.answer_all(answer(500, fault)))
     with pytest.raises(GuestAgentError, match="status 500 without a reason"):
         connect(server.path, port=None).info()
+
+
+def slowly(wire: Wire, content: bytes) -> None:
+    """Sends bytes one by one, each long before a host stops waiting for the next."""
+    for byte in content:
+        wire.send(bytes([byte]))
+        time.sleep(0.05)
+
+
+def test_a_port_is_joined_in_time_or_not_at_all(serve: Serve, connect: Start) -> None:
+    def drip(wire: Wire) -> None:
+        wire.request()
+        slowly(wire, b"HTTP/1.1 200 -\r\nX: " + b"x" * 1000)
+
+    guest = connect(serve(drip).path, port=None, timeout=0.3)
+    begun = time.monotonic()
+    with pytest.raises(GuestAgentTimeout):
+        guest.connect(80)
+    assert time.monotonic() - begun < 10
+
+
+def test_a_wait_for_an_agent_ends_in_its_own_time(serve: Serve, connect: Start) -> None:
+    def silent(wire: Wire) -> None:
+        wire.request()
+        wire.receive()
+
+    guest = connect(serve(silent).path, port=None, timeout=60)
+    begun = time.monotonic()
+    with pytest.raises(GuestAgentTimeout):
+        guest.wait_until_ready(0.3)
+    assert time.monotonic() - begun < 30
+
+
+def test_a_time_limit_that_the_agent_ignores_ends_the_call(serve: Serve, connect: Start) -> None:
+    server = serve(lying(OUTPUT))
+    guest = connect(server.path, port=None, timeout=0.3)
+    with pytest.raises(GuestAgentTimeout, match="has not ended it in time"):
+        guest.run(["true"], timeout=0.1)
+    assert b"/signal " in server.requests[-1]
+
+
+def test_input_that_an_agent_does_not_take_does_not_keep_the_host_busy(
+    serve: Serve, connect: Start
+) -> None:
+    asked = 0
+
+    def full(wire: Wire) -> None:
+        nonlocal asked
+        while wire.request():
+            asked += b"/input?" in wire.latest
+            state = {"input_bytes": 0, "is_open": asked < 10}
+            if b"/agent " in wire.latest:
+                wire.send(reply(AGENT))
+            else:
+                wire.send(reply(state if b"/input?" in wire.latest else OUTPUT))
+
+    program = connect(serve(full).path, port=None).start(["cat"], stdin=True)
+    begun = time.monotonic()
+    with pytest.raises(BrokenPipeError):
+        program.write(b"x")
+    assert time.monotonic() - begun > 9 * 0.05
+
+
+def test_a_program_has_the_name_that_its_host_gave_it(serve: Serve, connect: Start) -> None:
+    server = serve(lying(OUTPUT | {"program": PROGRAM | {"id": "../other", "args": ["rm"]}}))
+    guest = connect(server.path, port=None)
+    program = guest.start(["true"], id="mine")
+    assert (program.id, program.args) == ("mine", ["true"])
+    assert guest.attach("mine").id == "mine"
+
+
+def test_a_start_without_a_response_is_taken_back(serve: Serve, connect: Start) -> None:
+    def forgetful(wire: Wire) -> None:
+        while wire.request():
+            if OF_OUTPUT.match(wire.latest):
+                wire.receive()
+            wire.send(reply(AGENT if b"/agent " in wire.latest else PROGRAM))
+
+    server = serve(forgetful)
+    with pytest.raises(GuestAgentTimeout):
+        connect(server.path, port=None, timeout=0.2).run(["true"], input=b"", id="mine")
+    assert server.requests[-1].startswith(b"PUT /programs/mine/signal ")
+
+
+def test_a_version_of_any_length_is_read(serve: Serve, connect: Start) -> None:
+    fault = json.dumps({"fault_message": "no", "code": "unknown"}).encode()
+    version = b"Agent-Version: " + b"9" * 5000
+    server = serve(lambda wire: wire.answer_all(answer(501, fault, version)))
+    with pytest.raises(GuestAgentTooOld) as caught:
+        connect(server.path, port=None).info()
+    assert caught.value.version == 0

@@ -66,6 +66,12 @@ def test_a_signal_that_ended_it_is_told(guest: Guest) -> None:
     assert done.signal is signal.SIGTERM
 
 
+def test_a_signal_without_a_name_is_its_number(guest: Guest) -> None:
+    with pytest.raises(ProgramFailed, match="sh: ended by signal 40") as caught:
+        guest.run(["sh", "-c", "kill -40 $$"], check=True)
+    assert caught.value.completed.signal == 40
+
+
 def test_a_check_raises_what_the_program_said(guest: Guest) -> None:
     with pytest.raises(ProgramFailed, match="sh: exit status 7: no such thing") as caught:
         guest.run(["sh", "-c", "echo no such thing >&2; exit 7"], check=True)

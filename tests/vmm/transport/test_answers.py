@@ -156,6 +156,18 @@ def test_the_limit_of_an_answer_is_exact() -> None:
         AnswerParser(len(OK) - 1).feed(OK)
 
 
+def test_the_limit_begins_anew_with_each_part_that_is_taken() -> None:
+    parser = AnswerParser(200)
+    parser.feed(b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(1000):  # more bytes around the content than the limit
+        assert not parser.feed(b"1\r\nx\r\n")
+        assert parser.take() == b"x"
+    parser.feed(b"1;" + b"x" * 180)
+    assert parser.take() == b""
+    with pytest.raises(CallFailed, match="is larger than"):
+        parser.feed(b"x" * 100)
+
+
 def test_headers_arrive_as_they_were_sent(call: Call, serve: Serve) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b"{}", b"Deprecation: true")))
     assert (b"deprecation", b"true") in call().headers

@@ -17,9 +17,9 @@ class ProgramState(ApiModel):
     """The number of its first process."""
 
     args: Annotated[list[str], Field(strict=False)] = Field(
-        description="The program and its arguments."
+        description="The program and its arguments: the first ten, each cut after 100 characters."
     )
-    """The program and its arguments."""
+    """The program and its arguments: the first ten, each cut after 100 characters."""
 
     timed_out: bool = Field(description="Whether its time limit ended it.")
     """Whether its time limit ended it."""
