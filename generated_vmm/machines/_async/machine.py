@@ -8,10 +8,11 @@ from pathlib import Path
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import AsyncGuest
+from generated_vmm.machines._async.conforming import remove
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.making import clone, copy_disks, restore
 from generated_vmm.machines._async.memory import write_down
-from generated_vmm.machines._async.operation import AsyncChanging, AsyncRun, remove
+from generated_vmm.machines._async.operation import AsyncChanging, AsyncRun
 from generated_vmm.machines._async.starting import start
 from generated_vmm.machines.copies import Taps, Wish
 from generated_vmm.machines.definition import Definition, disks_of

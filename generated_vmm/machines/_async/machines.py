@@ -11,11 +11,11 @@ from typing import Self, Unpack
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
+from generated_vmm.machines._async.conforming import recover
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
 from generated_vmm.machines._async.making import create
 from generated_vmm.machines._async.monitors import AsyncMonitors
-from generated_vmm.machines._async.operation import recover
 from generated_vmm.machines._async.starting import start_if_due
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, files_of

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import GuestError
+from generated_vmm.machines._async.conforming import HOLDS, PAUSES, conform
 from generated_vmm.machines._async.furnish import shown
-from generated_vmm.machines._async.operation import HOLDS, PAUSES, AsyncRun, conform
+from generated_vmm.machines._async.operation import AsyncRun
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, copies_of, to_load
 from generated_vmm.machines.definition import disks_of
 from generated_vmm.machines.errors import MachineError

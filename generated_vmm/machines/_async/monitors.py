@@ -65,17 +65,21 @@ class AsyncMonitors:
             return True
         return False
 
+    def running(self, record: MachineRecord) -> AsyncMonitor:
+        """The monitor of a machine. Raises `MachineError` if it does not run."""
+        monitor = self._monitors.get(record.id)
+        if monitor is None or not monitor.running:
+            raise MachineError(f"{record.name} does not run")
+        return monitor
+
     def client(self, record: MachineRecord) -> AsyncVmmClient:
         """The client of a machine's monitor. Raises `MachineError` if it does not run."""
-        if not self.is_up(record.id):
-            raise MachineError(f"{record.name} does not run")
+        self.running(record)
         return self._clients[record.id]
 
     def guest(self, record: MachineRecord) -> AsyncGuest:
         """The guest of a machine that runs. Raises `MachineError` if it has no agent."""
-        monitor, port = self._monitors.get(record.id), record.definition.agent
-        if monitor is None or not monitor.running:
-            raise MachineError(f"{record.name} does not run")
+        monitor, port = self.running(record), record.definition.agent
         if port is None:
             raise MachineError(f"{record.name} has no agent")
         return AsyncGuest(monitor, port=port, timeout=self._options.timeout)

@@ -9,10 +9,11 @@ from pathlib import Path
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.guest import Guest
+from generated_vmm.machines._sync.conforming import remove
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.making import clone, copy_disks, restore
 from generated_vmm.machines._sync.memory import write_down
-from generated_vmm.machines._sync.operation import Changing, Run, remove
+from generated_vmm.machines._sync.operation import Changing, Run
 from generated_vmm.machines._sync.starting import start
 from generated_vmm.machines.copies import Taps, Wish
 from generated_vmm.machines.definition import Definition, disks_of

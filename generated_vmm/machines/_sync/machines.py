@@ -12,11 +12,11 @@ from typing import Self, Unpack
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
+from generated_vmm.machines._sync.conforming import recover
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.machine import Machine, Snapshot
 from generated_vmm.machines._sync.making import create
 from generated_vmm.machines._sync.monitors import Monitors
-from generated_vmm.machines._sync.operation import recover
 from generated_vmm.machines._sync.starting import start_if_due
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, files_of

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.guest import GuestError
+from generated_vmm.machines._sync.conforming import HOLDS, PAUSES, conform
 from generated_vmm.machines._sync.furnish import shown
-from generated_vmm.machines._sync.operation import HOLDS, PAUSES, Run, conform
+from generated_vmm.machines._sync.operation import Run
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, copies_of, to_load
 from generated_vmm.machines.definition import disks_of
 from generated_vmm.machines.errors import MachineError
