@@ -31,6 +31,7 @@ def copy_file(source: Path, target: Path) -> None:
         for _ in copy_data(origin.number, copy.fileno()):
             pass
         os.fsync(copy.fileno())
+    sync_folder(target.parent)
 
 
 def grow_file(path: Path, size: int) -> None:

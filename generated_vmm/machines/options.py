@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,11 +51,6 @@ class Options:
         """The monitor's program, without its first arguments."""
         binary = self.binary
         return os.fspath(binary if isinstance(binary, str | os.PathLike) else binary[0])
-
-    @property
-    def jail_name(self) -> str:
-        """The name of the folder with the jails of this program."""
-        return os.path.basename(os.path.realpath(shutil.which(self.program) or self.program))
 
     def require_allowed(self, path: str) -> Path:
         """The file, without links in its path. Raises ValueError unless machines may use it."""

@@ -36,7 +36,11 @@ def next_try(failures: int, at: datetime) -> datetime:
 
 
 def is_due(record: MachineRecord) -> bool:
-    """Whether a machine that does not run should be started now."""
+    """Whether a machine that does not run should be started now.
+
+    A moment after the longest pause is one of a clock that was set back since.
+    """
     if record.should_be != "Running" or record.started_at is not None:
         return False
-    return record.retry_at is None or record.retry_at <= now()
+    pause = record.retry_at - now() if record.retry_at is not None else timedelta(0)
+    return not timedelta(0) < pause <= timedelta(seconds=LONGEST_PAUSE_SECONDS)

@@ -17,6 +17,7 @@ import fcntl
 import os
 import re
 import threading
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -78,9 +79,24 @@ class Records(Generic[Record]):
         except (OSError, ValidationError) as error:
             raise MachineError(f"{path} cannot be read: {type(error).__name__}") from error
 
+    def readable(self, id: str) -> Record | None:
+        """A record; None if there is none, or one that cannot be read."""
+        try:
+            return self.get(id)
+        except MachineError:
+            return None
+
+    def exists(self, id: str) -> bool:
+        """Whether there is a record, also one that cannot be read."""
+        return os.path.lexists(self._folder / id / self._name)
+
     def all(self) -> list[Record]:
-        """Every record."""
+        """Every record. Raises `MachineError` if one of them cannot be read."""
         return [record for record in map(self.get, self.ids()) if record is not None]
+
+    def all_readable(self) -> list[Record]:
+        """Every record that can be read."""
+        return [record for record in map(self.readable, self.ids()) if record is not None]
 
     def put(self, id: str, record: Record) -> None:
         """Stores a record. Raises OSError; then the old one stays."""
@@ -89,15 +105,15 @@ class Records(Generic[Record]):
 
     def forget(self, id: str) -> None:
         """Removes a record; does nothing if there is none. Raises OSError."""
-        path = self._folder / id / self._name
-        if path.exists():
-            path.unlink()
-            sync_folder(path.parent)
+        with suppress(FileNotFoundError):
+            (self._folder / id / self._name).unlink()
+            sync_folder(self._folder / id)
 
     def begin(self, id: str) -> Path:
         """Creates a folder, which has no record yet. Raises OSError."""
         for folder in (self.path(id), self.path(id) / "disks"):
             folder.mkdir(mode=0o700)
+            sync_folder(folder.parent)
         return self.path(id)
 
     def remove(self, id: str) -> None:
@@ -108,7 +124,7 @@ class Records(Generic[Record]):
             if path.is_dir() and not path.is_symlink():
                 remove_folder(path)
             elif path.suffix != ".json":
-                path.unlink()
+                path.unlink(missing_ok=True)
         remove_folder(folder)
 
 
@@ -179,9 +195,10 @@ class Store:
 
     def tidy_snapshots(self) -> None:
         """Removes snapshots whose removal was not finished, and that no operation makes."""
-        made = {operation.target for operation in self.operations.all()}
-        for id in self.snapshots.ids():
-            if id not in made and self.snapshots.get(id) is None:
+        found = self.snapshots.ids()  # first: a snapshot that begins now has an operation then
+        made = {operation.target for operation in self.operations.all_readable()}
+        for id in found:
+            if id not in made and not self.snapshots.exists(id):
                 self.snapshots.remove(id)
 
     def tidy_disks(self, record: MachineRecord) -> None:
@@ -198,11 +215,14 @@ class Store:
         return self.machines.path(record.id) / path
 
     def require_free(self, record: MachineRecord, path: Path, *, writable: bool) -> None:
-        """Raises ValueError if another machine writes to a disk, or uses one that is written to."""
+        """Raises ValueError if another machine writes to a disk, or uses one that is written to.
+
+        For `writable`, raises `MachineError` if the disks of another machine cannot be read.
+        """
         wanted = identity(path)
-        for other in self.machines.all():
+        for other in self.machines.all() if writable else self.machines.all_readable():
             for disk in disks_of(other.definition.configuration) if other.id != record.id else ():
                 used = identity(self.machines.path(other.id) / disk.path)
-                if (writable or not disk.is_read_only) and wanted == used:
+                if (writable or not disk.is_read_only) and wanted == used is not None:
                     does = "uses" if disk.is_read_only else "writes to"
                     raise ValueError(f"{other.name} {does} this disk: use a copy of it")

@@ -8,11 +8,12 @@ from pathlib import Path
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import AsyncGuest
+from generated_vmm.machines._async.conforming import remove
 from generated_vmm.machines._async.control import AsyncControl
-from generated_vmm.machines._async.furnish import furnish
 from generated_vmm.machines._async.making import clone, copy_disks, restore
 from generated_vmm.machines._async.memory import write_down
-from generated_vmm.machines._async.operation import AsyncChanging, AsyncRun, remove
+from generated_vmm.machines._async.operation import AsyncChanging, AsyncRun
+from generated_vmm.machines._async.starting import start
 from generated_vmm.machines.copies import Taps, Wish
 from generated_vmm.machines.definition import Definition, disks_of
 from generated_vmm.machines.errors import MachineError
@@ -24,7 +25,6 @@ from generated_vmm.machines.records import (
     Operation,
     SnapshotRecord,
     new_id,
-    now,
     operation_on,
 )
 from generated_vmm.process import AsyncMonitor
@@ -43,7 +43,10 @@ class AsyncMachine:
 
     @property
     def record(self) -> MachineRecord:
-        """The machine as it is stored. Raises `MachineError` if it does not exist any more."""
+        """The machine as it is stored, which callers share and do not change.
+
+        Raises `MachineError` if it does not exist any more.
+        """
         return self._control.record(self.id)
 
     @property
@@ -53,8 +56,8 @@ class AsyncMachine:
 
     @property
     def definition(self) -> Definition:
-        """What the machine is made of at its next start."""
-        return self.record.definition
+        """What the machine is made of at its next start: a copy, which `edit` takes if changed."""
+        return self.record.definition.model_copy(deep=True)
 
     @property
     def end(self) -> End | None:
@@ -110,17 +113,7 @@ class AsyncMachine:
         Without `boot`, the guest waits for another `start`, and devices can be changed until then.
         """
         async with self._run("start", by) as run:
-            record = self.record
-            if not self.is_up:
-                await run.step("starts the monitor")
-                vm = await self._control.monitors.start(record)
-                await run.step("configures the monitor")
-                await furnish(vm, record.definition)
-            elif record.should_be != "Not started":
-                return
-            state = "Running" if boot else "Not started"
-            known = {"started_at": now(), "retry_at": None, "agent_error": ""}
-            await run.commit("boots the guest", should_be=state, **known)
+            await start(run, boot=boot)
 
     async def pause(self, *, by: str = "") -> None:
         """Pauses a machine that runs."""
@@ -161,7 +154,8 @@ class AsyncMachine:
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
             known = [disk.path for disk in disks_of(before.configuration)]
             made = await copy_disks(run, definition, known)
-            await run.commit("changes the definition", definition=made, should_be="Ended")
+            state = "Ended" if was_up else run.record.should_be  # a restart may be due
+            await run.commit("changes the definition", definition=made, should_be=state)
         if was_up:
             await self.start(boot=False, by=by)
 
@@ -220,12 +214,14 @@ class AsyncMachine:
         The guest's partitions and file systems stay as they are. Raises ValueError for a disk that
         is not its own, a size that is no larger, and one that is no multiple of 512.
         """
-        async with self._run("edit", by):
+        async with self._run("edit", by) as run:
             record = self.record
             used = {one.id: one.path for one in disks_of(record.definition.configuration)}
             if used.get(disk, "/").startswith("/"):
                 raise ValueError(f"{disk} is no disk of this machine's own")
+            await run.step("makes the disk longer")
             await in_thread(grow_file, self._control.store.source(record, used[disk]), size)
+            await run.commit("tells the guest")
             if self.is_up and await self.state() != "Not started":
                 await self.client.drive(disk).update(path_on_host=used[disk])
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import GuestError
-from generated_vmm.machines._async.furnish import remember
-from generated_vmm.machines._async.operation import AsyncRun, conform
+from generated_vmm.machines._async.conforming import HOLDS, PAUSES, conform
+from generated_vmm.machines._async.furnish import shown
+from generated_vmm.machines._async.operation import AsyncRun
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, copies_of, to_load
 from generated_vmm.machines.definition import disks_of
 from generated_vmm.machines.errors import MachineError
@@ -25,11 +26,12 @@ async def write_down(run: AsyncRun, folder: Path, *, needs_hold: bool) -> Snapsh
     """
     run.require("Running", "Paused")
     control, operation = run.control, run.operation
-    record = await remember(control, run.record)
+    record = run.record
+    record = await control.change(record, definition=await shown(control, record))
     copies = copies_of(record.definition)
     is_held = await _hold(run, record, is_needed=needs_hold)
     if record.should_be == "Running":
-        await run.step("pauses the machine")
+        await run.step(PAUSES)
         await control.monitors.client(record).pause()
     await run.step("writes the memory")
     await _write_memory(run, record, folder)
@@ -63,13 +65,13 @@ async def _hold(run: AsyncRun, record: MachineRecord, *, is_needed: bool) -> boo
     """
     if record.definition.agent is None:
         return False
-    await run.step("holds the guest")
+    await run.step(HOLDS)
     try:
         if record.should_be == "Paused":
             raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
         async with run.control.monitors.guest(record) as guest:
             await guest.hold()
-    except (GuestError, MachineError):
+    except (GuestError, MachineError, OSError):
         if is_needed:
             raise
         return False

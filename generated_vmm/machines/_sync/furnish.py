@@ -47,26 +47,23 @@ def furnish(vm: VmmClient, definition: Definition) -> None:
         vm.mmds.set(definition.metadata)
 
 
-def remember(control: Control, record: MachineRecord, **told: object) -> MachineRecord:
-    """Stores what the monitor shows of a machine that runs, and was `told`, for its next start.
+def shown(control: Control, record: MachineRecord, **told: object) -> Definition:
+    """The definition with what the monitor shows of a machine that runs, and was `told`.
 
     A monitor is not trusted: a file that machines may not use raises ValueError.
     """
     if not control.monitors.is_up(record.id):
-        return record
+        return record.definition
     vm = control.monitors.client(record)
     before = record.definition.configuration.model_copy(deep=True)
     for name in before.__class__.model_fields.keys() & told.keys():
         setattr(before, name, told.pop(name))
-    shown = in_order(vm.vm_config.get(), before)
+    found = in_order(vm.vm_config.get(), before)
     known = {disk.path for disk in disks_of(before)}
-    for disk in disks_of(shown):
+    for disk in disks_of(found):
         if disk.path not in known:
             control.options.require_allowed(str(control.store.source(record, disk.path)))
-    members: dict[str, object] = {"configuration": shown, **told}
+    members: dict[str, object] = {"configuration": found, **told}
     with suppress(VmmApiError):  # no interface gives access to the document
         members["metadata"] = vm.mmds.get() or record.definition.metadata
-    definition = record.definition.replace(**members)
-    if definition == record.definition:
-        return record
-    return control.change(record, definition=definition)
+    return record.definition.replace(**members)

@@ -9,11 +9,12 @@ from pathlib import Path
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.guest import Guest
+from generated_vmm.machines._sync.conforming import remove
 from generated_vmm.machines._sync.control import Control
-from generated_vmm.machines._sync.furnish import furnish
 from generated_vmm.machines._sync.making import clone, copy_disks, restore
 from generated_vmm.machines._sync.memory import write_down
-from generated_vmm.machines._sync.operation import Changing, Run, remove
+from generated_vmm.machines._sync.operation import Changing, Run
+from generated_vmm.machines._sync.starting import start
 from generated_vmm.machines.copies import Taps, Wish
 from generated_vmm.machines.definition import Definition, disks_of
 from generated_vmm.machines.errors import MachineError
@@ -25,7 +26,6 @@ from generated_vmm.machines.records import (
     Operation,
     SnapshotRecord,
     new_id,
-    now,
     operation_on,
 )
 from generated_vmm.process import Monitor
@@ -44,7 +44,10 @@ class Machine:
 
     @property
     def record(self) -> MachineRecord:
-        """The machine as it is stored. Raises `MachineError` if it does not exist any more."""
+        """The machine as it is stored, which callers share and do not change.
+
+        Raises `MachineError` if it does not exist any more.
+        """
         return self._control.record(self.id)
 
     @property
@@ -54,8 +57,8 @@ class Machine:
 
     @property
     def definition(self) -> Definition:
-        """What the machine is made of at its next start."""
-        return self.record.definition
+        """What the machine is made of at its next start: a copy, which `edit` takes if changed."""
+        return self.record.definition.model_copy(deep=True)
 
     @property
     def end(self) -> End | None:
@@ -111,17 +114,7 @@ class Machine:
         Without `boot`, the guest waits for another `start`, and devices can be changed until then.
         """
         with self._run("start", by) as run:
-            record = self.record
-            if not self.is_up:
-                run.step("starts the monitor")
-                vm = self._control.monitors.start(record)
-                run.step("configures the monitor")
-                furnish(vm, record.definition)
-            elif record.should_be != "Not started":
-                return
-            state = "Running" if boot else "Not started"
-            known = {"started_at": now(), "retry_at": None, "agent_error": ""}
-            run.commit("boots the guest", should_be=state, **known)
+            start(run, boot=boot)
 
     def pause(self, *, by: str = "") -> None:
         """Pauses a machine that runs."""
@@ -162,7 +155,8 @@ class Machine:
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
             known = [disk.path for disk in disks_of(before.configuration)]
             made = copy_disks(run, definition, known)
-            run.commit("changes the definition", definition=made, should_be="Ended")
+            state = "Ended" if was_up else run.record.should_be  # a restart may be due
+            run.commit("changes the definition", definition=made, should_be=state)
         if was_up:
             self.start(boot=False, by=by)
 
@@ -221,12 +215,14 @@ class Machine:
         The guest's partitions and file systems stay as they are. Raises ValueError for a disk that
         is not its own, a size that is no larger, and one that is no multiple of 512.
         """
-        with self._run("edit", by):
+        with self._run("edit", by) as run:
             record = self.record
             used = {one.id: one.path for one in disks_of(record.definition.configuration)}
             if used.get(disk, "/").startswith("/"):
                 raise ValueError(f"{disk} is no disk of this machine's own")
+            run.step("makes the disk longer")
             in_thread(grow_file, self._control.store.source(record, used[disk]), size)
+            run.commit("tells the guest")
             if self.is_up and self.state() != "Not started":
                 self.client.drive(disk).update(path_on_host=used[disk])
 

@@ -12,18 +12,18 @@ from typing import Self, Unpack
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import Context, in_thread
 from generated_vmm.errors import VmmError
+from generated_vmm.machines._sync.conforming import recover
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.machine import Machine, Snapshot
 from generated_vmm.machines._sync.making import create
 from generated_vmm.machines._sync.monitors import Monitors
-from generated_vmm.machines._sync.operation import recover
+from generated_vmm.machines._sync.starting import start_if_due
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, files_of
-from generated_vmm.machines.errors import MachineBusy
 from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
-from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id, now
-from generated_vmm.machines.restart import is_due, next_try
+from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
+from generated_vmm.machines.restart import is_due
 from generated_vmm.machines.store import Store
 from generated_vmm.process import Monitor
 
@@ -66,7 +66,7 @@ class Machines(Context):
 
     def all(self) -> list[Machine]:
         """Every machine, by name; those that are being made are in `operations`."""
-        return self._those(self._store.machines.all())
+        return self._those(self._store.machines.all_readable())
 
     def get(self, machine: str) -> Machine:
         """The machine with this id. Raises `MachineError` if there is none."""
@@ -74,12 +74,12 @@ class Machines(Context):
 
     def find(self, name: str) -> Machine | None:
         """The machine with this name, if there is one."""
-        found = (record for record in self._store.machines.all() if record.name == name)
+        found = (record for record in self._store.machines.all_readable() if record.name == name)
         return next(iter(self._those(found)), None)
 
     def operations(self) -> list[Operation]:
         """What runs now, in this process or another one, and what was left half done."""
-        return self._store.operations.all()
+        return self._store.operations.all_readable()
 
     def written(self, operation: Operation) -> int | None:
         """The bytes of memory that a snapshot or a clone has written so far; None before that."""
@@ -90,17 +90,22 @@ class Machines(Context):
 
     def snapshots(self) -> list[Snapshot]:
         """Every whole snapshot, the newest first."""
-        found = sorted(self._store.snapshots.all(), key=lambda one: one.created_at, reverse=True)
+        found = sorted(
+            self._store.snapshots.all_readable(), key=lambda one: one.created_at, reverse=True
+        )
         return [Snapshot(self._control, record.id) for record in found]
 
     def users_of(self, path: HostPath) -> list[Machine]:
-        """The machines that use a file, under whatever path."""
+        """The machines that use a file, under whatever path.
+
+        Raises `MachineError` if the record of a machine cannot be read.
+        """
         wanted, machines = identity(Path(path)), self._store.machines
         users = {
             record.id: record
             for record in machines.all()
             for file in files_of(record.definition.configuration)
-            if identity(machines.path(record.id) / file.path) == wanted
+            if wanted is not None and identity(machines.path(record.id) / file.path) == wanted
         }
         return self._those(users.values())
 
@@ -133,17 +138,21 @@ class Machines(Context):
         if not self._is_tidy:
             in_thread(store.tidy_snapshots)
             self._is_tidy = True
-        records = sorted(store.machines.all(), key=lambda one: (one.definition.order, one.name))
+        records = store.machines.all_readable()
+        records.sort(key=lambda one: (one.definition.order, one.name))
         known = [record.id for record in records]
         for machine in [one for one in store.machines.ids() if one not in known] + known:
-            if not self._is_in_order(machine) and control.watch(machine):
-                try:
-                    self._bring_in_order(machine)
-                finally:
-                    control.leave(machine)
-                self._start_if_due(machine)
-        reports, control.reports = control.reports, []
-        return reports
+            try:
+                if not self._is_in_order(machine) and control.watch(machine):
+                    try:
+                        self._bring_in_order(machine)
+                    finally:
+                        control.leave(machine)
+                    start_if_due(control, machine)
+            except (VmmError, OSError, ValueError) as error:
+                operation = store.operations.readable(machine)
+                control.tell("failed", machine, operation=operation, why=str(error))
+        return control.told()
 
     def _is_in_order(self, machine: str) -> bool:
         record = self._store.machines.get(machine)
@@ -158,48 +167,27 @@ class Machines(Context):
     def _bring_in_order(self, machine: str) -> None:
         control, store = self._control, self._store
         operation = store.operations.get(machine)
-        try:
-            if operation is not None:
-                recover(control, operation)
-            record = store.machines.get(machine)
-            if record is None:  # a machine that was deleted, or whose creation was not recorded
-                return in_thread(store.machines.remove, machine)
-            record = control.look(record)
-            if not record.is_told and record.end is not None:
-                control.tell(record.end.how, machine, end=record.end)
-                record = control.change(record, is_told=True)
-            if record.boot != boot_id() and record.started_at is None:  # nothing outlives a boot
-                starts = {"should_be": "Running", "retry_at": None}
-                changes = starts if record.definition.autostart else {}
-                control.change(record, boot=boot_id(), **changes)
-        except (VmmError, OSError, ValueError) as error:
-            control.tell("failed", machine, operation=operation, why=str(error))
-
-    def _start_if_due(self, machine: str) -> None:
-        """Starts a machine that should run; after a failure, it waits longer."""
-        record = self._store.machines.get(machine)
-        if record is None or self._store.operations.get(machine) or not is_due(record):
-            return
-        try:
-            Machine(self._control, machine).start(by="restart policy")
-            self._control.tell("started", machine)
-        except MachineBusy:
-            return
-        except (VmmError, OSError, ValueError) as error:
-            self._control.tell("failed", machine, why=str(error))
-            failures = record.failures + 1
-            current = self._store.machines.get(machine)
-            if current is not None and current.started_at is None:
-                retry_at = next_try(failures, now())
-                self._control.change(current, failures=failures, retry_at=retry_at)
+        if operation is not None:
+            recover(control, operation)
+        record = store.machines.get(machine)
+        if record is None:  # a machine that was deleted, or whose creation was not recorded
+            return in_thread(store.machines.remove, machine)
+        record = control.look(record)
+        if not record.is_told and record.end is not None:
+            control.tell(record.end.how, machine, end=record.end)
+            record = control.change(record, is_told=True)
+        if record.boot != boot_id() and record.started_at is None:  # nothing outlives a boot
+            starts = {"should_be": "Running", "retry_at": None}
+            changes = starts if record.definition.autostart else {}
+            control.change(record, boot=boot_id(), **changes)
 
     def close(self) -> None:
-        """Gives up the control of the machines, which continue to run if detached.
+        """Gives up the machines, which continue to run if detached, without their tap devices.
 
-        Tap devices of machines end with it.
+        Nothing can begin then; an operation that runs comes to its end, and is the last that has
+        control of its machine.
         """
-        self._control.monitors.let_go()
-        self._control.give_up()
+        self._control.close()
 
     def __enter__(self) -> Self:
         return self

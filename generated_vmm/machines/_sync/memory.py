@@ -8,8 +8,9 @@ from pathlib import Path
 
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.guest import GuestError
-from generated_vmm.machines._sync.furnish import remember
-from generated_vmm.machines._sync.operation import Run, conform
+from generated_vmm.machines._sync.conforming import HOLDS, PAUSES, conform
+from generated_vmm.machines._sync.furnish import shown
+from generated_vmm.machines._sync.operation import Run
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, copies_of, to_load
 from generated_vmm.machines.definition import disks_of
 from generated_vmm.machines.errors import MachineError
@@ -26,11 +27,12 @@ def write_down(run: Run, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
     """
     run.require("Running", "Paused")
     control, operation = run.control, run.operation
-    record = remember(control, run.record)
+    record = run.record
+    record = control.change(record, definition=shown(control, record))
     copies = copies_of(record.definition)
     is_held = _hold(run, record, is_needed=needs_hold)
     if record.should_be == "Running":
-        run.step("pauses the machine")
+        run.step(PAUSES)
         control.monitors.client(record).pause()
     run.step("writes the memory")
     _write_memory(run, record, folder)
@@ -64,13 +66,13 @@ def _hold(run: Run, record: MachineRecord, *, is_needed: bool) -> bool:
     """
     if record.definition.agent is None:
         return False
-    run.step("holds the guest")
+    run.step(HOLDS)
     try:
         if record.should_be == "Paused":
             raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
         with run.control.monitors.guest(record) as guest:
             guest.hold()
-    except (GuestError, MachineError):
+    except (GuestError, MachineError, OSError):
         if is_needed:
             raise
         return False

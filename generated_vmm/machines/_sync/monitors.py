@@ -20,6 +20,7 @@ from generated_vmm.machines.options import Options
 from generated_vmm.machines.records import End, MachineRecord
 from generated_vmm.machines.store import Store
 from generated_vmm.process import JailedMonitor, Monitor, MonitorError, MonitorExited
+from generated_vmm.process.keeper.record import RECORD
 
 if TYPE_CHECKING:
     from generated_vmm.process.network import Tap
@@ -62,26 +63,32 @@ class Monitors:
             return True
         return False
 
+    def running(self, record: MachineRecord) -> Monitor:
+        """The monitor of a machine. Raises `MachineError` if it does not run."""
+        monitor = self._monitors.get(record.id)
+        if monitor is None or not monitor.running:
+            raise MachineError(f"{record.name} does not run")
+        return monitor
+
     def client(self, record: MachineRecord) -> VmmClient:
         """The client of a machine's monitor. Raises `MachineError` if it does not run."""
-        if not self.is_up(record.id):
-            raise MachineError(f"{record.name} does not run")
+        self.running(record)
         return self._clients[record.id]
 
     def guest(self, record: MachineRecord) -> Guest:
         """The guest of a machine that runs. Raises `MachineError` if it has no agent."""
-        monitor, port = self._monitors.get(record.id), record.definition.agent
-        if monitor is None or not monitor.running:
-            raise MachineError(f"{record.name} does not run")
+        monitor, port = self.running(record), record.definition.agent
         if port is None:
             raise MachineError(f"{record.name} has no agent")
         return Guest(monitor, port=port, timeout=self._options.timeout)
 
-    def folder(self, machine: str, *, is_jailed: bool) -> Path:
-        """The folder of a machine's monitor."""
-        if is_jailed:
-            return self._store.jails / self._options.jail_name / machine
-        return self._store.run / machine
+    def held(self) -> set[str]:
+        """The machines of which this process has the monitor or tap devices."""
+        return self._monitors.keys() | self._taps.keys()
+
+    def folders(self, machine: str) -> list[Path]:
+        """The folders of a machine's monitors: one, if any. A jail's is named by its program."""
+        return [*self._store.jails.glob(f"*/{machine}"), *self._store.run.glob(machine)]
 
     def _new(self, record: MachineRecord) -> Monitor:
         jail, options = record.definition.jail, self._options
@@ -93,7 +100,7 @@ class Monitors:
             "detached": options.detached,
         }
         if jail is None:
-            folder = self.folder(record.id, is_jailed=False)
+            folder = self._store.run / record.id
             cwd = self._store.machines.path(record.id)
             return Monitor(options.binary, directory=folder, cwd=cwd, **common)
         common |= jail.model_dump() | {"uid": record.uid, "gid": record.uid}
@@ -105,6 +112,7 @@ class Monitors:
 
         Raises `MonitorError`, and ValueError or OSError for a file that it cannot have.
         """
+        self.find(record)
         self.end(record.id)
         if record.definition.jail is None:
             in_thread(_remove_sockets, self._store.machines.path(record.id))
@@ -153,18 +161,23 @@ class Monitors:
         Attaches to a monitor that an earlier process has left. Raises `MonitorError` if it cannot
         be attached to.
         """
-        monitor = self._monitors.get(record.id)
-        if monitor is None:
-            kind = Monitor if record.definition.jail is None else JailedMonitor
-            folder = self.folder(record.id, is_jailed=record.definition.jail is not None)
-            if not folder.exists():
-                return _end_of(None, ())
-            try:
-                monitor = kind.attach(folder)
-            except MonitorExited as error:
-                return _end_of(error.returncode, error.log)
-            self._hold(record.id, monitor)
+        if record.id not in self._monitors and (end := self._attach(record)) is not None:
+            self._remove_taps(record.id)
+            return end
+        monitor = self._monitors[record.id]
         return monitor if monitor.running else self.end(record.id)
+
+    def _attach(self, record: MachineRecord) -> End | None:
+        """Attaches to the monitor of a machine, or says how it has ended."""
+        kind = Monitor if record.definition.jail is None else JailedMonitor
+        folder = max(self.folders(record.id), key=_recorded_at, default=None)
+        if folder is None or not _recorded_at(folder):
+            return _end_of(None, ())
+        try:
+            self._hold(record.id, kind.attach(folder))
+        except MonitorExited as error:
+            return _end_of(error.returncode, error.log)
+        return None
 
     def end(self, machine: str, grace: float | None = 0) -> End:
         """Ends the monitor that this process has, with its tap devices, and says how it ended."""
@@ -186,21 +199,27 @@ class Monitors:
         for tap in self._taps.pop(machine, []):
             tap.__exit__(None, None, None)
 
-    def let_go(self) -> None:
-        """Gives up all monitors, which continue to run if they are detached, or else end."""
-        for machine, monitor in list(self._monitors.items()):
-            if not self._options.detached:
-                self.end(machine)
-                continue
+    def let_go(self, machine: str) -> None:
+        """Gives up a monitor, which continues to run if it is detached, or else ends."""
+        monitor = self._monitors.get(machine)
+        if monitor is not None and self._options.detached:
             with suppress(MonitorError):  # it has ended in this moment
                 monitor.detach()
             self._forget(machine)
-            self._remove_taps(machine)
+        self.end(machine)
 
 
 def _end_of(returncode: int | None, log: Iterable[str]) -> End:
     last = tuple(log)[-LAST_LINES:]
     return End(how="lost" if returncode is None else "ended", returncode=returncode, log=last)
+
+
+def _recorded_at(folder: Path) -> float:
+    """When its keeper has last recorded a monitor; 0 if it was killed before that."""
+    with suppress(OSError):
+        found = (folder / RECORD).stat()
+        return found.st_mtime if found.st_size else 0.0
+    return 0.0
 
 
 def _can_be_linked(source: Path, root: Path) -> bool:

@@ -8,13 +8,12 @@ from typing import Self, get_args
 
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
-from generated_vmm.guest import GuestError
+from generated_vmm.machines._sync.conforming import conform, recover, tidy, wind_up
 from generated_vmm.machines._sync.control import Control
-from generated_vmm.machines._sync.furnish import remember
-from generated_vmm.machines.definition import Definition, Jail
+from generated_vmm.machines._sync.furnish import shown
+from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import remove_folder
-from generated_vmm.machines.records import End, MachineRecord, Operation, State
+from generated_vmm.machines.records import MachineRecord, Operation, State
 from generated_vmm.process import MonitorExited
 
 FOR_GOOD = ("stop", "delete")
@@ -40,26 +39,33 @@ class Run:
         return self.control.record(self.operation.machine)
 
     def __enter__(self) -> Self:
-        control, operation = self.control, self.operation
-        control.take()
-        control.occupy(operation)
+        self.control.occupy(self.operation)
         try:
-            if operation.target == operation.machine:
-                self.operation = in_thread(control.store.begin_machine, operation)
-            else:
-                self._begin()
-        except BaseException:
-            control.leave(operation.machine)
+            self._begin()
+        except BaseException as error:
+            self._end(error)
             raise
         return self
 
     def _begin(self) -> None:
-        operations, machine = self.control.store.operations, self.operation.machine
-        left = operations.get(machine)
+        store, operation = self.control.store, self.operation
+        if operation.target == operation.machine:
+            self.operation = in_thread(store.begin_machine, operation)
+            return
+        left = store.operations.get(operation.machine)
         if left is not None:
-            recover(self.control, left)
+            self._recover(left)
         self._before = self._found()
-        in_thread(operations.put, machine, self.operation)
+        in_thread(store.operations.put, operation.machine, operation)
+
+    def _recover(self, left: Operation) -> None:
+        try:
+            recover(self.control, left)
+        except VmmError:
+            if self.operation.kind not in FOR_GOOD:
+                raise
+            self.control.monitors.end(left.machine)  # it does not respond
+            recover(self.control, left)
 
     def _found(self) -> MachineRecord:
         """The machine with its present state, which a call may have changed that was no operation.
@@ -115,39 +121,47 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        machine = self.operation.machine
         try:
-            if error is not None:
-                self._undo(error)
-            elif self.control.store.machines.get(self.operation.machine) is not None:
+            begun = self.control.store.operations.readable(machine)
+            if error is None:
                 self._finish()
+            elif begun is not None and begun.id == self.operation.id:
+                self._undo(error, begun)
         finally:
-            self.control.leave(self.operation.machine)
+            self.control.leave(machine)
 
     def _finish(self) -> None:
+        if self.control.store.machines.get(self.operation.machine) is None:
+            return  # it is deleted
         try:
             record = self._conform()
         except BaseException as error:
-            self._undo(error)
+            self._undo(error, self.operation)
             raise
         tidy(self.control, self.operation)
-        end, is_up = record.end, record.started_at is not None
-        if end is not None and not is_up and self.operation.kind in ("start", "pause", "resume"):
+        is_expected = self.operation.kind in ("start", "pause", "resume")
+        is_down = record.started_at is None and record.last_operation == self.operation.id
+        if is_expected and is_down and record.end is not None:
             what = f"the monitor of {record.name} has ended"
-            raise MonitorExited(what, returncode=end.returncode, log=end.log)
+            raise MonitorExited(what, returncode=record.end.returncode, log=record.end.log)
 
     def _conform(self) -> MachineRecord:
-        return conform(self.control, self.record, self._grace)
+        return conform(self.control, self.record, grace=self._grace)
 
-    def _undo(self, error: BaseException) -> None:
-        machines, machine = self.control.store.machines, self.operation.machine
+    def _undo(self, error: BaseException, operation: Operation) -> None:
+        machines, machine = self.control.store.machines, operation.machine
         try:
             record, before = machines.get(machine), self._before
-            is_committed = record is not None and record.last_operation == self.operation.id
+            is_committed = record is not None and record.last_operation == operation.id
             if is_committed and before is None:
                 in_thread(machines.forget, machine)
-            elif is_committed and before is not None and self.operation.kind not in FOR_GOOD:
+            elif is_committed and before is not None and operation.kind not in FOR_GOOD:
                 in_thread(machines.put, machine, before)
-            wind_up(self.control, self.operation)
+            wind_up(self.control, operation)
         except (VmmError, OSError) as failure:  # `reconcile` tries again
             error.add_note(f"what was begun could not be undone yet: {failure}")
 
@@ -164,110 +178,6 @@ class Changing(Run):
         self._told |= members
 
     def _conform(self) -> MachineRecord:
-        remember(self.control, self.record, **self._told)
+        definition = shown(self.control, self.record, **self._told)
+        self.commit("stores the devices", definition=definition)
         return super()._conform()
-
-
-def recover(control: Control, operation: Operation) -> None:
-    """Finishes or undoes an operation that was left half done, and reports which of the two.
-
-    Raises VmmError and OSError; then the record stays, and it can be called again.
-    """
-    machines, snapshots = control.store.machines, control.store.snapshots
-    if operation.target:
-        is_done = bool(machines.get(operation.target) or snapshots.get(operation.target))
-    else:
-        record = machines.get(operation.machine)
-        is_done = record is None or record.last_operation == operation.id
-    is_done = is_done or operation.kind == "delete"
-    wind_up(control, operation)
-    control.tell("finished" if is_done else "undone", operation.machine, operation=operation)
-
-
-def wind_up(control: Control, operation: Operation) -> None:
-    """Makes a machine what is stored of it, or removes one that is not stored, or is deleted."""
-    record = control.store.machines.get(operation.machine)
-    if record is None or operation.kind == "delete":
-        remove(control, operation)
-    else:
-        conform(control, record)
-        tidy(control, operation)
-
-
-def conform(control: Control, record: MachineRecord, grace: float | None = None) -> MachineRecord:
-    """Makes the monitor of a machine what is stored, and stores how it has ended, if it has."""
-    found = control.monitors.find(record)
-    is_wanted = record.should_be != "Ended" and record.started_at is not None
-    if not isinstance(found, End) and not is_wanted:
-        found = control.monitors.end(record.id, grace)
-    if not isinstance(found, End):
-        try:
-            return _switch(control, record)
-        except VmmError:
-            if not control.monitors.has_ended(record.id):
-                raise
-            return conform(control, record)
-    if record.started_at is None:
-        return record
-    if is_wanted:
-        return control.note(record, found)
-    return control.change(record, started_at=None, end=found)
-
-
-def _switch(control: Control, record: MachineRecord) -> MachineRecord:
-    """Boots, pauses or resumes a machine, if it is not what it should be."""
-    vm = control.monitors.client(record)
-    vm = vm.with_options(timeout=control.options.snapshot_timeout)  # it may still write its memory
-    match (vm.get_instance_info()).state, record.should_be:
-        case "Not started", "Running":
-            vm.action("InstanceStart")
-        case "Running", "Paused":
-            vm.pause()
-        case "Paused", "Running":
-            vm.resume()
-            return go_on(control, record)
-    return record
-
-
-def go_on(control: Control, record: MachineRecord) -> MachineRecord:
-    """Sets the clock of a guest that was paused, and lets it run; stores why its agent cannot."""
-    if record.definition.agent is None:
-        return record
-    why = ""
-    try:
-        with control.monitors.guest(record) as guest:
-            is_isolated = (guest.info()).isolated
-            try:
-                if is_isolated:
-                    guest.set_clock()
-            finally:
-                guest.release()
-    except (GuestError, OSError) as error:
-        why = str(error)
-    return record if why == record.agent_error else control.change(record, agent_error=why)
-
-
-def tidy(control: Control, operation: Operation) -> None:
-    """Removes what an operation has left beside a whole machine, and its record."""
-    store, target = control.store, operation.target
-    if operation.kind == "edit":
-        in_thread(store.tidy_disks, control.record(operation.machine))
-    if operation.kind == "snapshot" and store.snapshots.get(target) is None:
-        in_thread(store.snapshots.remove, target)
-    in_thread(store.operations.forget, operation.machine)
-
-
-def remove(control: Control, operation: Operation) -> None:
-    """Ends the monitor of a machine, if there is one, and removes all its files."""
-    machine, store = operation.machine, control.store
-    record = store.machines.get(machine) or MachineRecord(
-        id=machine,
-        name=operation.name,
-        definition=Definition(jail=Jail() if operation.uid else None),
-        uid=operation.uid or 0,
-    )
-    control.monitors.find(record)
-    control.monitors.end(machine)
-    for is_jailed in (True, False):
-        in_thread(remove_folder, control.monitors.folder(machine, is_jailed=is_jailed))
-    in_thread(store.machines.remove, machine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from generated_vmm import VmmApiError, Vsock
 from generated_vmm.guest import Guest, GuestError
 from generated_vmm.machines import Definition, Machine, MachineError, Machines
 from generated_vmm.machines._sync import monitors
+from generated_vmm.machines._sync.operation import Run
 from generated_vmm.process import Monitor
 from generated_vmm.transport import UnixChannel
 from tests.vmm.machines.parts import definition, machines_in
@@ -132,6 +134,34 @@ def test_after_a_failed_snapshot_the_guest_runs_again(
         web.snapshot("first")
     assert (web.state(), machines.snapshots()) == ("Running", [])
     assert seen(folder, web) == {ORIGIN}
+
+
+def test_a_guest_that_is_held_and_not_yet_paused_runs_again_after_a_failure(
+    folder: Path, web: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Run.step
+
+    def full(run: Run, what: str) -> None:
+        if what == "pauses the machine":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        step(run, what)
+
+    monkeypatch.setattr(Run, "step", full)
+    for act in (web.snapshot, lambda: web.clone("copy")):
+        with pytest.raises(OSError, match="No space"):
+            act()
+        assert seen(folder, web) == {ORIGIN}
+
+
+def test_a_guest_that_cannot_be_held_is_written_all_the_same(
+    web: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(guest: Guest) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Guest, "hold", refused)
+    snapshot = web.snapshot("first")
+    assert (web.state(), snapshot.record.is_held) == ("Running", False)
 
 
 class Impatient(Guest):

@@ -1,0 +1,489 @@
+"""What happens between two steps: another caller, another process, an end, a failure."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from generated_vmm import VmmApiError
+from generated_vmm.machines import (
+    Definition,
+    Jail,
+    Machine,
+    MachineBusy,
+    MachineError,
+    MachineRecord,
+    Machines,
+    Operation,
+    TapDevice,
+    records,
+    restart,
+)
+from generated_vmm.machines._sync import control as control_module
+from generated_vmm.machines._sync.control import Control
+from generated_vmm.machines._sync.monitors import Monitors
+from generated_vmm.machines.store import Records, Store
+from generated_vmm.process import JailedMonitor, MonitorExited, MonitorStartError
+from tests.vmm.machines.parts import definition, machines_in
+from tests.vmm.machines.test_machines import Meanwhile, own_disk
+from tests.vmm.machines.test_reconcile import killed, told
+
+
+def before(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, act: Callable[..., object]
+) -> None:
+    """Does something once, before the first call of a function to which `act` does not object."""
+    original = getattr(owner, name)
+    is_done: list[bool] = []
+
+    def called(*given: Any, **named: Any) -> Any:
+        if not is_done:
+            is_done.append(True)
+            if act(*given, **named) is False:
+                is_done.clear()
+        return original(*given, **named)
+
+    monkeypatch.setattr(owner, name, called)
+
+
+def stored(folder: Path, machine: Machine) -> Path:
+    return folder / "machines" / "machines" / machine.id
+
+
+def disk_full(*given: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+# The end of a program
+
+
+def test_an_operation_that_runs_at_close_ends_and_then_gives_its_machine_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = machines_in(folder)
+    web = first.create("web", definition(folder))
+    web.start()
+
+    class Close(Meanwhile):
+        def act(self) -> None:
+            first.close()
+            with pytest.raises(MachineError, match="controls the machines"):
+                machines_in(folder).take_control()
+
+    Close(monkeypatch, "/snapshot/create")
+    web.snapshot("first")
+    with machines_in(folder, detached=False) as second:
+        assert (told(second), second.all()[0].state()) == ([], "Running")
+        assert [one.name for one in second.snapshots()] == ["first"]
+    with pytest.raises(MachineError, match="are closed"):
+        web.start()
+
+
+def test_a_reconcile_that_runs_at_close_touches_nothing_any_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with machines_in(folder) as machines:
+        for name in ("a", "b"):
+            machines.create(name, definition(folder)).start()
+    first = machines_in(folder)
+    before(monkeypatch, Monitors, "find", lambda *_: first.close())
+    assert told(first) == []
+    monkeypatch.undo()
+    with machines_in(folder, detached=False) as second:
+        assert told(second) == []
+        assert [one.state() for one in second.all()] == ["Running", "Running"]
+
+
+def test_two_threads_take_control_at_once(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[MachineError] = []
+
+    def take() -> None:
+        try:
+            machines.take_control()
+        except MachineError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=take)
+
+    def meanwhile(_: Store) -> None:
+        thread.start()
+        thread.join(0.2)  # it waits for this one
+
+    before(monkeypatch, Store, "take_control", meanwhile)
+    take()
+    thread.join()
+    assert errors == []
+
+
+def test_a_forked_process_has_no_control(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            web.start()
+        except MachineError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read) as pipe:
+        assert "are closed" in pipe.read()
+    os.waitpid(child, 0)
+    with pytest.raises(MachineError, match="controls the machines"):
+        machines_in(folder).take_control()
+
+
+# Operations that fail or are cut off
+
+
+def test_an_interruption_after_the_record_leaves_no_operation(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    put = Records.put
+
+    def interrupted(store: Records[Any], id: str, record: Any) -> None:
+        put(store, id, record)
+        raise KeyboardInterrupt
+
+    for act in (web.start, lambda: machines.create("other", definition(folder))):
+        with monkeypatch.context() as patch:
+            patch.setattr(Records, "put", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                act()
+        assert machines.operations() == []
+    assert [one.name for one in machines.all()] == ["web"]
+    assert told(machines) == []
+
+
+def test_what_was_done_and_not_tidied_up_is_told_as_finished(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start(boot=False)
+
+    def change_devices() -> None:
+        with web.changing():
+            web.client.machine_config.set(vcpu_count=2, mem_size_mib=64)
+
+    for act in (partial(web.grow, "rootfs", 1 << 20), change_devices):
+        with monkeypatch.context() as patch:
+            patch.setattr(Records, "forget", disk_full)
+            with pytest.raises(OSError, match="No space"):
+                act()
+        assert told(machines) == [("finished", "web")]
+
+
+def hung(machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A monitor that does not respond, with an operation that was left half done."""
+    monkeypatch.setattr(
+        machines._control, "options", replace(machines._control.options, timeout=0.2)
+    )
+    operation = Operation(kind="pause", machine=web.id, name=web.name, step="pauses the machine")
+    machines._store.operations.put(web.id, operation)
+    assert web.monitor is not None
+    os.kill(web.monitor.pid, signal.SIGSTOP)
+
+
+def test_a_monitor_that_does_not_respond_does_not_keep_reconcile_from_the_others(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restart, "FIRST_PAUSE_SECONDS", 0.0)
+    web = machines.create("a", definition(folder))
+    other = machines.create("other", definition(folder).replace(restart="always"))
+    for machine in (web, other):
+        machine.start()
+    killed(other)
+    hung(machines, web, monkeypatch)
+    assert told(machines) == [("failed", "a"), ("ended", "other"), ("started", "other")]
+    assert web.monitor is not None
+    os.kill(web.monitor.pid, signal.SIGCONT)
+    assert told(machines) == [("undone", "a")]
+    assert web.state() == "Running"
+
+
+@pytest.mark.parametrize("act", [Machine.stop, Machine.delete])
+def test_a_monitor_that_does_not_respond_can_be_ended_whatever_was_left_half_done(
+    folder: Path,
+    machines: Machines,
+    monkeypatch: pytest.MonkeyPatch,
+    act: Callable[[Machine], object],
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+    hung(machines, web, monkeypatch)
+    act(web)
+    assert [one.state() for one in machines.all()] == (["Ended"] if act is Machine.stop else [])
+    assert machines.operations() == []
+
+
+def test_a_keeper_that_was_killed_before_its_record_does_not_keep_a_machine(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    (folder / "machines" / "run" / web.id).mkdir(mode=0o700)
+    web.delete()
+    assert (machines.all(), machines.operations()) == ([], [])
+    assert list((folder / "machines" / "run").iterdir()) == []
+
+
+class Tap:
+    """A tap device that is only counted."""
+
+    there: ClassVar[list[str]] = []
+
+    def __init__(self, name: str, **_: object) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.there.append(self.name)
+
+    def __exit__(self, *_: object) -> None:
+        self.there.remove(self.name)
+
+
+@pytest.fixture
+def taps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    monkeypatch.setitem(sys.modules, "generated_vmm.process.network", SimpleNamespace(Tap=Tap))
+    yield Tap.there
+    Tap.there.clear()
+
+
+def test_a_start_that_fails_leaves_no_tap_device(folder: Path, taps: list[str]) -> None:
+    made = definition(folder).replace(taps=(TapDevice(name="tap0"),))
+    with machines_in(folder, binary=["/bin/false"]) as machines:
+        web = machines.create("web", made)
+        with pytest.raises(MonitorStartError):
+            web.start()
+        assert taps == []
+
+
+def test_a_tap_device_exists_while_its_machine_runs(
+    folder: Path, machines: Machines, taps: list[str]
+) -> None:
+    web = machines.create("web", definition(folder).replace(taps=(TapDevice(name="tap0"),)))
+    web.start()
+    assert taps == ["tap0"]
+    killed(web)
+    assert told(machines) == [("ended", "web")]
+    assert taps == []
+    web.start()
+    assert taps == ["tap0"]
+    machines.close()
+    assert taps == []
+
+
+# Two callers
+
+
+def due(machines: Machines, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine that has ended and is started by the next `reconcile`."""
+    monkeypatch.setattr(restart, "FIRST_PAUSE_SECONDS", 0.0)
+    web = machines.create("web", definition(folder).replace(restart="always"))
+    web.start()
+    killed(web)
+    machines._control.look(web.record)
+    return web
+
+
+def test_a_machine_that_is_stopped_while_its_restart_begins_stays_stopped(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = due(machines, folder, monkeypatch)
+
+    def stop(_: Control, operation: Operation) -> bool:
+        if operation.by == "restart policy":
+            web.stop()
+        return operation.by == "restart policy"
+
+    before(monkeypatch, Control, "occupy", stop)
+    assert told(machines) == [("ended", "web")]
+    assert (web.state(), web.record.should_be) == ("Ended", "Ended")
+
+
+def test_a_machine_that_is_stopped_after_its_restart_has_failed_stays_stopped(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = due(machines, folder, monkeypatch)
+    (folder / "kernel").unlink()
+    monkeypatch.setattr(control_module, "LOOKS", 1)
+    stopped: list[bool] = []
+
+    def stop(_: Control, record: MachineRecord, **members: object) -> bool:
+        if "retry_at" not in members or "started_at" in members:
+            return False
+        with suppress(MachineBusy):
+            web.stop()
+            stopped.append(True)
+        return True
+
+    before(monkeypatch, Control, "change", stop)
+    assert told(machines) == [("ended", "web"), ("failed", "web")]
+    assert (web.record.should_be == "Ended") is bool(stopped)
+
+
+def test_an_edit_keeps_a_restart_that_is_due(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = due(machines, folder, monkeypatch)
+    web.edit(web.definition.replace(order=1))
+    assert told(machines) == [("ended", "web"), ("started", "web")]
+
+
+def test_a_snapshot_that_begins_while_the_folder_is_tidied_stays(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    store, snapshot = machines._store, "a" * 12
+    operation = Operation(kind="snapshot", machine=web.id, name="web", target=snapshot)
+    begun: list[bool] = []
+
+    def then_begin(original: Callable[[], Any]) -> Callable[[], Any]:
+        def called() -> Any:
+            result = original()
+            if not begun:
+                begun.append(True)
+                store.operations.put(web.id, operation)
+                store.snapshots.begin(snapshot)
+            return result
+
+        return called
+
+    monkeypatch.setattr(store.snapshots, "ids", then_begin(store.snapshots.ids))
+    monkeypatch.setattr(store.operations, "all_readable", then_begin(store.operations.all_readable))
+    store.tidy_snapshots()
+    assert store.snapshots.path(snapshot).exists()
+
+
+def test_two_callers_delete_a_snapshot(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+    snapshot = web.snapshot()
+    store = machines._store.snapshots
+
+    def other(path: Path, **_: object) -> bool:
+        if path.name in ("state", "memory"):
+            monkeypatch.undo()
+            store.remove(snapshot.id)
+        return path.name in ("state", "memory")
+
+    before(monkeypatch, Path, "unlink", other)
+    snapshot.delete()
+    assert machines.snapshots() == []
+
+
+# Other hands, other clocks, other programs
+
+
+def test_one_record_that_cannot_be_read_stops_only_its_own_machine(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = due(machines, folder, monkeypatch)
+    broken = machines.create("broken", definition(folder))
+    (stored(folder, broken) / "machine.json").write_text("{")
+    assert [one.name for one in machines.all()] == ["web"]
+    found = {(one.what, one.machine): one.why for one in machines.reconcile()}
+    expected = {("failed", broken.id), ("ended", other.id), ("started", other.id)}
+    assert found.keys() == expected, found
+    for name in ("machine.json", "operation.json"):
+        (stored(folder, broken) / name).write_text("{")
+    (folder / "machines" / "snapshots" / broken.id).mkdir()
+    (folder / "machines" / "snapshots" / broken.id / "snapshot.json").write_text("{")
+    assert (machines.operations(), machines.snapshots()) == ([], [])
+    with machines_in(folder, detached=False) as second:
+        machines.close()
+        assert [(one.what, one.machine) for one in second.reconcile()][:1] == [
+            ("failed", broken.id)
+        ]
+        with pytest.raises(MachineError, match="cannot be read"):  # its name and its user
+            second.create("new", definition(folder))
+    assert (folder / "machines" / "snapshots" / broken.id).exists()
+
+
+def test_files_that_are_not_there_are_not_the_same(folder: Path, machines: Machines) -> None:
+    for name in ("first", "second"):
+        made = definition(folder)
+        for drive in made.configuration.drives or []:
+            drive.path_on_host = str(folder / f"missing-{name}")
+        machines.create(name, made, copy_disks=False)
+    assert machines.users_of(folder / "nothing") == []
+    with pytest.raises(VmmApiError, match="missing-first"):
+        machines.all()[0].start()
+
+
+def test_a_definition_that_a_caller_changes_is_not_that_of_the_machine(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    changed = web.definition
+    assert changed.configuration.machine_config is not None
+    changed.configuration.machine_config.vcpu_count = 4
+    kept = web.definition.configuration.machine_config
+    assert kept is not None
+    assert kept.vcpu_count == 1
+
+
+def test_a_clock_that_was_set_back_does_not_delay_a_restart() -> None:
+    record = MachineRecord(
+        id="a" * 12, name="web", definition=Definition(restart="always"), should_be="Running"
+    )
+    for seconds, expected in ((-1, True), (100, False), (86400, True)):
+        retry_at = records.now() + timedelta(seconds=seconds)
+        assert restart.is_due(record.model_copy(update={"retry_at": retry_at})) is expected
+
+
+def test_a_jail_is_found_after_its_program_was_replaced_by_one_of_another_name(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder).replace(jail=Jail()))
+    machines._control.change(web.record, started_at=records.now(), should_be="Running")
+    jail = folder / "machines" / "jails" / "firecracker-1.15" / web.id
+    jail.mkdir(parents=True)
+    (jail / "monitor.json").write_text("{}")
+
+    def attach(found: Path) -> JailedMonitor:
+        assert found == jail
+        raise MonitorExited("it has ended", returncode=3)
+
+    monkeypatch.setattr(JailedMonitor, "attach", attach)
+    (report,) = machines.reconcile()
+    assert report.end is not None
+    assert (report.what, report.end.returncode) == ("ended", 3)
+
+
+def test_names_of_new_files_are_on_the_disk_before_the_record(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    web = machines.create("web", definition(folder))
+    own = stored(folder, web)
+    assert own_disk(folder, web).parent == own / "disks"
+    *earlier, _ = (place for place, path in enumerate(synced) if path == str(own))
+    last = max(earlier)
+    for path in (own.parent, own / "disks"):
+        assert str(path) in synced[:last]
