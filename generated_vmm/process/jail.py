@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.jail_files import normal
@@ -38,7 +38,6 @@ CONTROL_GROUPS = "/sys/fs/cgroup"
 class Jail(Place):
     """A monitor in a jail: it sees only the files below `root`, as the user of the jail."""
 
-    kind: ClassVar[str] = "jailed monitor"
     _is_jailed = True
 
     def __init__(self, jailer: HostPath, binary: HostPath, options: Mapping[str, Any]) -> None:

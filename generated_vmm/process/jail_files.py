@@ -12,10 +12,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 from generated_vmm.process.copying import copy_data, regular
-from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
 from generated_vmm.process.settings import HostPath
 
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 

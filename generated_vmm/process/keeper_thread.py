@@ -7,35 +7,29 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.kernel import PROCESS_LIMIT, Descriptor
+from generated_vmm.process.keeper.kernel import PROCESS_LIMIT
 from generated_vmm.transport.connection import popped
 
 
-class Follower(Protocol):
-    """Who follows a keeper. The thread calls these."""
-
-    def wait(self, descriptor: int) -> None:
-        """Waits until a descriptor is readable."""
-
-    def note(self, event: str, given: list[Descriptor], **told: Any) -> None:
-        """Notes what the keeper tells."""
-
-    def fail(self, error: BaseException) -> None:
-        """Notes why the keeper could not be followed."""
-
-    def finish(self) -> None:
-        """Notes that the keeper tells no more, or that there never will be one."""
-
-
 class KeeperThread:
-    """Follows one keeper for its owner; whoever has a word for the keeper sends it."""
+    """Follows one keeper for its owner; whoever has a word for the keeper sends it.
 
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
+    The thread waits for a descriptor by `wait`, and calls `note` with each event, `fail` with the
+    reason if it cannot go on, and `finish` at last, or if there never will be a keeper.
+    """
+
+    def __init__(
+        self,
+        wait: Callable[[int], object],
+        note: Callable[..., object],
+        fail: Callable[[BaseException], object],
+        finish: Callable[[], object],
+    ) -> None:
+        self._wait, self._note, self._fail, self._finish = wait, note, fail, finish
         self._unbegun = [True]  # the thread that takes it begins with a keeper, or decides for none
         self._connection: socket.socket | None = None
         self._given: socket.socket | None = None  # the keeper's end, until the keeper has it
@@ -59,7 +53,7 @@ class KeeperThread:
         """Sends a word, as soon as there is a keeper; "detach" ends the connection."""
         self._words.append({"word": word, **what})
         if word in ("stop", "kill", "detach") and popped(self._unbegun):
-            self._follower.finish()  # there is nothing to end
+            self._finish()  # there is nothing to end
         self._send_words()
 
     def close(self) -> None:
@@ -88,9 +82,9 @@ class KeeperThread:
             while self._hear(ours):
                 pass
         except BaseException as error:
-            self._follower.fail(error)
+            self._fail(error)
         self.close()
-        self._follower.finish()
+        self._finish()
 
     def _hear(self, connection: socket.socket) -> bool:
         """Waits until the keeper tells something; false once it tells no more.
@@ -98,11 +92,11 @@ class KeeperThread:
         Its end of the connection may remain open, in a process that was forked meanwhile.
         """
         self._send_words()
-        self._follower.wait(connection.fileno())
+        self._wait(connection.fileno())
         received = messages.receive(connection)
         if received is None:
             return False
         told, given = received
         event: str = told.pop("event")
-        self._follower.note(event, given, **told)
+        self._note(event, given, **told)
         return event != "removed"

@@ -53,7 +53,7 @@ class Owner(Broadcast):
         self._left: list[str] = []
         self._was_stopped = self._is_removed = False
         self._unstarted = [True]
-        self._thread = KeeperThread(self)
+        self._thread = KeeperThread(outlets.read_until, self._note, self._fail, self._finish)
         start_over_in_children(self)
 
     # What callers want
@@ -176,11 +176,7 @@ class Owner(Broadcast):
         order = self.place.order()
         NURSERY.order(owner, {"path": order.record.path}, messages.in_memory(order))
 
-    def wait(self, descriptor: int) -> None:
-        """Reads the outlets until a descriptor is readable."""
-        self.outlets.read_until(descriptor)
-
-    def note(self, event: str, given: list[Descriptor], **told: Any) -> None:
+    def _note(self, event: str, given: list[Descriptor], **told: Any) -> None:
         """Notes what the keeper tells."""
         if event == "taken":
             self.root = given[0] if given else None
@@ -209,7 +205,7 @@ class Owner(Broadcast):
             log = self._last_words()
             self._failure = MonitorStartError(failure, returncode=self.returncode, log=log)
 
-    def fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Notes why the keeper could not be followed: it hears nothing more, and undoes all."""
         self._failure = error.with_traceback(None)
         if isinstance(error, OSError) and not isinstance(error, MonitorError):
@@ -217,7 +213,7 @@ class Owner(Broadcast):
             self._failure = MonitorStartError(f"no keeper can be started: {kernel.reason(error)}")
             self._failure.__cause__ = OSError(error.errno, kernel.reason(error), error.filename)
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Closes everything: the keeper tells no more, or there never will be one."""
         if not self._is_removed and self.ending != "handed over" and self._failure is None:
             self._note_lost()

@@ -36,8 +36,7 @@ HOST_PATHS = ("directory", "socket_path", "log_path", "metrics_path", "cwd", *FI
 class Place:
     """A monitor in a folder of its own, which runs as this user and sees the host's files."""
 
-    kind: ClassVar[str] = "monitor"
-    _is_jailed = False
+    _is_jailed: ClassVar[bool] = False
 
     def __init__(self, binary: HostPath | Sequence[HostPath], options: Mapping[str, Any]) -> None:
         argv = [binary] if isinstance(binary, str | os.PathLike) else binary
@@ -120,7 +119,7 @@ class Place:
     def _how(self) -> dict[str, Any]:
         """The data for `found_in`, without the environment, which may contain secrets."""
         settings = {name: value for name, value in self.settings.items() if name != "env"}
-        return {"kind": self.kind, "programs": self._programs, "settings": settings}
+        return {"programs": self._programs, "settings": settings}
 
     # A place where a monitor runs
 
@@ -129,10 +128,13 @@ class Place:
         """Where the monitor of a folder is. Raises `MonitorError` if it is of another kind."""
         path, create = os.path.abspath(directory), cast(Callable[..., Self], cls)
         with _opened(path) as folder:
-            how = _record_in(folder, path).how
-        if how.get("kind") != cls.kind:
-            raise MonitorError(f"{path} has no monitor of this kind: it is a {how.get('kind')}")
-        return create(*how["programs"], how["settings"])
+            record = _record_in(folder, path)
+        if record.jailed is not cls._is_jailed:
+            kind = "in" if record.jailed else "without"
+            raise MonitorError(f"{path} has no monitor of this kind: it is {kind} a jail")
+        if not record.how:
+            raise _ended(record)
+        return create(*record.how["programs"], record.how["settings"])
 
     def attach(self, owner: socket.socket) -> None:
         """Gives the keeper this end of a connection to its new owner, which is this process.

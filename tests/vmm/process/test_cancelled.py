@@ -42,14 +42,14 @@ async def test_a_start_that_is_cancelled_while_it_waits_leaves_nothing(folder: P
 async def test_a_start_that_is_cancelled_leaves_nothing(
     binary: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, event: str
 ) -> None:
-    loop, reached, note = asyncio.get_running_loop(), asyncio.Event(), Owner.note
+    loop, reached, note = asyncio.get_running_loop(), asyncio.Event(), Owner._note
 
     def note_cancelled(self: Owner, name: str, *given: Any, **told: Any) -> None:
         if name == event:
             loop.call_soon_threadsafe(reached.set)
         note(self, name, *given, **told)
 
-    monkeypatch.setattr(Owner, "note", note_cancelled)
+    monkeypatch.setattr(Owner, "_note", note_cancelled)
     monitor = AsyncMonitor(binary, directory=folder / "vm", timeout=PATIENCE)
     task = asyncio.create_task(monitor.start())
     await reached.wait()
@@ -78,29 +78,29 @@ def interrupt(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Callable[[str, Callable[..., object]], None]:
     """Lets a handler be called in the main thread at a word to the keeper, or at an event."""
+    say, note = Owner.say, Owner._note
+    moments: list[str] = []
 
-    def interrupt(moment: str, handler: Callable[..., object]) -> None:
-        say, note = Owner.say, Owner.note
-
-        def signal_main() -> None:
-            monkeypatch.setattr(Owner, "say", say)
-            monkeypatch.setattr(Owner, "note", note)
+    def signal_main_at(moment: str) -> None:
+        if moment in moments:
+            moments.clear()
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
-        def interrupted_say(self: Owner, word: str, *given: Any, **what: Any) -> None:
-            say(self, word, *given, **what)
-            if word == moment:
-                signal_main()
+    def interrupted_say(self: Owner, word: str, *given: Any, **what: Any) -> None:
+        say(self, word, *given, **what)
+        signal_main_at(word)
 
-        def interrupted_note(self: Owner, event: str, *given: Any, **told: Any) -> None:
-            if event == moment:
-                signal_main()
-            note(self, event, *given, **told)
+    def interrupted_note(self: Owner, event: str, *given: Any, **told: Any) -> None:
+        signal_main_at(event)
+        note(self, event, *given, **told)
 
-        monkeypatch.setattr(Owner, "say", interrupted_say)
-        monkeypatch.setattr(Owner, "note", interrupted_note)
+    monkeypatch.setattr(Owner, "say", interrupted_say)
+    monkeypatch.setattr(Owner, "_note", interrupted_note)
+
+    def interrupt(moment: str, handler: Callable[..., object]) -> None:
         before = signal.signal(signal.SIGUSR1, handler)
         request.addfinalizer(lambda: signal.signal(signal.SIGUSR1, before))
+        moments.append(moment)
 
     return interrupt
 

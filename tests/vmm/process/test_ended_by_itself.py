@@ -133,7 +133,7 @@ def test_one_that_ends_as_soon_as_it_has_started_was_started(
     start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its end is known before the start returns; its calls and the end of the block tell of it."""
-    note, notify = Owner.note, Owner.notify
+    note, notify = Owner._note, Owner.notify
 
     def note_and_kill(owner: Owner, event: str, given: list[Descriptor], **told: Any) -> None:
         note(owner, event, given, **told)
@@ -144,7 +144,7 @@ def test_one_that_ends_as_soon_as_it_has_started_was_started(
         if owner.phase is Phase.FINISHED:
             notify(owner)
 
-    monkeypatch.setattr(Owner, "note", note_and_kill)
+    monkeypatch.setattr(Owner, "_note", note_and_kill)
     monkeypatch.setattr(Owner, "notify", notify_at_the_end)
     monitor = start()
     assert monitor.returncode == -signal.SIGKILL
@@ -155,8 +155,8 @@ def test_one_that_ends_as_soon_as_it_has_started_was_started(
 def test_a_keeper_that_is_killed_after_the_end_loses_no_status(make: Make) -> None:
     owner = make()._owner
     pidfd = Descriptor(os.pidfd_open, os.getpid())
-    owner.note("started", [pidfd], pid=os.getpid(), outlets=[])
-    owner.note("ready", [pidfd])
-    owner.note("ended", [], status=-signal.SIGKILL)
-    owner.finish()
+    owner._note("started", [pidfd], pid=os.getpid(), outlets=[])
+    owner._note("ready", [pidfd])
+    owner._note("ended", [], status=-signal.SIGKILL)
+    owner._finish()
     assert (owner.ending, owner.returncode) == ("ended", -signal.SIGKILL)
