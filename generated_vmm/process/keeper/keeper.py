@@ -246,10 +246,11 @@ class Keeper:
 
 
 def keep(
-    owner: socket.socket, caller: Descriptor, said: dict[str, Any], content: list[Descriptor]
+    said: dict[str, Any], owner: socket.socket, caller: Descriptor, content: list[Descriptor]
 ) -> None:
     """Keeps one monitor until nothing of it is left."""
     order = messages.content_of(content[0].number)
+    content.clear()  # its memory
     record = Record(**order.pop("record"))
     keeper, failure = Keeper(owner, caller, Order(record=record, **order)), ""
     try:

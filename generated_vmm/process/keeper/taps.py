@@ -36,7 +36,7 @@ ANSWER_SECONDS = 1.0
 
 
 def keep(
-    owner: socket.socket, caller: Descriptor, said: dict[str, Any], _: list[Descriptor]
+    said: dict[str, Any], owner: socket.socket, caller: Descriptor, _: list[Descriptor]
 ) -> None:
     """Keeps a tap until its owner has it removed, or has ended."""
     tap, failure, left = said["tap"], "", list[str]()
