@@ -28,6 +28,7 @@ from generated_vmm.process.keeper.record import (
 
 GROUP_SECONDS = 2.0  # for its processes to end, and to be counted no more
 MOST_TOLD = 8  # of what is left: a message has an end
+AGAIN = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 MOUNTED = "something is mounted there"
 
 
@@ -184,12 +185,12 @@ def _move_up(name: str, folder: int, mount: bytes) -> None:
 
 
 def _removed(name: str, folder: int) -> bool:
-    """Whether an entry is gone now; false for a folder that is not empty."""
+    """Whether an entry is gone now; false for a folder that is not empty, or swapped meanwhile."""
     try:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         (os.rmdir if stat.S_ISDIR(mode) else os.unlink)(name, dir_fd=folder)
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+        if error.errno not in AGAIN:
             raise
         return error.errno == errno.ENOENT
     return True

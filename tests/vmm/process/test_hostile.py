@@ -99,6 +99,30 @@ def test_what_cannot_be_removed_is_an_error_and_no_endless_work(folder: Path) ->
     assert [each.name for each in folder.iterdir()] == ["kept"]
 
 
+@pytest.mark.parametrize("call", ["rmdir", "unlink"])
+def test_what_is_swapped_while_it_is_removed_is_removed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    swapped, remove = folder / "root" / "swapped", getattr(os, call)
+    (swapped if call == "rmdir" else swapped.parent).mkdir(parents=True)
+    if call == "unlink":
+        swapped.touch()
+
+    def swap_and_remove(name: str, **where: int) -> None:
+        if name == swapped.name:
+            monkeypatch.setattr(os, call, remove)
+            swapped.rename(swapped.with_name("moved"))
+            swapped.symlink_to(folder) if call == "rmdir" else swapped.mkdir()
+        remove(name, **where)
+
+    monkeypatch.setattr(os, call, swap_and_remove)
+    left: list[str] = []
+    with Descriptor(os.open, folder, os.O_RDONLY) as held:
+        remove_entries(held.number, "", str(folder), left)
+    assert not left
+    assert not list(folder.iterdir())
+
+
 def test_what_is_told_of_a_jail_that_cannot_be_removed_fits_into_a_message(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
