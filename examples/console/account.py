@@ -11,12 +11,20 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
+from examples.console.events import work_for
 from examples.console.identity import Right, User
 from fastapi_oidc import OIDC, Code, LogoutOptions, OIDCSession, SessionError, require_auth
 
 SIGNED_OUT_PATH = "/signed-out"
 
-Signed = Annotated[OIDCSession[User], Depends(require_auth)]
+
+async def signed(session: Annotated[OIDCSession[User], Depends(require_auth)]) -> OIDCSession[User]:
+    """The session of a signed-in user, for whom the request works from now on."""
+    work_for(session.identity.person)
+    return session
+
+
+Signed = Annotated[OIDCSession[User], Depends(signed)]
 Posted = Annotated[str, Form()]
 
 
@@ -50,7 +58,7 @@ def _row(session: OIDCSession[User], this: str, *, dated: bool) -> SessionRow:
 
 def for_all() -> APIRouter:
     """Routes for signed-in users: others are refused before anything is looked up."""
-    return APIRouter(dependencies=[Depends(require_auth)])
+    return APIRouter(dependencies=[Depends(signed)])
 
 
 def for_those_who(right: Right) -> APIRouter:

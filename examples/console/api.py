@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
-from fastapi import APIRouter, HTTPException, Request, Security
+from fastapi import APIRouter, Depends, HTTPException, Request, Security
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from examples.console.carry_out import Failure, carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.creating import created
-from examples.console.events import EventLog, on_behalf_of
+from examples.console.events import EventLog, work_for
 from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.host import Host
@@ -54,7 +54,14 @@ def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
     api = oidc.api(audience, scopes=SCOPES)
     router, outer = APIRouter(prefix=PREFIX, responses=api.responses), APIRouter()
     Reader: TypeAlias = Annotated[Caller[User], Security(api.require_user, scopes=[READ])]
-    Writer: TypeAlias = Annotated[Caller[User], Security(api.require_user, scopes=[WRITE])]
+
+    async def writing(
+        caller: Annotated[Caller[User], Security(api.require_user, scopes=[WRITE])],
+    ) -> Caller[User]:
+        work_for(caller.identity.person)
+        return caller
+
+    Writer: TypeAlias = Annotated[Caller[User], Depends(writing)]
 
     @router.get("/machines", tags=["machines"])
     async def list_machines(caller: Reader) -> list[MachineSummary]:
@@ -83,11 +90,10 @@ def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
     def changing(change: Change) -> Endpoint:
         async def endpoint(request: Request, machine: str, caller: Writer) -> Response:
             monitor, user = viewed(monitors, machine, caller.identity), caller.identity
-            with on_behalf_of(user.person):
-                if not user.may(change.right, monitor.name):
-                    await monitor.events.add(f"Tried to {change.verb}.", change.not_yours)
-                    raise HTTPException(403, change.not_yours)
-                return answer(await carry_out(monitor, change, await texts_of(request)))
+            if not user.may(change.right, monitor.name):
+                await monitor.events.add(f"Tried to {change.verb}.", change.not_yours)
+                raise HTTPException(403, change.not_yours)
+            return answer(await carry_out(monitor, change, await texts_of(request)))
 
         return endpoint
 
@@ -97,12 +103,11 @@ def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
 
     def making(change: Change) -> Endpoint:
         async def endpoint(request: Request, caller: Writer) -> Response:
-            with on_behalf_of(caller.identity.person):
-                if not isinstance(monitors, Host) or not caller.identity.may("administer"):
-                    log = EventLog("", monitors.records)
-                    await log.add(f"Tried to {change.verb}.", change.not_yours)
-                    raise HTTPException(403, change.not_yours)
-                made = await created(monitors, change, await texts_of(request))
+            if not isinstance(monitors, Host) or not caller.identity.may("administer"):
+                log = EventLog("", monitors.records)
+                await log.add(f"Tried to {change.verb}.", change.not_yours)
+                raise HTTPException(403, change.not_yours)
+            made = await created(monitors, change, await texts_of(request))
             return answer(made if isinstance(made, Failure) else None)
 
         return endpoint

@@ -49,6 +49,11 @@ class Addressed:
             _address.reset(token)
 
 
+def work_for(somebody: Person) -> None:
+    """Records events of this task from now on as those of this person."""
+    _person.set(somebody)
+
+
 @contextmanager
 def on_behalf_of(somebody: Person) -> Iterator[None]:
     """Records events in this block as those of this person."""

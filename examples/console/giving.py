@@ -7,7 +7,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from examples.console.access import Accesses
 from examples.console.account import Signed, for_all, for_those_who
-from examples.console.guest import done, guest_page
+from examples.console.events import recorded
+from examples.console.guest import guest_page
 from examples.console.guest_console import AHosted
 from examples.console.identity import User
 from examples.console.pages import page
@@ -38,7 +39,7 @@ def routes(oidc: OIDC[User], accesses: Accesses) -> APIRouter:
             await accesses.give(session, monitor, names, TIMES[time])
             return f"Gave it {wanted}."
 
-        if refusal := await done(monitor, session, f"give it {wanted}", act):
+        if refusal := await recorded(monitor.events, f"give it {wanted}", act):
             return await guest_page(oidc, request, monitor, session, refusal=refusal)
         return RedirectResponse(f"/machines/{monitor.name}/guest", 303)
 
@@ -55,7 +56,7 @@ def routes(oidc: OIDC[User], accesses: Accesses) -> APIRouter:
             await accesses.broker.withdraw(given.access)
             return f"Withdrew the access that {given.by} gave it."
 
-        if refusal := await done(monitor, session, "withdraw its access", act):
+        if refusal := await recorded(monitor.events, "withdraw its access", act):
             return await guest_page(oidc, request, monitor, session, refusal=refusal)
         return RedirectResponse(f"/machines/{monitor.name}/guest", 303)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from examples.console.account import Posted, Signed, for_those_who
-from examples.console.events import on_behalf_of, recorded
+from examples.console.events import recorded
 from examples.console.guest_console import LONGEST_INPUT, AHosted, Seconds
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
@@ -88,7 +88,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
             ended.append((command, await _run(monitor, command)))
             return f"Ran {command[:200]!r} in the guest."
 
-        refusal = await done(monitor, session, f"run {command[:200]!r} in the guest", act)
+        refusal = await recorded(monitor.events, f"run {command[:200]!r} in the guest", act)
         return await shown(request, monitor, session, refusal=refusal, ran=next(iter(ended), None))
 
     @router.get("/machines/{machine}/guest/file")
@@ -101,7 +101,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
             file.seek(0)
             return f"Read {path} of the guest."
 
-        if refusal := await done(monitor, session, f"read {path} of the guest", act):
+        if refusal := await recorded(monitor.events, f"read {path} of the guest", act):
             file.close()
             return await shown(request, monitor, session, refusal=refusal)
         name = quote(PurePosixPath(path).name)
@@ -131,7 +131,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
                     await guest.path(path).write_from(file)
                 return f"Wrote {path} in the guest: {upload.size} bytes."
 
-            refusal = await done(monitor, session, f"write {path} in the guest", act)
+            refusal = await recorded(monitor.events, f"write {path} in the guest", act)
         if refusal:
             return await shown(request, monitor, session, refusal=refusal)
         return RedirectResponse(f"/machines/{monitor.name}/guest?done=guest_file", 303)
@@ -150,7 +150,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
                 await guest.start(shell, id=name, terminal=TERMINAL, stdin=True, env=environment)
             return "Opened a terminal in the guest."
 
-        if refusal := await done(monitor, session, "open a terminal in the guest", act):
+        if refusal := await recorded(monitor.events, "open a terminal in the guest", act):
             return await shown(request, monitor, session, refusal=refusal)
         return RedirectResponse(f"/machines/{monitor.name}/guest?terminal={name}", 303)
 
@@ -221,17 +221,6 @@ async def _run(monitor: HostedMonitor, command: str) -> CompletedProgram:
             )
         except ProgramTimeout as error:
             return error.completed
-
-
-async def done(
-    monitor: HostedMonitor,
-    session: OIDCSession[User],
-    verb: str,
-    act: Callable[[], Awaitable[str]],
-) -> str:
-    """Does something in the guest, as an event of the machine; returns why it was not done."""
-    with on_behalf_of(session.identity.person):
-        return await recorded(monitor.events, verb, act)
 
 
 def _target(upload: Upload) -> str:

@@ -17,12 +17,11 @@ from fastapi.responses import (
 
 from examples.console.account import Signed, for_all, for_those_who
 from examples.console.endings import plain_text
-from examples.console.events import on_behalf_of
+from examples.console.events import person
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.pages import NO_STORE, page
-from examples.console.records import Person
 from examples.console.routes import AMonitor
 from examples.console.streams import STREAM_SECONDS
 from examples.console.terminal import SIZES
@@ -90,13 +89,12 @@ def writing(oidc: OIDC[User]) -> APIRouter:
     router = for_those_who("operate")
     noted: dict[tuple[str, str], float] = {}
 
-    async def note(monitor: HostedMonitor, person: Person) -> None:
+    async def note(monitor: HostedMonitor) -> None:
         """Records typing as one event, not one for each key."""
-        now, key = time.monotonic(), (monitor.name, person.sub)
+        now, key = time.monotonic(), (monitor.name, person().sub)
         if now - noted.get(key, -NOTED_SECONDS) >= NOTED_SECONDS:
             noted[key] = now
-            with on_behalf_of(person):
-                await monitor.events.add("Typed into the guest's console.")
+            await monitor.events.add("Typed into the guest's console.")
 
     async def answer(
         request: Request, monitor: HostedMonitor, session: OIDCSession[User], why: str, status: int
@@ -120,7 +118,7 @@ def writing(oidc: OIDC[User]) -> APIRouter:
             await _write(monitor, _typed(form))
         except VmmError as error:
             return await answer(request, monitor, session, str(error), 502)
-        await note(monitor, session.identity.person)
+        await note(monitor)
         return await answer(request, monitor, session, "", 200)
 
     @router.post("/machines/{machine}/console/size")

@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from examples.console.account import Posted, Signed, for_those_who
 from examples.console.asking import question
 from examples.console.creating import AHost
-from examples.console.events import EventLog, on_behalf_of, recorded
+from examples.console.events import EventLog, recorded
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.library import SHELVES
@@ -64,9 +64,8 @@ def writing(oidc: OIDC[User]) -> APIRouter:
             return f"Deleted {await _deleted(host, place, thing)} of the {place}."
 
         log = EventLog("", host.records)
-        with on_behalf_of(session.identity.person):
-            if why := await recorded(log, f"delete one of the {place}", act):
-                return await _page(oidc, request, session, host, refusal=why)
+        if why := await recorded(log, f"delete one of the {place}", act):
+            return await _page(oidc, request, session, host, refusal=why)
         return RedirectResponse("/images?done=Deleted.", 303)
 
     @router.post("/images/upload")
@@ -86,9 +85,8 @@ def writing(oidc: OIDC[User]) -> APIRouter:
             return f"Uploaded {form.filename} to the {shelf}: {form.size} bytes."
 
         log = EventLog("", host.records)
-        with on_behalf_of(session.identity.person):
-            if why := await recorded(log, f"upload to the {shelf}", act):
-                return await _page(oidc, request, session, host, refusal=why)
+        if why := await recorded(log, f"upload to the {shelf}", act):
+            return await _page(oidc, request, session, host, refusal=why)
         return RedirectResponse("/images?done=Uploaded.", 303)
 
     return router

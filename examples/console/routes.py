@@ -16,7 +16,6 @@ from examples.console.asking import CONFIRMED, question
 from examples.console.board import Board, Row
 from examples.console.carry_out import Failure, carry_out, parse, sentence
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
-from examples.console.events import on_behalf_of
 from examples.console.fields import Texts
 from examples.console.first_run import needs_of
 from examples.console.host import Host
@@ -103,10 +102,9 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             shown = {"csrf_token": oidc.csrf_token(session), "change": change}
             asked = f"{CHANGES[change].button} {', '.join(names)}?"
             return question(asked, CHANGES[change].button, request, shown, {"machine": names})
-        with on_behalf_of(user.person):
-            told = await asyncio.gather(
-                *(_one_of_many(monitors, user, CHANGES[change], name) for name in names)
-            )
+        told = await asyncio.gather(
+            *(_one_of_many(monitors, user, CHANGES[change], name) for name in names)
+        )
         return await list_page(request, session, "", "minutes", "", told)
 
     async def list_page(
@@ -247,9 +245,8 @@ def changes(oidc: OIDC[User]) -> APIRouter:
         tab, name = typed.pop("tab", ""), monitor.name
         is_list = tab == "list"
         tab = tab if tab in TABS else change.tab
-        with on_behalf_of(session.identity.person):
-            page = PageState.parse(typed.pop("page", ""))
-            failure = await carry_out(monitor, change, typed, page)
+        page = PageState.parse(typed.pop("page", ""))
+        failure = await carry_out(monitor, change, typed, page)
         if monitors_of(request).get(monitor.name) is None:
             return RedirectResponse(f"/?done={change.name}", 303)
         if failure is None and is_list:
