@@ -1,4 +1,4 @@
-"""Settings of Hypothesis, a collection of garbage, and one Chromium, for every test."""
+"""What holds for every test: examples, garbage, authorities of TLS, and one Chromium."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ settings.load_profile("repository")
 
 # A shell starts what runs in its background with this signal ignored, and programs inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests call no host of the internet. A client of httpx reads all authorities of this machine, which
+# takes more processor time than most tests; this folder has none.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = os.path.dirname(__file__)
 
 LATEST: Final = pytest.StashKey[pytest.Item]()
 """The test that has been torn down last."""
