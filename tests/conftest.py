@@ -37,7 +37,14 @@ os.environ["SSL_CERT_DIR"] = os.path.dirname(__file__)
 LATEST: Final = pytest.StashKey[pytest.Item]()
 """The test that has been torn down last."""
 
+# A run takes as long as what begins last: these take a minute each.
+LONGEST: Final = ("codegen/test_trial.py", "process/test_every_moment.py")
+
 gc.disable()  # until all tests are collected, which makes objects and no garbage
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:
