@@ -1,4 +1,4 @@
-"""Settings of Hypothesis, a collection of garbage, and one Chromium, for every test."""
+"""What holds for every test: examples, garbage, authorities of TLS, and one Chromium."""
 
 from __future__ import annotations
 
@@ -29,10 +29,22 @@ settings.load_profile("repository")
 # A shell starts what runs in its background with this signal ignored, and programs inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests call no host of the internet. A client of httpx reads all authorities of this machine, which
+# takes more processor time than most tests; this folder has none.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = os.path.dirname(__file__)
+
 LATEST: Final = pytest.StashKey[pytest.Item]()
 """The test that has been torn down last."""
 
+# A run takes as long as what begins last: these take a minute each.
+LONGEST: Final = ("codegen/test_trial.py", "process/test_every_moment.py")
+
 gc.disable()  # until all tests are collected, which makes objects and no garbage
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:

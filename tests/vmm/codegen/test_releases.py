@@ -15,12 +15,6 @@ from tests.vmm.codegen.descriptions import PROJECT, published, reference
 from tests.vmm.codegen.releases import RELEASES, release
 
 CLOCK = "SnapshotLoadParams.clock_realtime"
-REPAIRED: dict[str, Document] = {
-    version: repaired(facts_of_description(Node(release(version))))[0] for version in RELEASES
-}
-EVERYWHERE = places_of(repaired(reference())[0])
-
-
 ORDERS = {
     "oldest first": RELEASES,
     "newest first": RELEASES[::-1],
@@ -28,43 +22,56 @@ ORDERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def described() -> dict[str, Document]:
+    """Every release's description, repaired."""
+    return {
+        version: repaired(facts_of_description(Node(release(version))))[0] for version in RELEASES
+    }
+
+
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
-def test_what_is_learned_is_what_the_releases_describe(order: Sequence[str]) -> None:
-    table, committed = Releases(), EVERYWHERE
+def test_what_is_learned_is_what_the_releases_describe(
+    order: Sequence[str], described: dict[str, Document]
+) -> None:
+    everywhere = committed = places_of(repaired(reference())[0])
+    table = Releases()
     for version in order:
-        table = learn(table, REPAIRED[version], committed)
-        committed = places_of(REPAIRED[version])
+        table = learn(table, described[version], committed)
+        committed = places_of(described[version])
     assert table.known == RELEASES
     assert table.since[CLOCK] == ("1.14.4", "-1.15.0", "1.15.1")
-    for version, document in REPAIRED.items():
+    for version, document in described.items():
         lacked = {place for place, since in table.since.items() if not has(since, version)}
-        models = {place for place in EVERYWHERE - places_of(document) if "." not in place}
+        models = {place for place in everywhere - places_of(document) if "." not in place}
         assert {place for place in lacked if "." not in place} == models
         # An older CPU template is any object, which lacks no field.
-        described = {place for place in lacked if not place.startswith("CpuConfig.")}
-        assert table.lacked_by(document).keys() == described
+        lacked = {place for place in lacked if not place.startswith("CpuConfig.")}
+        assert table.lacked_by(document).keys() == lacked
 
 
-def test_the_table_of_the_project_is_what_the_releases_describe() -> None:
+def test_the_table_of_the_project_is_what_the_releases_describe(
+    described: dict[str, Document],
+) -> None:
     table = read_releases(PROJECT.releases)
     assert set(table.known) >= set(RELEASES)
-    for version, document in REPAIRED.items():
+    for version, document in described.items():
         assert {place for place, since in table.since.items() if has(since, version)} <= places_of(
             document
         )
 
 
-def test_the_releases_made_here_are_those_published() -> None:
+def test_the_releases_made_here_are_those_published(described: dict[str, Document]) -> None:
     for path in published():
         version = path.stem.partition("-")[2]
         document, _ = repaired(import_spec(path))
-        assert places_of(document) == places_of(REPAIRED[version])
+        assert places_of(document) == places_of(described[version])
 
 
-def test_what_a_newer_release_lacks_is_not_offered() -> None:
-    table = learn(Releases(("1.0.0",)), REPAIRED["1.13.0"], {"PUT /gone"})
+def test_what_a_newer_release_lacks_is_not_offered(described: dict[str, Document]) -> None:
+    table = learn(Releases(("1.0.0",)), described["1.13.0"], {"PUT /gone"})
     assert table.since["PUT /gone"] == ("1.0.0", "-1.13.0")
-    assert "PUT /gone" not in table.lacked_by(REPAIRED["1.7.0"])
+    assert "PUT /gone" not in table.lacked_by(described["1.7.0"])
 
 
 @pytest.mark.parametrize(
