@@ -50,6 +50,7 @@ MOST_FRAMES = 4096  # pieces of output, for a program that writes single bytes
 ARGUMENTS, ARGUMENT = 10, 100  # that a host is told, and the characters of each
 ENDED_BYTES, ENDED_PROGRAMS = 16 * 1024 * 1024, 256  # of ended programs; the oldest go first
 GROUP_HAS_ENDED = errno.ENOENT, errno.ENOTDIR, errno.ENODEV  # the last: after it was opened
+LAST_TO_END = "-900"  # see oom_score_adj in proc(5)
 HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is paused none pass
 
 
@@ -126,14 +127,23 @@ def own_group() -> str:
 
 
 def put(path: str, text: str) -> None:
-    """Writes to a file of a control group, which is there."""
+    """Writes to a file of the kernel, which is there."""
     with open(path, "r+") as file:
         file.write(text)
+
+
+def prefer_to_end(score: str) -> None:
+    """Whether the kernel ends this process early (1000) or late (-1000) when memory is short."""
+    if ISOLATED:
+        with contextlib.suppress(OSError):
+            put("/proc/self/oom_score_adj", score)
 
 
 def freeze(group: str, wanted: bool) -> None:
     """Freezes the processes of a control group and waits until they stand still, or thaws them."""
     try:
+        if wanted and group == own_group():
+            raise OSError(errno.EBUSY, "the agent cannot leave its control group", group)
         put(f"{group}/cgroup.freeze", "1" if wanted else "0")
         deadline = time.monotonic() + 5
         while wanted and not is_frozen(group):
@@ -178,7 +188,7 @@ class Group:
         if not self._kill_until(time.monotonic() + 0.02):  # they fork as fast as they are killed
             GROUPS.leave(self)
             with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
-                put(f"{self.path}/cgroup.freeze", "1")
+                freeze(self.path, True)
             self._kill_until(time.monotonic() + 5)
 
     def _kill_until(self, deadline: float) -> bool:
@@ -220,7 +230,11 @@ class Groups:
             if not self.current.path or self.current.others():
                 self.move()
             self.current.path, self.current = "", Group(self.current.path)  # its program has ended
-            return subprocess.Popen(args, 0, **options), self.current
+            prefer_to_end("0")  # which a process takes over from its parent
+            try:
+                return subprocess.Popen(args, 0, **options), self.current
+            finally:
+                prefer_to_end(LAST_TO_END)
 
     def move(self) -> None:
         """Moves the agent, with all its threads, to a new group."""
@@ -374,7 +388,8 @@ class Program:
             return True
         if left is not None and left <= 0:
             self.timed_out = True
-            self.kill()
+            with contextlib.suppress(PermissionError):  # of another user: it ends by itself
+                self.kill()
         for end in found:
             if end == self.awake:
                 os.read(end, 4096)
@@ -1032,6 +1047,7 @@ def main(where: str) -> None:
         signal.signal(number, lambda *_: None)
     listener = listener_for(where)
     ISOLATED = listener.family == socket.AF_VSOCK
+    prefer_to_end(LAST_TO_END)
     GROUPS.move()
     if not GROUPS.current.path:
         print("agent: no cgroup 2: a kill reaches one process group alone", file=sys.stderr)
