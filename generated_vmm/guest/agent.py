@@ -471,33 +471,31 @@ class Program:
         deadline = time.monotonic() + seconds
         while True:
             with self.input_lock:
-                is_done, end = self._write_once(offset, data, close), self.input
-            if (
-                is_done
-                or end is None
-                or not ready([end], deadline - time.monotonic(), select.POLLOUT)
-            ):
+                end = self._write_once(offset, data, close)
+            if end is None or not ready([end], deadline - time.monotonic(), select.POLLOUT):
                 return {"input_bytes": self.input_size, "is_open": self.input is not None}
 
-    def _write_once(self, offset: int, data: bytes, close: bool) -> bool:
-        """Writes what fits now; false if there is more."""
+    def _write_once(self, offset: int, data: bytes, close: bool) -> int | None:
+        """Writes what fits now; returns the end that has no room for the rest."""
         if not 0 <= offset <= self.input_size:
             raise Refused(409, "no_such_offset", f"the input has {self.input_size} bytes")
+        if self.input is None:
+            return None
         try:
-            if self.input is not None and (rest := data[self.input_size - offset :]):
+            if rest := data[self.input_size - offset :]:
                 size = os.write(self.input, rest)
                 self.input_size, self.is_in_line = self.input_size + size, rest[size - 1] != 10
                 if size < len(rest):
-                    return False
-            if self.input is not None and close:
-                if self.terminal:  # once more ends a line that has begun
-                    os.write(self.input, b"\x04" * (1 + self.is_in_line))
+                    return self.input
+            if close and self.terminal:  # once more ends a line that has begun
+                os.write(self.input, b"\x04" * (1 + self.is_in_line))
+            if close:
                 self._close_input()
         except BlockingIOError:
-            return False
+            return self.input
         except OSError:  # the program reads no more
             self._close_input()
-        return True
+        return None
 
     def resize(self, size: dict[str, int]) -> None:
         """Sets the size of the terminal."""
@@ -654,7 +652,7 @@ def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO
     if before and not stat.S_ISREG(before.st_mode):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     try:
-        with open(temporary, "xb", opener=for_us) as file:
+        with open(temporary, "xb", opener=opened) as file:
             yield file
             file.flush()
             ids = (before.st_uid, before.st_gid) if before else (-1, -1)
@@ -667,14 +665,9 @@ def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO
             os.unlink(temporary)
 
 
-def for_us(path: str, flags: int) -> int:
-    """An opener of a file that nobody else reads before it is whole."""
-    return os.open(path, flags, 0o600)
-
-
-def without_waiting(path: str, flags: int) -> int:
-    """An opener that does not wait for the other end of a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK)
+def opened(path: str, flags: int) -> int:
+    """An opener that does not wait for a pipe, and makes files that nobody else can read."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o600)
 
 
 def owner_of(owner: str) -> tuple[int, int]:
@@ -880,7 +873,7 @@ class Link(threading.Thread):
 
     def read_file(self, path: str) -> object:
         """The content of a file."""
-        with open(unquote_to_bytes(path), "rb", opener=without_waiting) as file:
+        with open(unquote_to_bytes(path), "rb", opener=opened) as file:
             data, size = file.read(PART) or b"", os.fstat(file.fileno()).st_size
             if len(data) < PART:  # all of it; files in /proc and /sys have no size or a wrong one
                 self._begin(200, f"Content-Length: {len(data)}", body=data)
@@ -1000,7 +993,6 @@ ROUTES: tuple[tuple[str, str, Callable[..., object]], ...] = (
     ("GET", f"/folders{PATH}", Link.read_folder),
     ("PUT", f"/folders{PATH}", Link.write_folder),
     ("GET", r"/ports/(\d+)", Link.connect_port),
-    ("PUT", "/clock", Link.renew),
     ("PUT", "/identity", Link.renew),
     ("PUT", "/hold", lambda _: PROGRAMS.hold()),
     ("DELETE", "/hold", lambda _: PROGRAMS.release()),

@@ -114,7 +114,6 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
         (b"GET /programs/x/output?offset=0 HTTP/1.1\r\n\r\n", 404, "no_such_program"),
         (b"GET /programs/x/output HTTP/1.1\r\n\r\n", 404, "no_such_program"),
         (put("/identity", b'{"seed": ""}'), 403, "no_machine"),
-        (put("/clock", b'{"unix_ns": 0}'), 403, "no_machine"),
     ],
 )
 def test_a_request_that_is_wrong_is_named(
