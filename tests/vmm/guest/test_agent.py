@@ -248,3 +248,16 @@ def test_the_unit_and_the_init_start_the_same_file() -> None:
         text = Path(agent.__file__).with_name(name).read_text()
         assert "python3 -S /usr/lib/guest-agent/agent.py\n" in text
         assert re.search("(ulimit -n |LimitNOFILE=)65536", text)
+
+
+def test_the_init_ends_the_programs_of_an_agent_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "guest-1").mkdir()
+    init = Path(agent.__file__).with_name("init.sh").read_text()
+    (loop,) = re.findall(r"    for group.*?    done\n", init, re.DOTALL)
+    script = loop.replace("/sys/fs/cgroup", str(tmp_path))
+    assert subprocess.run(["sh", "-c", script], capture_output=True, check=True).stderr == b""
+    assert (tmp_path / "guest-1" / "cgroup.kill").read_text() == "1\n"
+    (tmp_path / "guest-1" / "cgroup.kill").unlink()
+    (tmp_path / "guest-1").rmdir()
+    done = subprocess.run(["sh", "-c", f"{script}\ntrue"], capture_output=True, check=True)
+    assert done.stderr == b""  # there is none
