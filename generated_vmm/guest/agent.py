@@ -194,10 +194,10 @@ class Group:
     def _kill_until(self, deadline: float) -> bool:
         while time.monotonic() < deadline:
             with GROUPS.lock:  # else the next program may begin in it
-                if not (found := self.others()):
-                    self.remove()
+                found = self.others()
+                if not found and (self is GROUPS.current or self.remove()):
                     return True
-                for pid in found:
+                for pid in found:  # none if the last one is not quite gone
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             time.sleep(0.0002)
@@ -498,11 +498,12 @@ class Program:
         return None
 
     def resize(self, size: dict[str, int]) -> None:
-        """Sets the size of the terminal."""
+        """Sets the size of the terminal; nothing happens after the end."""
         with self.input_lock:
-            if not self.terminal or not self.ends:
+            if not self.terminal:
                 raise Refused(409, "no_terminal", f"{self.name} has no terminal")
-            resize(self.outer, size)
+            if self.ends:
+                resize(self.outer, size)
 
     def signal(self, number: int) -> dict[str, object]:
         """Signals the process group; SIGKILL ends every process that the program has started."""

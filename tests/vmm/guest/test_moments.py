@@ -147,6 +147,17 @@ def test_a_group_that_ends_while_it_is_frozen_is_no_error(
     agent.freeze("/a/group", wanted)
 
 
+def test_a_kill_leaves_no_group_whose_last_process_is_not_quite_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "group"
+    folder.mkdir()
+    busy, rmdir = [OSError(errno.EBUSY, "Device or resource busy")] * 2, os.rmdir
+    monkeypatch.setattr(os, "rmdir", lambda path: failing(busy.pop())() if busy else rmdir(path))
+    agent.Group(str(folder)).kill()
+    assert not folder.exists()
+
+
 @in_groups
 def test_an_agent_does_not_freeze_itself(programs: agent.Programs) -> None:
     program = programs.start("one", SLEEP)
@@ -174,6 +185,14 @@ def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Program
     assert writer.is_alive()
     program.kill()
     writer.join()
+
+
+def test_a_terminal_takes_any_size_after_the_end(programs: agent.Programs) -> None:
+    program = programs.start("one", {"args": ["true"], "terminal": TERMINAL})
+    program.wait(10)
+    while program.ends:  # the last step of its thread
+        program.wait(0)
+    program.resize({"rows": 7, "columns": 7})
 
 
 def test_the_end_of_a_terminals_input_is_sent_once(
