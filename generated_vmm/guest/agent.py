@@ -50,6 +50,7 @@ MOST_FRAMES = 4096  # pieces of output, for a program that writes single bytes
 ARGUMENTS, ARGUMENT = 10, 100  # that a host is told, and the characters of each
 ENDED_BYTES, ENDED_PROGRAMS = 16 * 1024 * 1024, 256  # of ended programs; the oldest go first
 GROUP_HAS_ENDED = errno.ENOENT, errno.ENOTDIR, errno.ENODEV  # the last: after it was opened
+LAST_TO_END = "-900"  # see oom_score_adj in proc(5)
 HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is paused none pass
 
 
@@ -126,14 +127,23 @@ def own_group() -> str:
 
 
 def put(path: str, text: str) -> None:
-    """Writes to a file of a control group, which is there."""
+    """Writes to a file of the kernel, which is there."""
     with open(path, "r+") as file:
         file.write(text)
+
+
+def prefer_to_end(score: str) -> None:
+    """Whether the kernel ends this process early (1000) or late (-1000) when memory is short."""
+    if ISOLATED:
+        with contextlib.suppress(OSError):
+            put("/proc/self/oom_score_adj", score)
 
 
 def freeze(group: str, wanted: bool) -> None:
     """Freezes the processes of a control group and waits until they stand still, or thaws them."""
     try:
+        if wanted and group == own_group():
+            raise OSError(errno.EBUSY, "the agent cannot leave its control group", group)
         put(f"{group}/cgroup.freeze", "1" if wanted else "0")
         deadline = time.monotonic() + 5
         while wanted and not is_frozen(group):
@@ -178,16 +188,16 @@ class Group:
         if not self._kill_until(time.monotonic() + 0.02):  # they fork as fast as they are killed
             GROUPS.leave(self)
             with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
-                put(f"{self.path}/cgroup.freeze", "1")
+                freeze(self.path, True)
             self._kill_until(time.monotonic() + 5)
 
     def _kill_until(self, deadline: float) -> bool:
         while time.monotonic() < deadline:
             with GROUPS.lock:  # else the next program may begin in it
-                if not (found := self.others()):
-                    self.remove()
+                found = self.others()
+                if not found and (self is GROUPS.current or self.remove()):
                     return True
-                for pid in found:
+                for pid in found:  # none if the last one is not quite gone
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             time.sleep(0.0002)
@@ -220,7 +230,11 @@ class Groups:
             if not self.current.path or self.current.others():
                 self.move()
             self.current.path, self.current = "", Group(self.current.path)  # its program has ended
-            return subprocess.Popen(args, 0, **options), self.current
+            prefer_to_end("0")  # which a process takes over from its parent
+            try:
+                return subprocess.Popen(args, 0, **options), self.current
+            finally:
+                prefer_to_end(LAST_TO_END)
 
     def move(self) -> None:
         """Moves the agent, with all its threads, to a new group."""
@@ -374,7 +388,8 @@ class Program:
             return True
         if left is not None and left <= 0:
             self.timed_out = True
-            self.kill()
+            with contextlib.suppress(PermissionError):  # of another user: it ends by itself
+                self.kill()
         for end in found:
             if end == self.awake:
                 os.read(end, 4096)
@@ -456,40 +471,39 @@ class Program:
         deadline = time.monotonic() + seconds
         while True:
             with self.input_lock:
-                is_done, end = self._write_once(offset, data, close), self.input
-            if (
-                is_done
-                or end is None
-                or not ready([end], deadline - time.monotonic(), select.POLLOUT)
-            ):
+                end = self._write_once(offset, data, close)
+            if end is None or not ready([end], deadline - time.monotonic(), select.POLLOUT):
                 return {"input_bytes": self.input_size, "is_open": self.input is not None}
 
-    def _write_once(self, offset: int, data: bytes, close: bool) -> bool:
-        """Writes what fits now; false if there is more."""
+    def _write_once(self, offset: int, data: bytes, close: bool) -> int | None:
+        """Writes what fits now; returns the end that has no room for the rest."""
         if not 0 <= offset <= self.input_size:
             raise Refused(409, "no_such_offset", f"the input has {self.input_size} bytes")
+        if self.input is None:
+            return None
         try:
-            if self.input is not None and (rest := data[self.input_size - offset :]):
+            if rest := data[self.input_size - offset :]:
                 size = os.write(self.input, rest)
                 self.input_size, self.is_in_line = self.input_size + size, rest[size - 1] != 10
                 if size < len(rest):
-                    return False
-            if self.input is not None and close:
-                if self.terminal:  # once more ends a line that has begun
-                    os.write(self.input, b"\x04" * (1 + self.is_in_line))
+                    return self.input
+            if close and self.terminal:  # once more ends a line that has begun
+                os.write(self.input, b"\x04" * (1 + self.is_in_line))
+            if close:
                 self._close_input()
         except BlockingIOError:
-            return False
+            return self.input
         except OSError:  # the program reads no more
             self._close_input()
-        return True
+        return None
 
     def resize(self, size: dict[str, int]) -> None:
-        """Sets the size of the terminal."""
+        """Sets the size of the terminal; nothing happens after the end."""
         with self.input_lock:
-            if not self.terminal or not self.ends:
+            if not self.terminal:
                 raise Refused(409, "no_terminal", f"{self.name} has no terminal")
-            resize(self.outer, size)
+            if self.ends:
+                resize(self.outer, size)
 
     def signal(self, number: int) -> dict[str, object]:
         """Signals the process group; SIGKILL ends every process that the program has started."""
@@ -639,7 +653,7 @@ def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO
     if before and not stat.S_ISREG(before.st_mode):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     try:
-        with open(temporary, "xb", opener=for_us) as file:
+        with open(temporary, "xb", opener=opened) as file:
             yield file
             file.flush()
             ids = (before.st_uid, before.st_gid) if before else (-1, -1)
@@ -652,14 +666,9 @@ def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO
             os.unlink(temporary)
 
 
-def for_us(path: str, flags: int) -> int:
-    """An opener of a file that nobody else reads before it is whole."""
-    return os.open(path, flags, 0o600)
-
-
-def without_waiting(path: str, flags: int) -> int:
-    """An opener that does not wait for the other end of a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK)
+def opened(path: str, flags: int) -> int:
+    """An opener that does not wait for a pipe, and makes files that nobody else can read."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o600)
 
 
 def owner_of(owner: str) -> tuple[int, int]:
@@ -865,7 +874,7 @@ class Link(threading.Thread):
 
     def read_file(self, path: str) -> object:
         """The content of a file."""
-        with open(unquote_to_bytes(path), "rb", opener=without_waiting) as file:
+        with open(unquote_to_bytes(path), "rb", opener=opened) as file:
             data, size = file.read(PART) or b"", os.fstat(file.fileno()).st_size
             if len(data) < PART:  # all of it; files in /proc and /sys have no size or a wrong one
                 self._begin(200, f"Content-Length: {len(data)}", body=data)
@@ -985,7 +994,6 @@ ROUTES: tuple[tuple[str, str, Callable[..., object]], ...] = (
     ("GET", f"/folders{PATH}", Link.read_folder),
     ("PUT", f"/folders{PATH}", Link.write_folder),
     ("GET", r"/ports/(\d+)", Link.connect_port),
-    ("PUT", "/clock", Link.renew),
     ("PUT", "/identity", Link.renew),
     ("PUT", "/hold", lambda _: PROGRAMS.hold()),
     ("DELETE", "/hold", lambda _: PROGRAMS.release()),
@@ -1032,6 +1040,7 @@ def main(where: str) -> None:
         signal.signal(number, lambda *_: None)
     listener = listener_for(where)
     ISOLATED = listener.family == socket.AF_VSOCK
+    prefer_to_end(LAST_TO_END)
     GROUPS.move()
     if not GROUPS.current.path:
         print("agent: no cgroup 2: a kill reaches one process group alone", file=sys.stderr)

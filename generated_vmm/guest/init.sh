@@ -15,6 +15,9 @@ ip link set lo up 2>/dev/null
 modprobe vmw_vsock_virtio_transport 2>/dev/null
 ulimit -n 65536 # a program takes six
 while :; do
+    for group in /sys/fs/cgroup/guest-*; do # programs of an agent that was killed
+        echo 1 2>/dev/null >"$group/cgroup.kill"
+    done
     python3 -S /usr/lib/guest-agent/agent.py
     sleep 1
 done

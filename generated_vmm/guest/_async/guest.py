@@ -229,15 +229,14 @@ class AsyncGuest(Context):
 
         With `release`, a guest that is held runs afterwards.
         """
-        clock = models.Clock(unix_ns=time.time_ns(), release=release or None)
-        await self._link.send(operations.set_clock(clock))
+        await self._renew(unix_ns=time.time_ns(), release=release or None)
 
     async def reseed(self) -> None:
         """Gives the guest's random numbers a secret of their own.
 
         The clones of a snapshot may have the same random numbers until then.
         """
-        await self._link.send(operations.renew_identity(models.Identity(seed=_seed())))
+        await self._renew(seed=_seed())
 
     async def renew_identity(
         self,
@@ -253,7 +252,7 @@ class AsyncGuest(Context):
         None, and makes new keys of the SSH server. With `release`, a guest that is held runs
         afterwards; `GuestAgentError` says that it was not held any more. Returns what was replaced.
         """
-        identity = models.Identity(
+        return await self._renew(
             seed=_seed(),
             unix_ns=time.time_ns(),
             machine_id=machine_id or uuid.uuid4().hex,
@@ -261,7 +260,10 @@ class AsyncGuest(Context):
             host_keys=host_keys or None,
             release=release or None,
         )
-        answer = await self._link.send(operations.renew_identity(identity))
+
+    async def _renew(self, **members: Unpack[models.IdentityFields]) -> list[str]:
+        operation = operations.renew_identity(models.Identity(**members))
+        answer = await self._link.send(operation)
         return answer.renewed
 
 

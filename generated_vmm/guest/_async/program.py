@@ -200,7 +200,7 @@ class AsyncProgram:
         await self.send_signal(SIGKILL)
 
     async def resize(self, rows: int, columns: int) -> None:
-        """Sets the size of the program's terminal."""
+        """Sets the size of the program's terminal; nothing happens after its end."""
         size = models.TerminalSize(rows=rows, columns=columns)
         await self._link.send(operations.resize_terminal(self.id, size))
 

@@ -237,22 +237,9 @@ def connect_port(port: str) -> Operation[None]:
     )
 
 
-def set_clock(body: models.Clock) -> Operation[models.Renewed]:
-    """Set the time of day, after a resume.
-
-    PUT /clock.
-    """
-    return Operation(
-        id="setClock",
-        method="PUT",
-        path="/clock",
-        body=body.to_json(),
-        read=models.Renewed.from_answer,
-    )
-
-
 def renew_identity(body: models.Identity) -> Operation[models.Renewed]:
-    """Replace what the clones of one snapshot must not share.
+    """Replace what the clones of one snapshot must not share, or the time of day alone after a
+    resume.
 
     PUT /identity.
     """

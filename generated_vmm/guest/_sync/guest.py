@@ -222,15 +222,14 @@ class Guest(Context):
 
         With `release`, a guest that is held runs afterwards.
         """
-        clock = models.Clock(unix_ns=time.time_ns(), release=release or None)
-        self._link.send(operations.set_clock(clock))
+        self._renew(unix_ns=time.time_ns(), release=release or None)
 
     def reseed(self) -> None:
         """Gives the guest's random numbers a secret of their own.
 
         The clones of a snapshot may have the same random numbers until then.
         """
-        self._link.send(operations.renew_identity(models.Identity(seed=_seed())))
+        self._renew(seed=_seed())
 
     def renew_identity(
         self,
@@ -246,7 +245,7 @@ class Guest(Context):
         None, and makes new keys of the SSH server. With `release`, a guest that is held runs
         afterwards; `GuestAgentError` says that it was not held any more. Returns what was replaced.
         """
-        identity = models.Identity(
+        return self._renew(
             seed=_seed(),
             unix_ns=time.time_ns(),
             machine_id=machine_id or uuid.uuid4().hex,
@@ -254,7 +253,10 @@ class Guest(Context):
             host_keys=host_keys or None,
             release=release or None,
         )
-        answer = self._link.send(operations.renew_identity(identity))
+
+    def _renew(self, **members: Unpack[models.IdentityFields]) -> list[str]:
+        operation = operations.renew_identity(models.Identity(**members))
+        answer = self._link.send(operation)
         return answer.renewed
 
 

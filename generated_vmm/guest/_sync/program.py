@@ -195,7 +195,7 @@ class Program:
         self.send_signal(SIGKILL)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Sets the size of the program's terminal."""
+        """Sets the size of the program's terminal; nothing happens after its end."""
         size = models.TerminalSize(rows=rows, columns=columns)
         self._link.send(operations.resize_terminal(self.id, size))
 

@@ -114,5 +114,7 @@ def sync_guest(running: Agent) -> Iterator[Guest]:
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> agent.Programs:
     """Programs of this process, which stays in its own control group."""
-    monkeypatch.setattr(agent.GROUPS, "home", "")
+    groups = agent.Groups()
+    groups.home = ""
+    monkeypatch.setattr(agent, "GROUPS", groups)
     return agent.Programs()

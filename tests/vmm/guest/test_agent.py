@@ -114,7 +114,6 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
         (b"GET /programs/x/output?offset=0 HTTP/1.1\r\n\r\n", 404, "no_such_program"),
         (b"GET /programs/x/output HTTP/1.1\r\n\r\n", 404, "no_such_program"),
         (put("/identity", b'{"seed": ""}'), 403, "no_machine"),
-        (put("/clock", b'{"unix_ns": 0}'), 403, "no_machine"),
     ],
 )
 def test_a_request_that_is_wrong_is_named(
@@ -248,3 +247,17 @@ def test_the_unit_and_the_init_start_the_same_file() -> None:
     for name in ("guest-agent.service", "init.sh"):
         text = Path(agent.__file__).with_name(name).read_text()
         assert "python3 -S /usr/lib/guest-agent/agent.py\n" in text
+        assert re.search("(ulimit -n |LimitNOFILE=)65536", text)
+
+
+def test_the_init_ends_the_programs_of_an_agent_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "guest-1").mkdir()
+    init = Path(agent.__file__).with_name("init.sh").read_text()
+    (loop,) = re.findall(r"    for group.*?    done\n", init, re.DOTALL)
+    script = loop.replace("/sys/fs/cgroup", str(tmp_path))
+    assert subprocess.run(["sh", "-c", script], capture_output=True, check=True).stderr == b""
+    assert (tmp_path / "guest-1" / "cgroup.kill").read_text() == "1\n"
+    (tmp_path / "guest-1" / "cgroup.kill").unlink()
+    (tmp_path / "guest-1").rmdir()
+    done = subprocess.run(["sh", "-c", f"{script}\ntrue"], capture_output=True, check=True)
+    assert done.stderr == b""  # there is none

@@ -123,11 +123,24 @@ def test_a_copy_that_was_released_before_is_refused(copy: Path) -> None:
     assert not (copy / "renewed").exists()
 
 
+def test_a_program_begins_without_the_protection_of_the_agent(copy: Path) -> None:
+    with Guest(copy / "s", port=None) as guest:
+        guest.release()
+        script = "cat /proc/self/oom_score_adj; echo $PPID"
+        score, pid = guest.run(["sh", "-c", script]).text.split()
+        agents = guest.path(f"/proc/{pid}/oom_score_adj").read_text().strip()
+    assert (score, agents) == ("0", "10")
+
+
 def test_everything_beside_the_agent_is_held_but_process_1(tmp_path: Path) -> None:
-    own = tmp_path / "system.slice" / "guest-agent.service"
-    names = ("", "init.scope", "user.slice", "system.slice", "system.slice/sshd.service", str(own))
-    for name in names:
-        (tmp_path / name).mkdir(exist_ok=True)
-        (tmp_path / name / "cgroup.procs").touch()
+    unit = Path(agent.__file__).with_name("guest-agent.service").read_text()
+    assert "\nSlice=agent.slice\n" in unit
+    own = tmp_path / "agent.slice" / "guest-agent.service" / "guest-1"
+    programs = own.with_name("guest-2")
+    services = tmp_path / "system.slice" / "sshd.service"  # held with its slice
+    for group in (tmp_path / "init.scope", tmp_path / "user.slice", own, programs, services):
+        group.mkdir(parents=True)
+    for folder in (tmp_path, *tmp_path.rglob("*")):
+        (folder / "cgroup.procs").touch()
     found = sorted(agent.groups_beside(str(own)))
-    assert found == [str(tmp_path / "system.slice/sshd.service"), str(tmp_path / "user.slice")]
+    assert found == [str(programs), str(tmp_path / "system.slice"), str(tmp_path / "user.slice")]

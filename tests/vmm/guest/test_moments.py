@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from generated_vmm.guest import Guest, agent
+from generated_vmm.guest._generated.models import TerminalSizeFields
 from tests.vmm.guest.conftest import Agent
 from tests.vmm.guest.test_programs import in_groups
 
@@ -94,6 +95,17 @@ def test_a_program_that_ends_in_its_last_moment_is_not_late(
     assert program.view()["returncode"] == 0
 
 
+def test_a_program_that_may_not_be_ended_is_followed_to_its_end(
+    programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "killpg", failing(PermissionError(errno.EPERM, "not ours")))
+    program = programs.start("one", {"args": ["cat"], "stdin": True, "timeout_ms": 1})
+    while not program.timed_out:
+        program.wait(0.01)
+    program.write(0, b"", 1, True)
+    assert program.wait(10)["returncode"] == 0
+
+
 HOPPER = """
 import os
 while os.write(1, b'x'):
@@ -135,9 +147,30 @@ def test_a_group_that_ends_while_it_is_frozen_is_no_error(
     agent.freeze("/a/group", wanted)
 
 
+def test_a_kill_leaves_no_group_whose_last_process_is_not_quite_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "group"
+    folder.mkdir()
+    busy, rmdir = [OSError(errno.EBUSY, "Device or resource busy")] * 2, os.rmdir
+    monkeypatch.setattr(os, "rmdir", lambda path: failing(busy.pop())() if busy else rmdir(path))
+    agent.Group(str(folder)).kill()
+    assert not folder.exists()
+
+
+@in_groups
+def test_an_agent_does_not_freeze_itself(programs: agent.Programs) -> None:
+    program = programs.start("one", SLEEP)
+    program.group.path = agent.own_group()  # as after a failure to move elsewhere
+    with pytest.raises(OSError, match="cannot leave its control group"):
+        programs.hold()
+    program.group.path = ""
+    program.kill()
+
+
 # Input and terminals
 
-TERMINAL = {"rows": 5, "columns": 5}
+TERMINAL: TerminalSizeFields = {"rows": 5, "columns": 5}
 
 
 def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Programs) -> None:
@@ -154,13 +187,26 @@ def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Program
     writer.join()
 
 
+def test_a_terminal_takes_any_size_after_the_end(programs: agent.Programs) -> None:
+    program = programs.start("one", {"args": ["true"], "terminal": TERMINAL})
+    program.wait(10)
+    while program.ends:  # the last step of its thread
+        program.wait(0)
+    program.resize({"rows": 7, "columns": 7})
+
+
 def test_the_end_of_a_terminals_input_is_sent_once(
     programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = programs.start("one", {**SLEEP, "terminal": TERMINAL})
     written: list[bytes] = []
     write = os.write
-    monkeypatch.setattr(os, "write", lambda end, data: written.append(data) or write(end, data))
+
+    def recorded(end: int, data: bytes) -> int:
+        written.append(data)
+        return write(end, data)
+
+    monkeypatch.setattr(os, "write", recorded)
     for _ in range(2):  # the host has lost the first response
         assert program.write(0, b"one\n", 1, True) == {"input_bytes": 4, "is_open": False}
     assert written == [b"one\n", b"\x04"]
@@ -182,6 +228,7 @@ def test_nobody_else_reads_a_file_before_it_is_whole(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o644
 
 
+@pytest.mark.usefixtures("programs")
 def test_nobody_else_reads_a_folder_before_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .agent_info import AgentInfo
-    from .clock import Clock, ClockFields
     from .environment import Environment, EnvironmentFields
     from .fault import Fault
     from .file_stat import FileStat
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "AgentInfo": "agent_info",
-    "Clock": "clock",
-    "ClockFields": "clock",
     "Environment": "environment",
     "EnvironmentFields": "environment",
     "Fault": "fault",
@@ -58,8 +55,6 @@ _MODULES = {
 
 __all__ = [
     "AgentInfo",
-    "Clock",
-    "ClockFields",
     "Environment",
     "EnvironmentFields",
     "Fault",

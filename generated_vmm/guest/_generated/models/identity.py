@@ -11,8 +11,8 @@ from generated_vmm.model import AnsweredAs, ApiModel
 class Identity(ApiModel):
     """What a machine does not share with the other clones of a snapshot."""
 
-    seed: Annotated[str, Field(min_length=44, max_length=684), AnsweredAs(str)] = Field(
-        description="Secret random bytes for the kernel, at least 32, in base64."
+    seed: Annotated[str, Field(min_length=44, max_length=684), AnsweredAs(str)] | None = Field(
+        default=None, description="Secret random bytes for the kernel, at least 32, in base64."
     )
     """Secret random bytes for the kernel, at least 32, in base64."""
 
@@ -49,7 +49,7 @@ class Identity(ApiModel):
         def __init__(
             self,
             *,
-            seed: str,
+            seed: str | None = None,
             unix_ns: int | None = None,
             machine_id: str | None = None,
             hostname: str | None = None,
@@ -61,7 +61,7 @@ class Identity(ApiModel):
 class IdentityFields(TypedDict):
     """What a `Identity` is made of."""
 
-    seed: str
+    seed: NotRequired[str | None]
     unix_ns: NotRequired[int | None]
     machine_id: NotRequired[str | None]
     hostname: NotRequired[str | None]
