@@ -450,6 +450,12 @@ def test_a_clock_that_was_set_back_does_not_delay_a_restart() -> None:
         assert restart.is_due(record.model_copy(update={"retry_at": retry_at})) is expected
 
 
+def test_machines_of_two_folders_have_different_users(folder: Path) -> None:
+    jailed = definition(folder).replace(jail=Jail())
+    users = [machines_in(folder / name).create("web", jailed).record.uid for name in ("a", "b")]
+    assert len(set(users)) == 2
+
+
 def test_a_jail_is_found_after_its_program_was_replaced_by_one_of_another_name(
     folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
