@@ -87,8 +87,13 @@ class Monitors:
         return self._monitors.keys() | self._taps.keys()
 
     def folders(self, machine: str) -> list[Path]:
-        """The folders of a machine's monitors: one, if any. A jail's is named by its program."""
-        return [*self._store.jails.glob(f"*/{machine}"), *self._store.run.glob(machine)]
+        """The folders of a machine's monitors: one, if any. A jail's is named by its program.
+
+        Raises OSError: a folder that cannot be read may have a monitor.
+        """
+        jails = [self._store.jails / program for program in os.listdir(self._store.jails)]
+        found = [place / machine for place in (*jails, self._store.run)]
+        return [folder for folder in found if os.path.lexists(folder)]
 
     def _new(self, record: MachineRecord) -> Monitor:
         jail, options = record.definition.jail, self._options
@@ -216,7 +221,7 @@ def _end_of(returncode: int | None, log: Iterable[str]) -> End:
 
 def _recorded_at(folder: Path) -> float:
     """When its keeper has last recorded a monitor; 0 if it was killed before that."""
-    with suppress(OSError):
+    with suppress(FileNotFoundError):
         found = (folder / RECORD).stat()
         return found.st_mtime if found.st_size else 0.0
     return 0.0
