@@ -16,9 +16,10 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import secrets
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -39,8 +40,8 @@ from generated_vmm.machines.records import (
 
 ID: Final = re.compile(r"[0-9a-f]{12}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-FIRST_UID: Final = 0x70000000
-"""Distributions use no ids from here on: https://systemd.io/UIDS-GIDS/."""
+UIDS: Final = range(0x70000000, 0x7FFFFFFF)
+"""Distributions use none of these user ids: https://systemd.io/UIDS-GIDS/."""
 
 Record = TypeVar("Record", bound=BaseModel)
 
@@ -128,6 +129,14 @@ class Records(Generic[Record]):
         remove_folder(folder)
 
 
+def free_uid(others: Iterable[MachineRecord | Operation]) -> int:
+    """A user id that none of the others has, and by chance no machine of another folder."""
+    taken = {each.uid for each in others}
+    while (uid := secrets.choice(UIDS)) in taken:
+        pass
+    return uid
+
+
 class Store:
     """The records of all machines and snapshots in a folder, which is created if needed.
 
@@ -182,9 +191,7 @@ class Store:
             if any(each.name == operation.name for each in others):
                 raise MachineError(f"there is a machine called {operation.name}")
             if operation.uid is None:
-                taken = {each.uid for each in others}
-                free = next(uid for uid in count(FIRST_UID) if uid not in taken)
-                operation = operation.model_copy(update={"uid": free})
+                operation = operation.model_copy(update={"uid": free_uid(others)})
             try:
                 self.machines.begin(operation.machine)
                 self.operations.put(operation.machine, operation)
@@ -194,9 +201,12 @@ class Store:
         return operation
 
     def tidy_snapshots(self) -> None:
-        """Removes snapshots whose removal was not finished, and that no operation makes."""
+        """Removes snapshots whose removal was not finished, and that no operation makes.
+
+        Raises `MachineError` if an operation cannot be read.
+        """
         found = self.snapshots.ids()  # first: a snapshot that begins now has an operation then
-        made = {operation.target for operation in self.operations.all_readable()}
+        made = {operation.target for operation in self.operations.all()}
         for id in found:
             if id not in made and not self.snapshots.exists(id):
                 self.snapshots.remove(id)

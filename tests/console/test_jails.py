@@ -18,7 +18,7 @@ import pytest
 from examples.console.demo import parts
 from examples.console.host import Host
 from examples.console.settings import ConsoleSettings, SettingsError
-from generated_vmm.machines.store import FIRST_UID
+from generated_vmm.machines.store import UIDS
 from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import (
@@ -133,15 +133,18 @@ def disk_of(console: RunningConsole, folder: Path, name: str) -> Path:
 def test_each_machine_is_a_user_of_its_own_with_its_own_disk(
     alice: Browser, console: RunningConsole, tmp_path: Path
 ) -> None:
-    for number, name in enumerate(("one", "two")):
+    users = set[int]()
+    for name in ("one", "two"):
         create(alice, name)
         assert f"{name} Running" in alice.text
         assert "in a jail" in alice.text
-        assert user_of(pid_of(console, name)) == FIRST_UID + number
+        users.add(user_of(pid_of(console, name)))
         disk = disk_of(console, tmp_path, name)
-        assert disk.stat().st_uid == FIRST_UID + number
+        assert disk.stat().st_uid == user_of(pid_of(console, name))
         inside = jail_of(console, tmp_path, name) / "root" / "disks"
         assert [path.name for path in inside.iterdir()] == [disk.name]
+    assert len(users) == 2
+    assert all(user in UIDS for user in users)
     for name in ("one", "two"):
         jail = jail_of(console, tmp_path, name)
         delete(alice, name)

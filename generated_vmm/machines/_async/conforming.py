@@ -6,7 +6,6 @@ from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines._async.control import AsyncControl
-from generated_vmm.machines.definition import Definition, Jail
 from generated_vmm.machines.files import remove_folder
 from generated_vmm.machines.records import End, MachineRecord, Operation
 
@@ -36,7 +35,7 @@ async def wind_up(
     """Makes a machine what is stored of it, or removes one that is not stored, or is deleted."""
     record = control.store.machines.get(operation.machine)
     if record is None or operation.kind == "delete":
-        return await remove(control, operation)
+        return await remove(control, operation.machine)
     record = await conform(control, record, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
     if is_held and record.should_be == "Running" and control.monitors.is_up(record.id):
@@ -55,7 +54,7 @@ async def conform(
 
     The monitor has `seconds` to respond; without, as long as writing its memory may take.
     """
-    found = await control.monitors.find(record)
+    found = await control.monitors.find(record.id)
     is_wanted = record.should_be != "Ended" and record.started_at is not None
     if not isinstance(found, End) and not is_wanted:
         found = await control.monitors.end(record.id, grace)
@@ -115,17 +114,10 @@ async def tidy(control: AsyncControl, operation: Operation) -> None:
     await in_thread(store.operations.forget, operation.machine)
 
 
-async def remove(control: AsyncControl, operation: Operation) -> None:
+async def remove(control: AsyncControl, machine: str) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
-    machine, store = operation.machine, control.store
-    record = store.machines.get(machine) or MachineRecord(
-        id=machine,
-        name=operation.name,
-        definition=Definition(jail=Jail() if operation.uid else None),
-        uid=operation.uid or 0,
-    )
-    await control.monitors.find(record)
+    await control.monitors.find(machine)
     await control.monitors.end(machine)
     for folder in control.monitors.folders(machine):
         await in_thread(remove_folder, folder)
-    await in_thread(store.machines.remove, machine)
+    await in_thread(control.store.machines.remove, machine)

@@ -147,7 +147,7 @@ class AsyncControl:
 
     async def look(self, record: MachineRecord) -> MachineRecord:
         """Attaches to the monitor of a machine, unless it has ended: see `note`."""
-        found = record.started_at and await self.monitors.find(record)
+        found = record.started_at and await self.monitors.find(record.id)
         return await self.note(record, found) if isinstance(found, End) else record
 
     async def note(self, record: MachineRecord, end: End) -> MachineRecord:

@@ -139,7 +139,7 @@ class AsyncMachine:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
         async with self._run("delete", by) as run:
             await run.step("removes the files")
-            await remove(self._control, run.operation)
+            await remove(self._control, self.id)
 
     async def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.

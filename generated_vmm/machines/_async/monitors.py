@@ -89,8 +89,13 @@ class AsyncMonitors:
         return self._monitors.keys() | self._taps.keys()
 
     def folders(self, machine: str) -> list[Path]:
-        """The folders of a machine's monitors: one, if any. A jail's is named by its program."""
-        return [*self._store.jails.glob(f"*/{machine}"), *self._store.run.glob(machine)]
+        """The folders of a machine's monitors: one, if any. A jail's is named by its program.
+
+        Raises OSError: a folder that cannot be read may have a monitor.
+        """
+        jails = [self._store.jails / program for program in os.listdir(self._store.jails)]
+        found = [place / machine for place in (*jails, self._store.run)]
+        return [folder for folder in found if os.path.lexists(folder)]
 
     def _new(self, record: MachineRecord) -> AsyncMonitor:
         jail, options = record.definition.jail, self._options
@@ -114,7 +119,7 @@ class AsyncMonitors:
 
         Raises `MonitorError`, and ValueError or OSError for a file that it cannot have.
         """
-        await self.find(record)
+        await self.find(record.id)
         await self.end(record.id)
         if record.definition.jail is None:
             await in_thread(_remove_sockets, self._store.machines.path(record.id))
@@ -157,26 +162,26 @@ class AsyncMonitors:
                 else:
                     await monitor.copy_in(source, inside)
 
-    async def find(self, record: MachineRecord) -> AsyncMonitor | End:
+    async def find(self, machine: str) -> AsyncMonitor | End:
         """The monitor of a machine if it runs, or else how it has ended.
 
         Attaches to a monitor that an earlier process has left. Raises `MonitorError` if it cannot
         be attached to.
         """
-        if record.id not in self._monitors and (end := await self._attach(record)) is not None:
-            await self._remove_taps(record.id)
+        if machine not in self._monitors and (end := await self._attach(machine)) is not None:
+            await self._remove_taps(machine)
             return end
-        monitor = self._monitors[record.id]
-        return monitor if monitor.running else await self.end(record.id)
+        monitor = self._monitors[machine]
+        return monitor if monitor.running else await self.end(machine)
 
-    async def _attach(self, record: MachineRecord) -> End | None:
+    async def _attach(self, machine: str) -> End | None:
         """Attaches to the monitor of a machine, or says how it has ended."""
-        kind = AsyncMonitor if record.definition.jail is None else AsyncJailedMonitor
-        folder = max(self.folders(record.id), key=_recorded_at, default=None)
+        folder = max(self.folders(machine), key=_recorded_at, default=None)
         if folder is None or not _recorded_at(folder):
             return _end_of(None, ())
+        kind = AsyncMonitor if folder.parent == self._store.run else AsyncJailedMonitor
         try:
-            self._hold(record.id, await kind.attach(folder))
+            self._hold(machine, await kind.attach(folder))
         except MonitorExited as error:
             return _end_of(error.returncode, error.log)
         return None
@@ -218,7 +223,7 @@ def _end_of(returncode: int | None, log: Iterable[str]) -> End:
 
 def _recorded_at(folder: Path) -> float:
     """When its keeper has last recorded a monitor; 0 if it was killed before that."""
-    with suppress(OSError):
+    with suppress(FileNotFoundError):
         found = (folder / RECORD).stat()
         return found.st_mtime if found.st_size else 0.0
     return 0.0

@@ -7,7 +7,6 @@ from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines._sync.control import Control
-from generated_vmm.machines.definition import Definition, Jail
 from generated_vmm.machines.files import remove_folder
 from generated_vmm.machines.records import End, MachineRecord, Operation
 
@@ -35,7 +34,7 @@ def wind_up(control: Control, operation: Operation, seconds: float | None = None
     """Makes a machine what is stored of it, or removes one that is not stored, or is deleted."""
     record = control.store.machines.get(operation.machine)
     if record is None or operation.kind == "delete":
-        return remove(control, operation)
+        return remove(control, operation.machine)
     record = conform(control, record, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
     if is_held and record.should_be == "Running" and control.monitors.is_up(record.id):
@@ -54,7 +53,7 @@ def conform(
 
     The monitor has `seconds` to respond; without, as long as writing its memory may take.
     """
-    found = control.monitors.find(record)
+    found = control.monitors.find(record.id)
     is_wanted = record.should_be != "Ended" and record.started_at is not None
     if not isinstance(found, End) and not is_wanted:
         found = control.monitors.end(record.id, grace)
@@ -114,17 +113,10 @@ def tidy(control: Control, operation: Operation) -> None:
     in_thread(store.operations.forget, operation.machine)
 
 
-def remove(control: Control, operation: Operation) -> None:
+def remove(control: Control, machine: str) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
-    machine, store = operation.machine, control.store
-    record = store.machines.get(machine) or MachineRecord(
-        id=machine,
-        name=operation.name,
-        definition=Definition(jail=Jail() if operation.uid else None),
-        uid=operation.uid or 0,
-    )
-    control.monitors.find(record)
+    control.monitors.find(machine)
     control.monitors.end(machine)
     for folder in control.monitors.folders(machine):
         in_thread(remove_folder, folder)
-    in_thread(store.machines.remove, machine)
+    in_thread(control.store.machines.remove, machine)

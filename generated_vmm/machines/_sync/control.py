@@ -148,7 +148,7 @@ class Control:
 
     def look(self, record: MachineRecord) -> MachineRecord:
         """Attaches to the monitor of a machine, unless it has ended: see `note`."""
-        found = record.started_at and self.monitors.find(record)
+        found = record.started_at and self.monitors.find(record.id)
         return self.note(record, found) if isinstance(found, End) else record
 
     def note(self, record: MachineRecord, end: End) -> MachineRecord:

@@ -140,7 +140,7 @@ class Machine:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
         with self._run("delete", by) as run:
             run.step("removes the files")
-            remove(self._control, run.operation)
+            remove(self._control, self.id)
 
     def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.

@@ -20,6 +20,7 @@ from generated_vmm.machines._sync.monitors import Monitors
 from generated_vmm.machines._sync.starting import start_if_due
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, files_of
+from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
@@ -135,9 +136,10 @@ class Machines(Context):
         """
         control, store = self._control, self._store
         control.take()
-        if not self._is_tidy:
-            in_thread(store.tidy_snapshots)
-            self._is_tidy = True
+        with suppress(MachineError):  # tried again by the next call
+            if not self._is_tidy:
+                in_thread(store.tidy_snapshots)
+                self._is_tidy = True
         records = store.machines.all_readable()
         records.sort(key=lambda one: (one.definition.order, one.name))
         known = [record.id for record in records]

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from generated_vmm import VmmApiError
+from generated_vmm import VmmApiError, VmmTimeoutError
 from generated_vmm.machines import (
     Definition,
     Jail,
@@ -228,6 +228,8 @@ def test_a_monitor_that_does_not_respond_can_be_ended_whatever_was_left_half_don
     web = machines.create("web", definition(folder))
     web.start()
     hung(machines, web, monkeypatch)
+    with pytest.raises(VmmTimeoutError):
+        web.pause()
     act(web)
     assert [one.state() for one in machines.all()] == (["Ended"] if act is Machine.stop else [])
     assert machines.operations() == []
@@ -450,6 +452,12 @@ def test_a_clock_that_was_set_back_does_not_delay_a_restart() -> None:
         assert restart.is_due(record.model_copy(update={"retry_at": retry_at})) is expected
 
 
+def test_machines_of_two_folders_have_different_users(folder: Path) -> None:
+    jailed = definition(folder).replace(jail=Jail())
+    users = [machines_in(folder / name).create("web", jailed).record.uid for name in ("a", "b")]
+    assert len(set(users)) == 2
+
+
 def test_a_jail_is_found_after_its_program_was_replaced_by_one_of_another_name(
     folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -467,6 +475,26 @@ def test_a_jail_is_found_after_its_program_was_replaced_by_one_of_another_name(
     (report,) = machines.reconcile()
     assert report.end is not None
     assert (report.what, report.end.returncode) == ("ended", 3)
+
+
+def test_a_monitor_is_not_taken_for_lost_because_its_folder_cannot_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with machines_in(folder) as machines:
+        machines.create("web", definition(folder)).start()
+    with machines_in(folder, detached=False) as machines:
+        listdir = os.listdir
+
+        def limited(path: Path) -> list[str]:
+            if Path(path).name == "jails":
+                raise OSError(errno.EMFILE, "Too many open files")
+            return listdir(path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "listdir", limited)
+            assert told(machines) == [("failed", "web")]
+        assert told(machines) == []
+        assert machines.all()[0].state() == "Running"
 
 
 def test_names_of_new_files_are_on_the_disk_before_the_record(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
-from generated_vmm import Drive, VmmApiError
+from generated_vmm import Drive, NetworkInterface, Pmem, VmmApiError
 from generated_vmm.machines import (
     AsyncMachines,
     Definition,
@@ -240,3 +241,63 @@ async def test_the_same_in_tasks(folder: Path) -> None:
         assert await back.state() == "Running"
         await copy.delete()
         assert [one.name for one in machines.all()] == ["back", "web"]
+
+
+def test_a_folder_of_a_later_format_is_refused(folder: Path, machines: Machines) -> None:
+    path = folder / "machines" / "format.json"
+    assert path.read_text() == '{"format":1}'
+    path.write_text('{"format":2}')
+    with pytest.raises(MachineError, match="a format that this release cannot use"):
+        machines_in(folder)
+
+
+def test_a_file_that_a_monitor_reports_must_be_allowed_too(folder: Path) -> None:
+    made = definition(folder)
+    (folder / "other").mkdir()
+    shutil.copy(folder / "disk", folder / "other" / "disk")
+    allowed = [folder / "kernel", folder / "disk"]
+    with machines_in(folder, files=allowed, detached=False) as machines:
+        web = machines.create("web", made)
+        web.start(boot=False)
+        drive = Drive(drive_id="d", is_root_device=False, path_on_host=f"{folder}/other/disk")
+        with pytest.raises(ValueError, match="in none of the folders"), web.changing():
+            web.client.drive("d").set(drive)
+        assert [disk.drive_id for disk in web.definition.configuration.drives or []] == ["rootfs"]
+        assert machines.operations() == []
+
+
+def test_a_block_that_raises_stores_nothing(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    web.start(boot=False)
+
+    def change_and_fail() -> None:
+        with web.changing():
+            web.client.machine_config.set(vcpu_count=2, mem_size_mib=64)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        change_and_fail()
+    kept = web.definition.configuration.machine_config
+    assert kept is not None
+    assert kept.vcpu_count == 1
+    assert machines.operations() == []
+
+
+def test_a_clone_that_cannot_have_its_own_devices_is_refused(
+    folder: Path, machines: Machines
+) -> None:
+    made = definition(folder).configuration
+    shutil.copy(folder / "disk", folder / "pmem")
+    pmem = Pmem(id="pmem", path_on_host=str(folder / "pmem"))
+    net = NetworkInterface(iface_id="eth0", host_dev_name="tap0")
+    refused: dict[str, dict[str, object]] = {
+        "cannot replace the file of persistent memory": {"pmem": [pmem]},
+        "name a tap device for eth0": {"network_interfaces": [net]},
+    }
+    for number, (why, devices) in enumerate(refused.items()):
+        configuration = made.model_copy(update=devices)
+        changed = Definition(configuration=configuration)
+        web = machines.create(f"web-{number}", changed, copy_disks=False)
+        with pytest.raises(MachineError, match=why):
+            web.clone("copy")
+    assert len(machines.all()) == 2
