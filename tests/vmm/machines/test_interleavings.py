@@ -37,6 +37,7 @@ from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.monitors import Monitors
 from generated_vmm.machines.store import Records, Store
 from generated_vmm.process import JailedMonitor, MonitorExited, MonitorStartError
+from tests.vmm.forking import forked
 from tests.vmm.machines.parts import definition, machines_in
 from tests.vmm.machines.test_machines import Meanwhile, own_disk
 from tests.vmm.machines.test_reconcile import killed, told
@@ -132,19 +133,13 @@ def test_two_threads_take_control_at_once(
 
 def test_a_forked_process_has_no_control(folder: Path, machines: Machines) -> None:
     web = machines.create("web", definition(folder))
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
+
+    def start() -> str:
+        with pytest.raises(MachineError) as refused:
             web.start()
-        except MachineError as error:
-            os.write(write, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with open(read) as pipe:
-        assert "are closed" in pipe.read()
-    os.waitpid(child, 0)
+        return str(refused.value)
+
+    assert "are closed" in str(forked(start).result())
     with pytest.raises(MachineError, match="controls the machines"):
         machines_in(folder).take_control()
 
