@@ -66,6 +66,7 @@ def nothing_is_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
     if isinstance(latest, pytest.Function):
         latest.funcargs.clear()  # which pytest itself forgets after the module's end only
     gc.collect()
+    gc.freeze()  # what stays, stays until the end: looking at it again each time takes minutes
 
 
 @pytest.fixture(scope="session")

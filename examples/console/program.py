@@ -111,7 +111,7 @@ def _welcome(settings: ConsoleSettings, console: Parts, key: str) -> str:
         kept = "kept" if settings.folder else "until the console ends"
         lines += [f"  Machines          {kind}, {kept}, in {console.folder}"]
         if settings.simulated_agent and not settings.firecracker:
-            lines += ["  Their programs    run on this host as your user: nothing is isolated."]
-            lines += ["                    For guests without programs: CONSOLE_SIMULATED_AGENT="]
+            lines += ["  Guests            run programs as you on this host: nothing is isolated."]
+            lines += ["                    Without programs: CONSOLE_SIMULATED_AGENT="]
             lines += ["  Try               on the page Guest of demo: Give access, then curl"]
     return "\n".join([*lines, "  Stop with         Ctrl-C\n"])

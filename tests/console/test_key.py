@@ -19,7 +19,7 @@ def address() -> Iterator[str]:
     """The address that the demo prints."""
     with demo() as process:
         told = lines_until(process, "Stop with")
-        assert "run on this host as your user: nothing is isolated" in told
+        assert "run programs as you on this host: nothing is isolated" in told
         yield next(word for word in told.split() if word.startswith("http://"))
 
 

@@ -156,16 +156,19 @@ def remove_entries(folder: int, keep: str, path: str, left: list[str]) -> None:
     Subfolders are moved up before they are emptied: a deep tree exhausts neither stack nor
     descriptors. Nothing is removed from another mount.
     """
-    stuck, mount = {keep}, kernel.mount_of(folder)
-    while names := [name for name in os.listdir(folder) if name not in stuck]:
-        for name in names:
-            try:
-                if not _removed(name, folder):
-                    _move_up(name, folder, mount)
-            except OSError as error:
-                stuck.add(name)
-                busy = error.errno in (errno.EBUSY, errno.EXDEV)
-                left.append(f"{path}/{name}: {MOUNTED if busy else kernel.reason(error)}")
+    mount = kernel.mount_of(folder)
+    for is_last in (False, True):  # on a full disk, what is removed first makes room for a move
+        stuck = {keep}
+        while names := [name for name in os.listdir(folder) if name not in stuck]:
+            for name in names:
+                try:
+                    if not _removed(name, folder):
+                        _move_up(name, folder, mount)
+                except OSError as error:
+                    stuck.add(name)
+                    if is_last:
+                        busy = error.errno in (errno.EBUSY, errno.EXDEV)
+                        left.append(f"{path}/{name}: {MOUNTED if busy else kernel.reason(error)}")
 
 
 def _move_up(name: str, folder: int, mount: bytes) -> None:

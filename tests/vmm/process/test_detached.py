@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from generated_vmm.process import (
     MonitorError,
     MonitorExited,
     MonitorStartError,
+    place,
 )
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper import messages
@@ -219,6 +221,31 @@ def test_one_whose_folder_was_deleted_ends(start: Make, do: Do, folder: Path, wa
     assert child.wait(PATIENCE)
     assert keeper.wait(PATIENCE)
     assert str(folder / "vm") not in dict(known_folders()).values()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("monitor.json", "is not the folder of"), ("keeper.socket", "which does not answer")],
+)
+def test_one_without_its_record_or_socket_is_not_taken_up(
+    start: Make,
+    do: Do,
+    folder: Path,
+    watch: Watch,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    reason: str,
+) -> None:
+    monitor = start(directory=folder / "vm", detached=True)
+    do(monitor.detach())
+    keeper = watch(keeper_of(monitor.pid))
+    (folder / "vm" / name).unlink()
+    monkeypatch.setattr(place, "ask", partial(messages.ask, seconds=0.1))
+    with pytest.raises(MonitorError, match=reason):
+        do(type(monitor).attach(folder / "vm"))
+    os.kill(monitor.pid, signal.SIGKILL)
+    assert keeper.wait(PATIENCE)
+    assert str(look(str(folder / "vm"), clean=True)).startswith("removed")
 
 
 def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -116,6 +117,23 @@ def test_what_is_swapped_while_it_is_removed_is_removed(
         remove(name, **where)
 
     monkeypatch.setattr(os, call, swap_and_remove)
+    left: list[str] = []
+    with Descriptor(os.open, folder, os.O_RDONLY) as held:
+        remove_entries(held.number, "", str(folder), left)
+    assert not left
+    assert not list(folder.iterdir())
+
+
+def test_a_full_disk_does_not_keep_a_jail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder needs a block for a name that is moved into it."""
+    (folder / "root" / "dev" / "net").mkdir(parents=True)
+    rename = os.rename
+
+    def fail_once(*given: Any, **where: Any) -> None:
+        monkeypatch.setattr(os, "rename", rename)
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "rename", fail_once)
     left: list[str] = []
     with Descriptor(os.open, folder, os.O_RDONLY) as held:
         remove_entries(held.number, "", str(folder), left)
