@@ -185,12 +185,13 @@ class AsyncMachines(Context):
     async def close(self) -> None:
         """Gives up the machines, which continue to run if detached, without their tap devices.
 
-        Nothing can begin then; an operation that runs comes to its end, and is the last that has
-        control of its machine.
+        Nothing can begin then, until the next `async with`. An operation that runs comes to its
+        end, and is the last that has control of its machine.
         """
         await self._control.close()
 
     async def __aenter__(self) -> Self:
+        self._control.open()
         return self
 
     async def __aexit__(

@@ -32,6 +32,11 @@ class Control:
         self._turn = threading.RLock()  # so that nothing begins after the last end
         start_over_in_children(self)
 
+    def open(self) -> None:
+        """Lets operations begin again after `close`."""
+        with self._turn:
+            self._is_closed = False
+
     def take(self) -> None:
         """Takes control of the machines.
 

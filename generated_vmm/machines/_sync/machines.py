@@ -186,12 +186,13 @@ class Machines(Context):
     def close(self) -> None:
         """Gives up the machines, which continue to run if detached, without their tap devices.
 
-        Nothing can begin then; an operation that runs comes to its end, and is the last that has
-        control of its machine.
+        Nothing can begin then, until the next `with`. An operation that runs comes to its
+        end, and is the last that has control of its machine.
         """
         self._control.close()
 
     def __enter__(self) -> Self:
+        self._control.open()
         return self
 
     def __exit__(

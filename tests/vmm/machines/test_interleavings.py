@@ -91,6 +91,10 @@ def test_an_operation_that_runs_at_close_ends_and_then_gives_its_machine_up(
         assert [one.name for one in second.snapshots()] == ["first"]
     with pytest.raises(MachineError, match="are closed"):
         web.start()
+    with first:  # as the lifespan of an application that starts again
+        assert told(first) == [("lost", "web")]
+        web.start()
+        web.stop()
 
 
 def test_a_reconcile_that_runs_at_close_touches_nothing_any_more(
