@@ -184,6 +184,10 @@ class AsyncMonitors:
             self._hold(machine, await kind.attach(folder))
         except MonitorExited as error:
             return _end_of(error.returncode, error.log)
+        except MonitorError:
+            if _recorded_at(folder):
+                raise
+            return _end_of(None, ())  # what does the work of a killed keeper has removed it
         return None
 
     async def end(self, machine: str, grace: float | None = 0) -> End:

@@ -182,6 +182,10 @@ class Monitors:
             self._hold(machine, kind.attach(folder))
         except MonitorExited as error:
             return _end_of(error.returncode, error.log)
+        except MonitorError:
+            if _recorded_at(folder):
+                raise
+            return _end_of(None, ())  # what does the work of a killed keeper has removed it
         return None
 
     def end(self, machine: str, grace: float | None = 0) -> End:

@@ -36,7 +36,7 @@ from generated_vmm.machines._sync import control as control_module
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.monitors import Monitors
 from generated_vmm.machines.store import Records, Store
-from generated_vmm.process import JailedMonitor, MonitorExited, MonitorStartError
+from generated_vmm.process import JailedMonitor, Monitor, MonitorExited, MonitorStartError
 from tests.vmm.forking import forked
 from tests.vmm.machines.parts import definition, machines_in
 from tests.vmm.machines.test_machines import Meanwhile, own_disk
@@ -494,6 +494,17 @@ def test_a_monitor_is_not_taken_for_lost_because_its_folder_cannot_be_read(
             assert told(machines) == [("failed", "web")]
         assert told(machines) == []
         assert machines.all()[0].state() == "Running"
+
+
+def test_a_monitor_whose_folder_goes_before_it_is_attached_has_ended(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with machines_in(folder) as machines:
+        machines.create("web", definition(folder)).start()
+    attach = Monitor.attach
+    before(monkeypatch, Monitor, "attach", lambda path: attach(path).stop())
+    with machines_in(folder) as machines:
+        assert told(machines) == [("lost", "web")]
 
 
 def test_names_of_new_files_are_on_the_disk_before_the_record(
