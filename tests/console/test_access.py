@@ -285,7 +285,7 @@ def test_the_next_console_serves_it_again(short_path: Path) -> None:
                 assert call(path).status_code == 200
 
 
-GUIDE = Path(__file__).parents[2] / "docs" / "console.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "broker.md"
 ROUTES = f"""{GUIDE.read_text().split("```toml")[1].split("```")[0]}
 ["machines.internal"]
 url = "https://machines.example.com"

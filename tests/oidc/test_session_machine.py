@@ -40,7 +40,7 @@ pauses = st.sampled_from([0.0, 35.0, 35.0, 80.0])
 faults = st.sampled_from(
     [
         ("none", Fault.DOWN),
-        *product(["take", "answer", "finish"], Fault),
+        *product(["take", "record", "finish"], Fault),
         *product(["token"], [fault for fault in Fault if fault is not Fault.PAUSED]),
         *product(["provider", "revoke", "end", "write", "look"], [Fault.DOWN, Fault.LATE]),
         *product(["find", "list"], [Fault.DOWN]),
@@ -114,7 +114,7 @@ class SessionMachine(RuleBasedStateMachine):
             case "log out at provider" if self.mode.is_shared:
                 world.log_out_at_provider(chosen.user)
             case "break down":
-                name = ("take", "answer", "finish", "end", "find")[browser]
+                name = ("take", "record", "finish", "end", "find")[browser]
                 world.fail(number, name, *[Fault.DOWN] * 99)
             case "repair":
                 world.repair()

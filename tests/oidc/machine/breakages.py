@@ -52,7 +52,7 @@ def refreshed_while_signing_out_elsewhere(world: MachineWorld, alice: Browser) -
 
 
 def lose_answers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows, "answer", lambda row, *rest: row)
+    patch.setattr(rows, "record", lambda row, *rest: row)
 
 
 def killed_after_the_response(world: MachineWorld, alice: Browser) -> None:

@@ -184,7 +184,7 @@ class Ledger:
             self.taken[process, known.sid] = self.loop.seconds
         for each in self._of(known):
             if each.process is process:
-                each.secured |= each.used and change in ("answer", "finish")
+                each.secured |= each.used and change in ("record", "finish")
 
     def hinder(self, process: Process) -> None:
         """The process cannot write down what the provider returned."""

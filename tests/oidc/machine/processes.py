@@ -163,7 +163,7 @@ def _change(before: Row | None, after: Row) -> str:
     if after.ended:
         return "end"
     if after.answer and not before.answer:
-        return "answer"
+        return "record"
     if after.owner:
         return "take"
     return "finish" if after.generation > before.generation else "write"
