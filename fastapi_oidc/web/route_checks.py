@@ -38,9 +38,6 @@ _OPEN: Final = (
 )
 """Routes that must work without a session, for browsers and the provider."""
 
-_OPEN_OWNERS: Final = ("fastapi", "fastapi_oidc")
-"""Whose plain routes are open on purpose: the documentation's, and those of a login."""
-
 _HANDLERS: Final[Mapping[Role, str]] = {role: f"{role.name.lower()}_handler" for role in _OPEN}
 
 
@@ -100,10 +97,10 @@ def _is_open(route: RouteContext) -> bool:
     dependant: Dependant | None = getattr(route, "dependant", None)
     if dependant is not None:
         return not any(_refuses(each.call) for each in _flattened(dependant))
-    plain = route.endpoint
-    if not isinstance(plain, FunctionType) or plain.__module__.partition(".")[0] in _OPEN_OWNERS:
+    if not isinstance(plain := route.endpoint, FunctionType):
         return False
-    return not names_this_library(plain)
+    is_public = plain.__module__.startswith("fastapi")  # as the documentation and a login
+    return not is_public and not names_this_library(plain)
 
 
 def _refuses(call: object) -> bool:
