@@ -55,13 +55,9 @@ class AsyncControl:
 
         This process knows the machines that it controls, and those that shall not run.
         """
-        if record.should_be == "Ended":
-            return
-        if self._is_closed or self._lock is None:
-            raise MachineError(
-                f"this process does not control {record.name}: call `reconcile` first, and nothing "
-                "after `close`"
-            )
+        if record.should_be != "Ended" and (self._is_closed or self._lock is None):
+            how = "call `reconcile` first, and nothing after `close`"
+            raise MachineError(f"this process does not control {record.name}: {how}")
 
     def start_over(self) -> None:
         """In a forked process: the parent has control, and its end is the end of the lock."""
