@@ -49,6 +49,10 @@ class Broker:
         limits: Limits | None = None,
         resolve: Resolve = resolved,
     ) -> None:
+        require_kind("oidc of Broker", oidc, OIDC)
+        require_kind("routes of Broker", routes, Mapping)
+        for name, route in routes.items():
+            require_kind(f"the route {name!r} of Broker", route, Route)
         runtime, self.limits, self.routes = oidc.runtime, limits or Limits(), dict(routes)
         self._party, self._grants = runtime.party, runtime.engine.grants
         self._accesses = Accesses(runtime.party)
@@ -77,6 +81,9 @@ class Broker:
         require_kind("session of broker.give", session, OIDCSession)
         if isinstance(routes, str):
             raise TypeError(f"routes of broker.give is a list: routes=[{routes!r}]")
+        require_kind("until of broker.give", until, timedelta, datetime)
+        if isinstance(until, datetime) and until.tzinfo is None:
+            raise TypeError("until of broker.give needs a time zone: datetime.now(UTC) + ...")
         now = self._party.clock.now()
         ends = until.timestamp() if isinstance(until, datetime) else now + until.total_seconds()
         if not routes or not set(routes) <= self.routes.keys() or ends <= now or not to:

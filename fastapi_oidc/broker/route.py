@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from fastapi_oidc.broker.access import Access
-from fastapi_oidc.broker.paths import loosely, normalised, pattern_of, require_call
+from fastapi_oidc.broker.paths import loosely, may_meet, normalised, pattern_of, require_call
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.downstream import ActorToken, Target
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
@@ -101,6 +101,9 @@ class Route:
         set_once(self, "passed", _PASSED | headers)
         set_once(self, "allowed", pattern_of(map(require_call, self.allow)))
         set_once(self, "approved", pattern_of(map(loosely, map(require_call, self.approve))))
+        for call in self.approve:  # a misspelled one would let calls pass without the person
+            if not any(may_meet(loosely(call), loosely(each)) for each in self.allow):
+                raise _invalid(f"approve has {call!r}, which matches no call of allow")
 
     def allows(self, method: str, path: str) -> bool:
         """Whether a guest may make this call; `path` is normalised."""

@@ -22,6 +22,8 @@ MAXIMUM_SEALED_LENGTH = 65_536
 _VERSION = b"1"
 _BOUND_TO = _VERSION + b":"
 _KEY_BYTES = 32
+_DIFFERENT_BYTES = 9
+"""Fewer are a repeated word: 32 random bytes as hexadecimal digits have more."""
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 
@@ -160,10 +162,11 @@ def sealed_length(plaintext_length: int) -> int:
 
 def _long_enough(secret: str) -> bytes:
     encoded = secret.encode()
-    if len(encoded) < MINIMUM_SECRET_BYTES:
+    if len(encoded) < MINIMUM_SECRET_BYTES or len(set(encoded)) < _DIFFERENT_BYTES:
         raise ConfigurationError(
             Code.CONFIGURATION_SECRET_TOO_SHORT,
-            f"a cookie secret needs at least {MINIMUM_SECRET_BYTES} random bytes",
+            f"a cookie secret needs at least {MINIMUM_SECRET_BYTES} random bytes, and no word that "
+            "is repeated: openssl rand -base64 32",
         )
     return encoded
 

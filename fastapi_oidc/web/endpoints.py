@@ -42,7 +42,7 @@ from fastapi_oidc.web import responses
 from fastapi_oidc.web.choice import choices, chosen, of_session
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.headers import NO_STORE
-from fastapi_oidc.web.misuse import awaited, require_kind
+from fastapi_oidc.web.misuse import SCOPE_KEY, LoginRedirect, awaited, require_kind
 from fastapi_oidc.web.public_session import session_document, session_management
 from fastapi_oidc.web.refusal import announce_refusal, is_navigation
 from fastapi_oidc.web.refusal_page import chooser_page, shown, signed_out_page
@@ -128,7 +128,9 @@ class Endpoints(Serving[Identity, RequestData]):
                 cookies=context.cookies,
             )
         context.record(redirection.changes)
-        return responses.redirect(redirection.location)
+        response = LoginRedirect(redirection.location)
+        request.scope[SCOPE_KEY].note(response)
+        return response
 
     async def handle_callback(self, request: Request) -> SignedIn[Identity]:
         """Complete the login. Raises OIDCError when the provider's response is refused."""

@@ -36,7 +36,7 @@ from fastapi_oidc.web.runtime import Instance
 from fastapi_oidc.web.startup import (
     report_memory_of_one,
     report_missing_routes,
-    report_open_mounts,
+    report_open_paths,
     watched,
 )
 
@@ -190,7 +190,7 @@ class OIDCMiddleware:
         if "app" in scope:
             self._check(scope)
             report_cors_inside(scope["app"], self._names)
-            report_open_mounts(scope["app"])
+            report_open_paths(scope["app"])
             if self._served.engine.signs_in:
                 report_missing_routes(*self._names, scope)
             if self._registrations.fixed is not None:
@@ -217,10 +217,12 @@ def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:
     """The prefixes with a trailing slash; ConfigurationError for one without a leading slash."""
     # The characters of a string would be taken as prefixes.
     given = () if isinstance(prefixes, str) else tuple(prefixes)
-    if isinstance(prefixes, str) or not all(prefix.startswith("/") for prefix in given):
+    are_prefixes = all(prefix.startswith("/") and prefix.strip("/") for prefix in given)
+    if isinstance(prefixes, str) or not are_prefixes:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
-            'exclude is a list of path prefixes that begin with a slash, as in ["/static"]',
+            'exclude is a list of path prefixes that begin with a slash, as in ["/static"]; "/" '
+            "would exclude every page",
         )
     return tuple(prefix.rstrip("/") + "/" for prefix in given)
 

@@ -1,4 +1,7 @@
-"""Refuses uses that would leave an endpoint open: a guard that nobody calls, or nobody awaits."""
+"""Refuses uses that would leave an endpoint open: a guard that nobody calls, or nobody awaits.
+
+So does a login that an endpoint begins, and whose response it drops.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,18 @@ from types import NoneType
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from pydantic import GetCoreSchemaHandler
+from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse
+from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.web.headers import UNREFERRED
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Call: TypeAlias = Coroutine[Any, Any, Any]
-Use: TypeAlias = "Call | Dependency"
+Use: TypeAlias = "Call | Dependency | LoginRedirect"
 """What a request has begun to use."""
 
 SCOPE_KEY = "fastapi_oidc"
@@ -55,6 +62,28 @@ class Dependency:
             "call with the request. Several guards are several Depends(...); for one role of "
             "several write oidc.require(lambda user: ...)"
         )
+
+
+class LoginRedirect(RedirectResponse):
+    """The response of `oidc.login`. Dropped, it would leave the endpoint open that began a login.
+
+    FastAPI drops it if a dependency returns it. An application may send it, or read its location.
+    """
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, 302, headers=UNREFERRED)
+        self.is_used = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        self.is_used = True
+        await super().__call__(scope, receive, send)
+
+    @property
+    def headers(self) -> MutableHeaders:
+        """The headers."""
+        self.is_used = True
+        return super().headers
 
 
 class Argument:
@@ -107,7 +136,9 @@ def awaited(
 
 
 def is_lost(use: Use) -> bool:
-    """Whether nobody has awaited the call so far, or called the dependency."""
+    """Whether nobody has awaited the call so far, called the dependency, or used the redirect."""
+    if isinstance(use, LoginRedirect):
+        return not use.is_used
     return isinstance(use, Dependency) or getcoroutinestate(use) == CORO_CREATED
 
 
@@ -119,6 +150,11 @@ def faults_of(uses: Iterable[Use]) -> list[str]:
 def _fault_of(lost: Use) -> str:
     if isinstance(lost, Dependency):
         return f"{name_of(lost)} was read in this request and not called: write Depends(...)"
+    if isinstance(lost, LoginRedirect):
+        return (
+            "the response of oidc.login was dropped: return it from the endpoint. FastAPI ignores "
+            "what a dependency returns: Depends(oidc.require_auth) begins a login"
+        )
     lost.close()  # so Python does not warn of it as well
     return f"{name_of(lost)} was called without await"
 
@@ -133,6 +169,6 @@ def require_kind(argument: str, given: object, *kinds: type) -> None:
 
 def name_of(function: Any) -> str:
     """The name of a function, of its call or of a dependency, for the developer."""
-    named = type(function) if isinstance(function, Dependency) else function
+    named = type(function) if isinstance(function, Dependency | LoginRedirect) else function
     name: str = named.__qualname__.removesuffix(".__call__")
     return name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dis import get_instructions
 from functools import partial
-from inspect import getattr_static, unwrap
+from inspect import getattr_static, getclosurevars, unwrap
 from types import FunctionType, MethodType
 from typing import Any, Final
 
@@ -28,6 +28,15 @@ def uncalled_guard(call: Callable[..., Any], *, has_request: bool) -> Dependency
                 return value
     named = _named(function, given[-1]) if isinstance(function, FunctionType) else ()
     return next((guard for guard, then in named if not has_request or then in _ENDS), None)
+
+
+def names_this_library(function: FunctionType) -> bool:
+    """Whether the code of `function` names an object of this library, which may guard it."""
+    with suppress(ValueError):  # a variable that has no value yet
+        named = getclosurevars(function)
+        values = (*named.nonlocals.values(), *named.globals.values())
+        return any(type(each).__module__.startswith("fastapi_oidc.") for each in values)
+    return True
 
 
 def _opened(call: Any) -> tuple[Any, list[object]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from inspect import isclass
+from types import FunctionType
 from typing import Any, Final, ForwardRef, get_args
 
 from fastapi.dependencies.models import Dependant
@@ -24,7 +25,7 @@ from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.model import PublicSession
 from fastapi_oidc.web.dependencies import Locals, OptionalUser, RequireAuth
 from fastapi_oidc.web.misuse import Dependency, name_of
-from fastapi_oidc.web.named_guards import uncalled_guard
+from fastapi_oidc.web.named_guards import names_this_library, uncalled_guard
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.serving import Serving
 
@@ -64,21 +65,17 @@ def require_sound_routes(app: Any, instances: Collection[str], identity: object)
             _require_no_identity(path, each, identity)
 
 
-def open_mounts(app: Any) -> list[str]:
-    """The paths of mounted endpoints and files to which the guard of `app` does not apply.
+def open_paths(app: Any) -> list[str]:
+    """The paths of endpoints and files to which the guard of `app` does not apply.
 
     None are found unless `app` has a guard for all of its endpoints. A subclass of StaticFiles may
-    have a guard of its own.
+    have a guard of its own, and an endpoint of Starlette may call one.
     """
     if not any(_refuses(each.dependency) for each in app.router.dependencies):
         return []
-    found: list[str] = []
-    for mount in app.routes:
-        if isinstance(mount, Mount):
-            inner = _routes(mount.routes, mount.path)
-            found += [path for path, route in inner if _is_open(route)]
-            found += [mount.path] if type(mount.app) is StaticFiles else []
-    return found
+    found = [path for path, route in _routes(app.routes) if _is_open(route)]
+    mounts = [each for each in app.routes if isinstance(each, Mount)]
+    return found + [each.path for each in mounts if type(each.app) is StaticFiles]
 
 
 def calls_of(scope: Scope) -> list[object]:
@@ -98,7 +95,12 @@ def _routes(routes: Sequence[BaseRoute], prefix: str = "") -> Iterator[tuple[str
 
 def _is_open(route: RouteContext) -> bool:
     dependant: Dependant | None = getattr(route, "dependant", None)
-    return dependant is not None and not any(_refuses(each.call) for each in _flattened(dependant))
+    if dependant is not None:
+        return not any(_refuses(each.call) for each in _flattened(dependant))
+    if not isinstance(plain := route.endpoint, FunctionType):
+        return False
+    is_public = plain.__module__.startswith("fastapi")  # as the documentation and a login
+    return not is_public and not names_this_library(plain)
 
 
 def _refuses(call: object) -> bool:

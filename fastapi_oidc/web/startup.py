@@ -20,7 +20,7 @@ from starlette.types import Message, Scope, Send
 from fastapi_oidc.errors import ConfigurationError, ProviderError
 from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.web.cors import serves
-from fastapi_oidc.web.route_checks import open_mounts
+from fastapi_oidc.web.route_checks import open_paths
 from fastapi_oidc.web.routes import Role, RouteTemplates, path_of
 from fastapi_oidc.web.runtime import Runtime
 
@@ -65,14 +65,16 @@ def _hiding(app: Any, path: str, name: str) -> BaseRoute | None:
     return first if first is not None and path_of(first, name) is None else None
 
 
-def report_open_mounts(app: Any) -> None:
-    """Log what is mounted and open, if the application has a guard for all of its endpoints."""
-    if paths := open_mounts(app):
+def report_open_paths(app: Any) -> None:
+    """Log what is open, if the application has a guard for all of its endpoints."""
+    if paths := open_paths(app):
         _log.warning(
             "The guard in `dependencies` of the application does not apply to: %s.\n"
-            "These are mounted, and answer requests without a session.\n"
-            "Give the mounted application guards and OIDCMiddleware of its own (see the page "
-            '"Protect everything"), or mount on an application without that guard.',
+            "These answer requests without a session: what is mounted, what `add_route` has added, "
+            "and endpoints that were added before the guard.\n"
+            "Pass `dependencies` to FastAPI(...). Give a mounted application guards and "
+            'OIDCMiddleware of its own (see the page "Protect everything"), or mount on an '
+            "application without that guard.",
             ", ".join(paths),
         )
 

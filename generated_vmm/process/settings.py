@@ -90,6 +90,9 @@ def checked(
         require_instance_id(given["id"])
     if given.get("no_seccomp") and "seccomp_filter" in given:
         raise ValueError("no_seccomp and seccomp_filter exclude each other")
+    for name in {"grace", *POSITIVE} & given.keys():
+        if not isinstance(given[name], int | float):
+            raise ValueError(f"{name} is {given[name]!r}; it must be a number")
     if not given.get("grace", 0) >= 0:
         raise ValueError(f"grace is {given['grace']}; it cannot be negative")
     for name, value in given.items():

@@ -55,6 +55,9 @@ class AsyncResource:
 
         def __setattr__(self, name, value):
             """Raises AttributeError for a part of the microVM, which only calls change."""
+            if name == "timeout":
+                message = "timeout cannot be assigned: with_options(timeout=...) returns a client"
+                raise AttributeError(message, name=name, obj=self)
             try:
                 super().__setattr__(name, value)
             except AttributeError:

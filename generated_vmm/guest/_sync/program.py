@@ -78,7 +78,10 @@ class Program:
             if self._state.returncode is not None:
                 return self._state.returncode
             if time.monotonic() >= deadline:
-                raise GuestAgentTimeout(f"{self!r} has not ended within {timeout} s", operation)
+                unread = self.output_bytes - self.offset
+                why = f"; {unread} bytes of output are unread: use `communicate`" if unread else ""
+                message = f"{self!r} has not ended within {timeout} s{why}"
+                raise GuestAgentTimeout(message, operation)
             _rest_of(begun, wait)
 
     def output(self) -> Iterator[Output]:

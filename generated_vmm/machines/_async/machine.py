@@ -101,8 +101,15 @@ class AsyncMachine:
         return self._control.monitors.is_up(self.id)
 
     async def state(self) -> str:
-        """`Running`, `Paused`, `Not started` or `Ended`. Raises `VmmError` without a response."""
-        return (await self.client.get_instance_info()).state if self.is_up else "Ended"
+        """`Running`, `Paused`, `Not started` or `Ended`.
+
+        Raises `VmmError` without a response, and `MachineError` for a machine that another process
+        may have: before `reconcile`, and after `close`.
+        """
+        if self.is_up:
+            return (await self.client.get_instance_info()).state
+        self._control.require_known(self.record)
+        return "Ended"
 
     def _run(self, kind: Kind, by: str, grace: float | None = None) -> AsyncRun:
         return AsyncRun(self._control, operation_on(self.record, kind, by), grace)

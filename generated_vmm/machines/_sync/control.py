@@ -51,6 +51,15 @@ class Control:
         if self._lock is None:
             self._lock = self.store.take_control()
 
+    def require_known(self, record: MachineRecord) -> None:
+        """Raises `MachineError` for a machine that may run: another process may have its monitor.
+
+        This process knows the machines that it controls, and those that shall not run.
+        """
+        if record.should_be != "Ended" and (self._is_closed or self._lock is None):
+            how = "call `reconcile` first, and nothing after `close`"
+            raise MachineError(f"this process does not control {record.name}: {how}")
+
     def start_over(self) -> None:
         """In a forked process: the parent has control, and its end is the end of the lock."""
         self._turn, self._busy, self._is_closed = threading.RLock(), {}, True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import unquote
 
 import httpx
@@ -123,8 +124,36 @@ def test_an_approval_is_needed_for_nothing_else(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["/events", "GET", "GET events", "get /events", "GET /a/../b", "GET /%2e", "", None]
+    "text",
+    [
+        *["/events", "GET", "GET events", "get /events", "GET /a/../b", "GET /%2e", "", None],
+        *["GET /events*", "GET /*x", "GET /**x", "GET /***", "GET /**/notes"],
+    ],
 )
 def test_a_call_that_could_never_match_is_refused(text: object) -> None:
     with pytest.raises(ConfigurationError, match=r"configuration\.invalid"):
         require_call(text)
+
+
+@pytest.mark.parametrize(
+    ("approve", "is_possible"),
+    [
+        ("POST /event", False),
+        ("GET /events", False),
+        ("POST /events/1/2", False),
+        ("POST /events", True),
+        ("POST /EVENTS/", True),
+        ("POST /events/*", True),
+        ("POST /files/a/b", True),
+        ("POST /files", False),
+        ("POST /**", True),
+    ],
+)
+def test_an_approval_of_what_is_not_allowed_is_refused(approve: str, is_possible: bool) -> None:
+    allow = ("POST /events", "POST /events/1", "POST /files/**")
+    options: dict[str, Any] = {"url": "https://calendar.test", "allow": allow, "own_token": True}
+    if is_possible:
+        assert Route(approve=[approve], **options).approve == [approve]
+        return
+    with pytest.raises(ConfigurationError, match="matches no call of allow"):
+        Route(approve=[approve], **options)

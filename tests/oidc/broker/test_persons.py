@@ -91,6 +91,12 @@ WRONG: list[Given] = [
 ]
 
 
+UNCLEAR_ENDS = [
+    (3600, "until of broker.give must be timedelta or datetime, not int"),
+    (datetime(2100, 1, 1), "until of broker.give needs a time zone"),
+]
+
+
 async def test_what_nobody_can_give_is_refused() -> None:
     async with rigged() as rig:
         right: Given = {"to": "m2", "routes": [NAME], "until": TWO_HOURS}
@@ -99,6 +105,9 @@ async def test_what_nobody_can_give_is_refused() -> None:
                 await rig.broker.give(rig.session, **right | wrong)
         with pytest.raises(TypeError, match=r"routes of broker.give is a list: routes=\['"):
             await rig.broker.give(rig.session, **right | {"routes": NAME})
+        for unclear, fault in UNCLEAR_ENDS:
+            with pytest.raises(TypeError, match=fault):
+                await rig.broker.give(rig.session, **right | {"until": unclear})
         until = datetime.fromtimestamp(rig.world.time.now + 60, UTC)
         access = await rig.broker.give(rig.session, **right | {"until": until})
         assert access.until == rig.world.time.now + 60
@@ -112,6 +121,19 @@ async def test_a_value_of_another_kind_is_a_mistake(method: str) -> None:
             options = {"id": "x", "fingerprint": "y", "approve": True}
         with pytest.raises(TypeError, match="must be"):
             await getattr(rig.broker, method)({"sub": "alice"}, **options)
+
+
+@pytest.mark.parametrize(
+    ("oidc", "routes", "fault"),
+    [
+        ({}, {}, "oidc of Broker must be OIDC, not dict"),
+        (None, ["calendar.internal"], "routes of Broker must be Mapping, not list"),
+        (None, {"calendar": "https://a.test"}, "the route 'calendar' of Broker must be Route, not"),
+    ],
+)
+def test_a_broker_of_something_else_says_what_it_takes(oidc: Any, routes: Any, fault: str) -> None:
+    with pytest.raises(TypeError, match=fault):
+        Broker(broker_world("memory").oidc if oidc is None else oidc, routes)
 
 
 WRONG_ROUTES: list[Given] = [

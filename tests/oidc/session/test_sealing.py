@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 from collections import Counter
 
 import pytest
@@ -57,16 +58,22 @@ def test_a_seal_of_another_version_does_not_open() -> None:
     assert refused(base64.urlsafe_b64encode(raw).decode().rstrip("="))
 
 
-@pytest.mark.parametrize("secrets", [["x" * 31], [SECRET, "short"], [], SECRET])
-def test_weak_secrets_are_refused(secrets: list[str]) -> None:
+def test_random_digits_are_no_repeated_word() -> None:
+    assert KeyRing([secrets.token_hex(32)]).keys("session")
+
+
+@pytest.mark.parametrize(
+    "weak", [["x" * 31], ["x" * 32], ["changeme" * 4], [SECRET, "short"], [], SECRET]
+)
+def test_weak_secrets_are_refused(weak: list[str]) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        KeyRing(secrets)
+        KeyRing(weak)
     assert caught.value.code is Code.CONFIGURATION_SECRET_TOO_SHORT
     assert "short" not in str(caught.value).partition(": ")[2]
 
 
 def test_a_secret_counts_in_bytes() -> None:
-    assert KeyRing(["é" * 16]).keys("session")
+    assert KeyRing(["éèêëàâîï" * 2]).keys("session")
 
 
 def test_every_purpose_has_keys_of_its_own() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, Request, WebSocket
+from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
@@ -113,6 +114,43 @@ async def test_a_check_of_an_open_websocket_needs_await_too() -> None:
     browser = await world.signed_in()
     with pytest.raises(ConfigurationError, match="is_still_signed_in was called without await"):
         await opened(world, dict(browser.cookies))
+
+
+def mount_logins(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    async def required(request: Request) -> Response:
+        return await oidc.login(request)
+
+    @app.get("/returned", dependencies=[Depends(required)])
+    async def returned() -> str:
+        return "secret"
+
+    @app.get("/dropped")
+    async def dropped(request: Request) -> str:
+        await oidc.login(request)
+        return "secret"
+
+    @app.get("/sent")
+    async def sent(request: Request) -> Response:
+        return await oidc.login(request)
+
+    @app.get("/read")
+    async def read(request: Request) -> str:
+        return (await oidc.login(request)).headers["location"]
+
+
+@pytest.mark.parametrize("path", ["/returned", "/dropped"])
+async def test_an_endpoint_that_drops_the_response_of_a_login_sends_nothing(path: str) -> None:
+    world = make_world(mount=mount_logins)
+    answer = await world.browser().get(path)
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert "the response of oidc.login was dropped" in str(world.events[-1])
+
+
+async def test_the_response_of_a_login_may_be_sent_or_read() -> None:
+    browser = make_world(mount=mount_logins).browser()
+    sent = await browser.get("/sent", follow_redirects=False)
+    assert sent.headers["location"].startswith("https://op.")
+    assert (await browser.get("/read")).json().startswith("https://op.")
 
 
 async def test_guards_that_are_awaited_together_are_not_refused() -> None:

@@ -283,7 +283,7 @@ async def test_a_provider_that_is_down_leaves_the_other_alone() -> None:
     [
         {"name": "staff"},
         {"issuer": "https://staff.test"},
-        {"cookie_secret": "x" * 32},
+        {"cookie_secret": secrets.token_urlsafe(32)},
         {"base_url": "https://other.test"},
         {"trusted_origins": ["https://other.test"]},
         {"max_cookie_size": 1000},

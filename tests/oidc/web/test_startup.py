@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from fastapi import Depends, FastAPI
 from fastapi.staticfiles import StaticFiles
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message
 
 from fastapi_oidc import (
@@ -91,6 +92,18 @@ async def test_a_route_that_hides_the_login_is_named(
     assert message.endswith("Move app.include_router(oidc.router, ...) above that route.")
 
 
+async def plain(request: Request) -> Response:
+    return Response()
+
+
+def guarded_by(oidc: OIDC[object, object]) -> Callable[[Request], Awaitable[Response]]:
+    async def guarded(request: Request) -> Response:
+        await oidc.require_auth(request)
+        return Response()
+
+    return guarded
+
+
 async def test_what_is_mounted_without_the_guard_of_the_application_is_named(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -98,6 +111,9 @@ async def test_what_is_mounted_without_the_guard_of_the_application_is_named(
     app, admin = FastAPI(dependencies=[Depends(oidc.require_auth)]), FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.include_router(oidc.router, prefix="/auth")
+    app.add_route("/metrics", plain)
+    app.add_route("/guarded", guarded_by(oidc))
+    app.get("/inside")(lambda: None)
     admin.get("/open")(lambda: None)
     admin.get("/guarded", dependencies=[Depends(oidc.require_role("admin"))])(lambda: None)
     app.mount("/admin", admin)
@@ -105,8 +121,22 @@ async def test_what_is_mounted_without_the_guard_of_the_application_is_named(
     await start(app)
     (message,) = caplog.messages
     assert message.splitlines()[0] == (
-        "The guard in `dependencies` of the application does not apply to: /admin/open, /files."
+        "The guard in `dependencies` of the application does not apply to: /metrics, /admin/open, "
+        "/files."
     )
+
+
+async def test_a_guard_that_is_added_after_an_endpoint_leaves_it_open_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    world.app.get("/early")(lambda: None)
+    world.app.router.dependencies.append(Depends(world.oidc.require_auth))
+    world.app.get("/late")(lambda: None)
+    await start(world.app)
+    (message,) = caplog.messages
+    assert "/early" in message.splitlines()[0]
+    assert "/late" not in message
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,9 @@ ASSIGNED: dict[str, Callable[[], None]] = {
     ),
     "vcpu_count cannot be assigned: only calls change a microVM; "
     "call set(...) or update(...)": lambda: setattr(VM.machine_config, "vcpu_count", 2),
+    "timeout cannot be assigned: with_options(timeout=...) returns a client": lambda: setattr(
+        VM, "timeout", 900
+    ),
     "stats cannot be assigned: only calls change a microVM; call stats.update(...)": lambda: (
         setattr(VM.balloon, "stats", None)
     ),

@@ -274,11 +274,21 @@ def test_the_time_limit_ends_the_program_and_not_only_the_wait(guest: Guest) -> 
     assert gone([int(pid) for pid in caught.value.completed.text.split()])
 
 
+def test_a_wait_for_a_program_whose_output_nobody_reads_says_so(guest: Guest) -> None:
+    program = guest.start(["sh", "-c", "echo hello; read never"], stdin=True)
+    while program.poll() is None and not program.output_bytes:
+        pass
+    with pytest.raises(GuestAgentTimeout, match="; 6 bytes of output are unread: use `communicate"):
+        program.wait(0.05)
+    assert program.communicate(b"now\n").stdout == b"hello\n"
+
+
 def test_a_wait_that_is_too_long_leaves_the_program_running(guest: Guest) -> None:
     program = guest.start(["sleep", "60"])
-    with pytest.raises(GuestAgentTimeout, match=r"has not ended within 0\.05 s"):
+    with pytest.raises(GuestAgentTimeout, match=r"has not ended within 0\.05 s") as caught:
         program.wait(0.05)
     assert program.poll() is None
+    assert "unread" not in str(caught.value)
     program.terminate()
     assert program.wait(10) == -signal.SIGTERM
     program.send_signal(signal.SIGTERM)  # nothing happens

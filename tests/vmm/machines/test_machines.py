@@ -137,6 +137,24 @@ def test_one_process_controls_the_machines(folder: Path, machines: Machines) -> 
         other.reconcile()
 
 
+def test_a_state_that_this_process_cannot_know_is_not_told(folder: Path) -> None:
+    with machines_in(folder) as machines:
+        web, idle = (machines.create(name, definition(folder)) for name in ("web", "idle"))
+        web.start()
+        reader = machines_in(folder)
+        assert [one.state() for one in reader.all() if one.name == "idle"] == ["Ended"]
+        with pytest.raises(MachineError, match="does not control web: call `reconcile` first"):
+            reader.get(web.id).state()
+    with pytest.raises(MachineError, match="does not control web"):
+        web.state()
+    assert idle.state() == "Ended"
+    with machines_in(folder) as machines:
+        machines.reconcile()
+        again = machines.get(web.id)
+        assert again.state() == "Running"
+        again.stop()
+
+
 def test_what_cannot_be_recorded_is_not_done(
     folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

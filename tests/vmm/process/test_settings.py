@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ def test_a_file_is_given_as_the_monitor_sees_it(name: str) -> None:
         ({"id": "a" * 65}, "1 to 64"),
         ({"no_seccomp": True, "seccomp_filter": "/filter"}, "exclude each other"),
         ({"serial_bytes": 0}, "serial_bytes"),
+        ({"timeout": timedelta(seconds=5)}, "timeout is .* it must be a number"),
+        ({"grace": "5"}, "grace is '5'; it must be a number"),
         ({"http_api_max_payload_size": -1}, "http_api_max_payload_size"),
         ({"mmds_size_limit": 0}, "mmds_size_limit"),
         ({"timeout": 0}, "timeout"),
