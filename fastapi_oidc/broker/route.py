@@ -94,6 +94,8 @@ class Route:
             raise _invalid("give one of audience, resource and scope; or own_token; or auth")
         if self.actor is not None and target.is_empty:
             raise _invalid("actor is for a token of a downstream API")
+        if not self.allow:
+            raise _invalid("allow is empty, so no call could pass")
         set_once = object.__setattr__
         set_once(self, "target", target)
         set_once(self, "named_networks", _networks_of(self.url, self.networks))

@@ -15,9 +15,11 @@ def words(value: object) -> object:
 
 
 def secrets(value: object) -> object:
-    """Parse a text as a JSON list or as one secret."""
+    """Parse a text as a JSON list or as one secret, which has no comma."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         return _json(value)
+    if isinstance(value, str) and "," in value:
+        raise ValueError('has a comma, which separates nothing: several are ["new", "old"]')
     return (value,) if isinstance(value, str | SecretStr) else value
 
 

@@ -92,6 +92,8 @@ class AsyncGuestPath:
         self, text: str, *, mode: int | None = None, owner: str | None = None
     ) -> None:
         """Writes a file, in UTF-8."""
+        if not isinstance(text, str):
+            raise TypeError(f"text is a str, not {type(text).__name__}: see write_bytes")
         await self.write_bytes(text.encode(), mode=mode, owner=owner)
 
     async def write_from(

@@ -91,6 +91,8 @@ class GuestPath:
 
     def write_text(self, text: str, *, mode: int | None = None, owner: str | None = None) -> None:
         """Writes a file, in UTF-8."""
+        if not isinstance(text, str):
+            raise TypeError(f"text is a str, not {type(text).__name__}: see write_bytes")
         self.write_bytes(text.encode(), mode=mode, owner=owner)
 
     def write_from(

@@ -22,6 +22,7 @@ LONGEST_ATTEMPT = 1.0  # seconds: a booting guest may never respond to an attemp
 PAUSE = 0.05  # seconds between attempts
 LONGEST_LINE = 32
 HIGHEST_PORT = 2**32 - 1
+NO_RESPONSE = "no response to CONNECT. This must be the socket of the vsock device, not of the API"
 ACCEPTED = re.compile(rb"OK [0-9]{1,10}\n")
 
 
@@ -32,6 +33,8 @@ async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> Async
     `VmmConnectionError` for a path that no socket can have, and ValueError for an invalid port or
     timeout.
     """
+    if not isinstance(port, int):
+        raise TypeError(f"port is a number, not {type(port).__name__}")
     if not 0 <= port <= HIGHEST_PORT:
         raise ValueError(f"port is {port}; it must be from 0 to {HIGHEST_PORT}")
     require_seconds(seconds)
@@ -44,7 +47,7 @@ async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> Async
             return await _connected(uds_path, port, what, until)
         except OSError as error:
             if time.monotonic() + PAUSE >= deadline:
-                last = "no response to CONNECT" if isinstance(error, TimeoutError) else str(error)
+                last = NO_RESPONSE if isinstance(error, TimeoutError) else str(error)
                 message = f"{what}: no connection within {seconds} s, at last: {last}"
                 raise VmmTimeoutError(message) from error
         await sleep(PAUSE)

@@ -109,7 +109,7 @@ MATCHES = [
 @pytest.mark.parametrize(("listed", "call", "expected"), MATCHES)
 def test_calls_are_matched_as_normalised(listed: str, call: str, expected: bool) -> None:
     assert route("PUT /other", listed).allows(*call.split(" ")) == expected
-    assert not route().allows(*call.split(" "))
+    assert not route("PUT /other").allows(*call.split(" "))
 
 
 @pytest.mark.parametrize("path", ["/events", "/Events", "/events/", "/events;v=1", "/EVENTS;a/"])
@@ -120,7 +120,7 @@ def test_an_approval_is_needed_for_all_that_an_api_may_read_so(path: str) -> Non
 @pytest.mark.parametrize("path", ["/event", "/events/1", "/events2", "/"])
 def test_an_approval_is_needed_for_nothing_else(path: str) -> None:
     assert not route("POST /events").needs_approval("POST", path)
-    assert not route().needs_approval("POST", path)
+    assert not route("PUT /other").needs_approval("POST", path)
 
 
 @pytest.mark.parametrize(
@@ -157,3 +157,8 @@ def test_an_approval_of_what_is_not_allowed_is_refused(approve: str, is_possible
         return
     with pytest.raises(ConfigurationError, match="matches no call of allow"):
         Route(approve=[approve], **options)
+
+
+def test_a_route_without_calls_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="allow is empty, so no call could pass"):
+        route()

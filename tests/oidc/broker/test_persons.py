@@ -168,12 +168,12 @@ def test_a_route_that_cannot_be_meant_is_refused(wrong: Given) -> None:
 
 @pytest.mark.parametrize("name", ["Calendar.internal", "a b", "calendar.internal:80", "", "-a"])
 def test_a_name_that_no_guest_could_ask_for_is_refused(name: str) -> None:
-    route = Route(url="https://calendar.test", allow=[], own_token=True)
+    route = Route(url="https://calendar.test", allow=["GET /"], own_token=True)
     with pytest.raises(ConfigurationError, match="host name"):
         Broker(broker_world().oidc, {name: route})
 
 
 def test_a_route_for_an_api_that_is_not_configured_is_refused() -> None:
-    route = Route(url="https://calendar.test", allow=[], resource="https://other.test")
+    route = Route(url="https://calendar.test", allow=["GET /"], resource="https://other.test")
     with pytest.raises(ConfigurationError, match="none of downstream_apis"):
         Broker(broker_world().oidc, {NAME: route})

@@ -5,6 +5,7 @@ The provider is strict: it takes back what it issued for a code that comes twice
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import httpx
@@ -131,7 +132,10 @@ async def test_session_of_another_client_or_provider_is_none_here(changed: str) 
 async def test_tokens_of_another_provider_are_not_sent_to_this_one(mode: str) -> None:
     """The settings named another provider when the browser's session began."""
     time = Time()
-    options: dict[str, Any] = {"time": time, "settings": {"cookie_secret": "s" * 32}}
+    options: dict[str, Any] = {
+        "time": time,
+        "settings": {"cookie_secret": secrets.token_urlsafe(32)},
+    }
     stores = shared_stores(mode, time)
     former = make_world(provider={"issuer": "https://former.test"}, **options, **stores)
     world = make_world(**options, **stores)

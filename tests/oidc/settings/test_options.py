@@ -37,6 +37,7 @@ def test_the_unchanged_options_are_accepted() -> None:
         ({"base_url": "https://App.example.com"}, Code.CONFIGURATION_INVALID),
         ({"base_url": "https://app.example.com:443"}, Code.CONFIGURATION_INVALID),
         ({"cookie_secret": "x" * 31}, Code.CONFIGURATION_SECRET_TOO_SHORT),
+        ({"cookie_secret": f"{SECRET},{SECRET}"}, Code.CONFIGURATION_INVALID),
         ({"cookie_secret": [SECRET, "short"]}, Code.CONFIGURATION_SECRET_TOO_SHORT),
         ({"cookie_secret": []}, Code.CONFIGURATION_SECRET_TOO_SHORT),
         ({"extra_params": {"state": "x"}}, Code.CONFIGURATION_PROTECTED_PARAMETER),

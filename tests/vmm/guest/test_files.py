@@ -47,6 +47,12 @@ def test_a_file_is_text(guest: Guest, folder: Path) -> None:
     assert path.read_text() == "grün\n"
 
 
+def test_text_and_bytes_are_not_mixed_up(guest: Guest, folder: Path) -> None:
+    with pytest.raises(TypeError, match="text is a str, not bytes: see write_bytes"):
+        guest.path(folder / "file").write_text(b"1")  # type: ignore[arg-type]
+    assert names(folder) == []
+
+
 def test_a_new_file_has_a_mode_and_an_old_one_retains_its_own(guest: Guest, folder: Path) -> None:
     path = guest.path(folder) / "file"
     path.write_bytes(b"1")

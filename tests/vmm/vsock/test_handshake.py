@@ -94,7 +94,7 @@ def test_a_device_that_is_not_there_is_a_timeout(connect_each: Connect) -> None:
 def test_silence_ends_with_the_time(connect_each: Connect, serve: Serve) -> None:
     serve(silent)
     started = time.monotonic()
-    with pytest.raises(VmmTimeoutError, match=r"at last: no response to CONNECT$"):
+    with pytest.raises(VmmTimeoutError, match=r"at last: no response to CONNECT\. This must be"):
         connect_each(52, 0.2)
     assert time.monotonic() - started < 5
 
@@ -155,6 +155,11 @@ def test_every_port_that_there_is_can_be_asked_for(
 def test_a_port_that_is_none_is_refused(connect: Connect, port: int) -> None:
     with pytest.raises(ValueError, match="port"):
         connect(port, 5)
+
+
+def test_a_port_that_is_no_number_is_named(connect: Connect) -> None:
+    with pytest.raises(TypeError, match="port is a number, not str"):
+        connect("52", 5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
