@@ -1,4 +1,7 @@
-"""Runs in the outer machine: joins its vsock ports to unix sockets there. relay.py PORT PATH ..."""
+"""Runs in the outer machine: joins its vsock ports to unix sockets there, and back.
+
+relay.py FROM TO ...: FROM and TO are a vsock port (FROM of this machine, TO of its host) or a path.
+"""
 
 import socket
 import sys
@@ -14,25 +17,34 @@ def move(source: socket.socket, target: socket.socket, end: int) -> None:
         pass
 
 
-def serve(host: socket.socket, path: str) -> None:
-    with host, socket.socket(socket.AF_UNIX) as inner:
+def connected(end: str) -> socket.socket:
+    family = socket.AF_VSOCK if end.isdigit() else socket.AF_UNIX
+    stream = socket.socket(family)
+    stream.connect((socket.VMADDR_CID_HOST, int(end)) if end.isdigit() else end)
+    return stream
+
+
+def serve(caller: socket.socket, end: str) -> None:
+    with caller:
         try:
-            inner.connect(path)
+            target = connected(end)
         except OSError:
             return
-        back = threading.Thread(target=move, args=(inner, host, socket.SHUT_RDWR), daemon=True)
-        back.start()
-        move(host, inner, socket.SHUT_WR)
-        back.join()
+        with target:
+            pair = (target, caller, socket.SHUT_RDWR)
+            back = threading.Thread(target=move, args=pair, daemon=True)
+            back.start()
+            move(caller, target, socket.SHUT_WR)
+            back.join()
 
 
-def listen(port: int, path: str) -> None:
-    with socket.socket(socket.AF_VSOCK) as listener:
-        listener.bind((socket.VMADDR_CID_ANY, port))
+def listen(begin: str, end: str) -> None:
+    with socket.socket(socket.AF_VSOCK if begin.isdigit() else socket.AF_UNIX) as listener:
+        listener.bind((socket.VMADDR_CID_ANY, int(begin)) if begin.isdigit() else begin)
         listener.listen(32)
         while True:
-            threading.Thread(target=serve, args=(listener.accept()[0], path), daemon=True).start()
+            threading.Thread(target=serve, args=(listener.accept()[0], end), daemon=True).start()
 
 
-for number, name in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
-    threading.Thread(target=listen, args=(int(number), name)).start()
+for begin, end in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+    threading.Thread(target=listen, args=(begin, end)).start()

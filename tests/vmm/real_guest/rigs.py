@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("RIG", HERE.parents[2] / "build" / "real-guest"))
 RUN = FOLDER / "run"
 EMULATED, OUTER = RUN / "guest" / "v.sock", RUN / "outer" / "v.sock"
+HOST_PORT = 8080  # of the host, as a guest sees it
 PATIENCE = 120.0  # seconds: emulated twice, on a busy computer
 BOOT_ARGS = (
     "console=ttyS0 reboot=k panic=1 mitigations=off quiet 8250.nr_uarts=1 i8042.noaux i8042.nomux "
@@ -70,13 +71,17 @@ class Bridge:
 
 
 class Firecracker:
-    """The real monitor as a program of the outer machine, with bridges to its sockets."""
+    """The real monitor as a program of the outer machine, with bridges to its sockets.
+
+    A guest's connection to `HOST_PORT` of its host arrives at `host_path`.
+    """
 
     def __init__(self, outer: Guest, number: int, stack: ExitStack) -> None:
         self.folder, self.number = f"/vm/{number}", number
         outer.run(["mkdir", self.folder], check=True)
         api_path, vsock_path = f"{self.folder}/api.sock", f"{self.folder}/v.sock"
         ports = 7000 + 2 * number, 7001 + 2 * number
+        self.host_path = RUN / "outer" / f"v.sock_{9000 + number}"
         api, vsock = (
             stack.enter_context(closing(Bridge(RUN / f"{name}{number}.sock", port))).path
             for name, port in zip(("api", "vsock"), ports, strict=True)
@@ -92,6 +97,8 @@ class Firecracker:
                     api_path,
                     str(ports[1]),
                     vsock_path,
+                    f"{vsock_path}_{HOST_PORT}",
+                    str(9000 + number),
                 ],
                 ["firecracker", "--api-sock", api_path],
             )
