@@ -34,8 +34,8 @@ from fastapi_oidc.session.own_store import RefreshLock, SealedSession, SessionSt
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 from fastapi_oidc.session.store import Store
 from fastapi_oidc.settings import OIDCSettings
-from fastapi_oidc.web.challenge import AccessTokenError
-from fastapi_oidc.web.dependencies import oidc_locals, require_auth, require_csrf
+from fastapi_oidc.web.access_tokens import AccessTokenError
+from fastapi_oidc.web.guards import oidc_locals, require_auth, require_csrf
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
 from fastapi_oidc.web.pages import Page

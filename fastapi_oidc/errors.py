@@ -21,6 +21,7 @@ __all__ = [
     "ProtocolViolation",
     "ProviderError",
     "SessionError",
+    "misconfigured",
 ]
 
 
@@ -68,6 +69,11 @@ class ConfigurationError(OIDCError):
     def faults(self) -> tuple[str, ...]:
         """One line for each fault; it names the setting or argument to change."""
         return cast("tuple[str, ...]", self.details.get("faults", (self.explanation,)))
+
+
+def misconfigured(explanation: str) -> ConfigurationError:
+    """The error (configuration.invalid) of an application whose developer must act."""
+    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
 
 
 class ProviderError(OIDCError):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Self, Unpack, overload
 
 from starlette.requests import HTTPConnection
 from typing_extensions import TypeVar
 
 from fastapi_oidc.assembly import Options
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.flows.relying_party import IdentityContext, ResolveIdentity
 from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
@@ -20,30 +19,32 @@ from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.dependencies import (
-    Guard,
-    Locals,
-    OptionalUser,
-    Predicate,
-    Require,
-    RequireAuth,
-    RequireCSRF,
-    RequireRole,
-)
 from fastapi_oidc.web.endpoints import Endpoints
+from fastapi_oidc.web.guards import (
+    FromLocals,
+    Guard,
+    Predicate,
+    RequireAuth,
+    all_locals,
+    with_csrf_token,
+    with_predicate,
+    with_role,
+)
+from fastapi_oidc.web.locals import OIDCLocals, usable_session
 from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
-from fastapi_oidc.web.request_contexts import noted
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import LoadRequestData, RequestDataContext
+from fastapi_oidc.web.serving import noted
 from fastapi_oidc.web.sessions import Sessions
-from fastapi_oidc.web.step_up import RequireStepUp
+from fastapi_oidc.web.step_up import with_step_up
 
 if TYPE_CHECKING:
+    from fastapi_oidc.resource_server import Caller
     from fastapi_oidc.web.api import API
-    from fastapi_oidc.web.api_guards import RequireUser
     from fastapi_oidc.web.api_options import APIOptions
+    from fastapi_oidc.web.guards import FromAPI
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -138,7 +139,18 @@ class OIDC(
         self.registrations: Registrations[Identity, RequestData] = Registrations(
             settings, resolve_identity, load_request_data, options
         )
+        self._make_guards()
         self.router = conventional_router(self, self.registrations.settings)
+
+    def _make_guards(self) -> None:
+        fixed, name = self.registrations.fixed, self.registrations.engine.name
+        cookie = fixed.cookie.decode() if fixed else f"__Host-{name}_session"
+        self._require_auth = RequireAuth[Identity](name, cookie, self.registrations.only)
+        self._require_csrf = with_csrf_token(self._require_auth)
+        self._locals = FromLocals[OIDCLocals[Identity, RequestData]]("locals", name, all_locals)
+        self._optional_user = FromLocals[OIDCSession[Identity] | None](
+            "optional_user", name, usable_session
+        )
 
     @property
     def settings(self) -> OIDCSettings:
@@ -165,9 +177,8 @@ class OIDC(
         403), and its `api` only that registration's tokens. Raises ConfigurationError.
         """
         alone = copy.copy(self)
-        alone.__dict__.pop("_require_auth", None)
-        alone.__dict__.pop("_require_csrf", None)
         alone.registrations = self.registrations.alone(settings)
+        alone._make_guards()
         return alone
 
     @property
@@ -175,20 +186,10 @@ class OIDC(
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
         return noted(self._require_auth)
 
-    @cached_property
-    def _require_auth(self) -> RequireAuth[Identity]:
-        fixed, name = self.registrations.fixed, self.registrations.engine.name
-        cookie = fixed.cookie.decode() if fixed else f"__Host-{name}_session"
-        return RequireAuth(name, cookie, self.registrations.only)
-
     @property
-    def require_csrf(self) -> RequireCSRF[Identity]:
+    def require_csrf(self) -> Guard[OIDCSession[Identity]]:
         """Like `require_auth`; the request must also have the session's CSRF token."""
         return noted(self._require_csrf)
-
-    @cached_property
-    def _require_csrf(self) -> RequireCSRF[Identity]:
-        return RequireCSRF(self._require_auth)
 
     def api(self, audience: str, **options: Unpack[APIOptions[Identity]]) -> API[Identity]:
         """An API that accepts access tokens for `audience`; the options are those of `API`.
@@ -200,41 +201,32 @@ class OIDC(
         return API(self.registrations, self._require_auth, self._require_csrf, audience, **options)
 
     @property
-    def require_user(self) -> RequireUser[Identity]:
+    def require_user(self) -> FromAPI[Caller[Identity]]:
         """The `require_user` of the only API.
 
         Raises ConfigurationError when no API or several APIs exist.
         """
         apis: list[API[Identity]] = self.registrations.engine.apis
         if len(apis) != 1:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
+            raise misconfigured(
                 f"oidc.require_user needs exactly one API, and this instance has {len(apis)}: "
-                "api = oidc.api(audience=...), and then api.require_user",
+                "api = oidc.api(audience=...), and then api.require_user"
             )
         return apis[0].require_user
 
     @property
-    def locals(self) -> Locals[Identity, RequestData]:
+    def locals(self) -> FromLocals[OIDCLocals[Identity, RequestData]]:
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
         return noted(self._locals)
 
-    @cached_property
-    def _locals(self) -> Locals[Identity, RequestData]:
-        return Locals(self.registrations.engine.name)
-
     @property
-    def optional_user(self) -> OptionalUser[Identity]:
+    def optional_user(self) -> FromLocals[OIDCSession[Identity] | None]:
         """`Depends(oidc.optional_user)`: the session of the request, None without one."""
         return noted(self._optional_user)
 
-    @cached_property
-    def _optional_user(self) -> OptionalUser[Identity]:
-        return OptionalUser(self.registrations.engine.name)
-
     def require_role(
         self, role: Annotated[str, Argument("oidc.require_role('admin')")]
-    ) -> Guard[Identity]:
+    ) -> Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if `role` is in `identity.roles`; 403 otherwise.
 
         `resolve_identity` decides what `roles` are. Without them the request fails with
@@ -243,11 +235,11 @@ class OIDC(
         require_kind(
             "role of oidc.require_role (for several: oidc.require(lambda user: ...))", role, str
         )
-        return noted(RequireRole(role, self._require_auth))
+        return noted(with_role(role, self._require_auth))
 
     def require(
         self, predicate: Annotated[Predicate[Identity], Argument("oidc.require(lambda user: ...)")]
-    ) -> Require[Identity]:
+    ) -> Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if `predicate(identity)` is True; 403 otherwise.
 
         It depends on `require_auth`. The request fails with ConfigurationError for another value
@@ -255,36 +247,35 @@ class OIDC(
         not callable.
         """
         if not callable(predicate):
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
+            raise misconfigured(
                 f"oidc.require takes a function of the identity, not {type(predicate).__name__}:"
-                " oidc.require(lambda user: ...)",
+                " oidc.require(lambda user: ...)"
             )
-        return noted(Require(predicate, self._require_auth))
+        return noted(with_predicate(predicate, self._require_auth))
 
     def require_recent(
         self, seconds: Annotated[int, Argument("oidc.require_recent(300)")]
-    ) -> Guard[Identity]:
+    ) -> Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if its user authenticated in the last `seconds`.
 
         Otherwise a page request is sent to the provider to sign in again, and returns afterwards.
         Raises ConfigurationError unless `seconds` is a whole number, 0 or more.
         """
-        return self._step_up(recent(seconds))
+        return self._step_up("require_recent", recent(seconds))
 
     def require_acr(
         self, *values: Annotated[str, Argument("oidc.require_acr('mfa')")]
-    ) -> Guard[Identity]:
+    ) -> Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if the `acr` of its ID token is one of `values`.
 
         Otherwise a page request is sent to the provider to sign in again, and returns afterwards.
         Raises ConfigurationError without values, or for a value with a space or a quote.
         """
-        return self._step_up(of_class(values))
+        return self._step_up("require_acr", of_class(values))
 
-    def _step_up(self, step_up: StepUp) -> Guard[Identity]:
+    def _step_up(self, name: str, step_up: StepUp) -> Guard[OIDCSession[Identity]]:
         self.registrations.engine.step_ups[step_up] = None
-        return noted(RequireStepUp(step_up, self._require_auth))
+        return noted(with_step_up(name, step_up, self._require_auth))
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""

@@ -14,7 +14,7 @@ from fastapi_oidc.broker.access import Access, Approval
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.web.csrf import CSRF_FIELD
-from fastapi_oidc.web.dependencies import form_of
+from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.pages import document
 
 Find: TypeAlias = Callable[[OIDCSession[Any], str], Awaitable[tuple[Access, Approval]]]

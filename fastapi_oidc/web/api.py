@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from typing import Annotated, Any, Final, NoReturn, Unpack
+from typing import Annotated, Any, Final, NoReturn, TypeAlias, Unpack
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, FastAPI
@@ -17,25 +17,27 @@ from starlette.types import ASGIApp
 
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import (
-    Code,
     ConfigurationError,
     ProtocolViolation,
     ProviderError,
     SessionError,
+    misconfigured,
 )
 from fastapi_oidc.flows.relying_party import Application
 from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.resource_server import AccessToken, Caller, ResourceServer
+from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.resource_server.permission import Permission
-from fastapi_oidc.session.model import Identity
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.access_tokens import Challenger, presented_token
 from fastapi_oidc.web.api_documents import (
     Documented,
+    documented,
     metadata_router,
     protected_resource,
     refusals,
     token_scheme,
 )
-from fastapi_oidc.web.api_guards import AnyToken, RequireToken, RequireUser, documented
 from fastapi_oidc.web.api_options import (
     APIOptions,
     described,
@@ -46,19 +48,17 @@ from fastapi_oidc.web.api_options import (
     resource_server,
     step_up_of,
 )
-from fastapi_oidc.web.api_tools import Protected, paths_in, scopes_by_tool, with_lifespan_of
-from fastapi_oidc.web.authorization_header import token_scheme_in
-from fastapi_oidc.web.challenge import Challenger
-from fastapi_oidc.web.dependencies import CSRF_PARAMETER, RequireAuth, RequireCSRF
+from fastapi_oidc.web.api_tools import Protected, scopes_by_tool, with_lifespan_of
+from fastapi_oidc.web.application import endpoints_of, override_of
+from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.guards import CSRF_PARAMETER, FromAPI, Guard, RequireAuth, needs_of
+from fastapi_oidc.web.headers import token_scheme_in
 from fastapi_oidc.web.misuse import Argument, awaited, require_kind
-from fastapi_oidc.web.overrides import override_of
-from fastapi_oidc.web.refusal import SignInRequired
-from fastapi_oidc.web.request_contexts import context_of, noted, require_own_middleware
-from fastapi_oidc.web.route_checks import calls_of
+from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.runtime import Registrations, Runtime
-from fastapi_oidc.web.serving import Serving
-from fastapi_oidc.web.startup import report_missing_introspection
-from fastapi_oidc.web.token_request import presented_token
+from fastapi_oidc.web.serving import Serving, context_of, noted, require_own_middleware
+
+TokenGuard: TypeAlias = FromAPI[AccessToken] | Guard[AccessToken]
 
 _ACCEPTED: Final = "fastapi_oidc.access_tokens"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -98,7 +98,7 @@ class API(Serving[Identity, Any]):
         self,
         registrations: Registrations[Identity, Any],
         require_auth: RequireAuth[Identity],
-        require_csrf: RequireCSRF[Identity],
+        require_csrf: Guard[OIDCSession[Identity]],
         audience: str,
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
@@ -112,7 +112,6 @@ class API(Serving[Identity, Any]):
         self._servers: WeakKeyDictionary[Runtime[Identity, Any], ResourceServer]
         self._servers = WeakKeyDictionary()
         self._fixed = None if fixed is None else self._server_of(fixed)
-        self._certificate_header = options.get("client_certificate_header")
         resolve = options.get("resolve_identity")
         self._application = None if resolve is None else Application(resolve)
         self.scopes = described(options.get("scopes", {}))
@@ -122,15 +121,13 @@ class API(Serving[Identity, Any]):
         dpop_required = options.get("dpop_required", False)
         self._challenger = Challenger(self._engine.name, url, dpop_required)
         number = len(self._engine.apis) + 1
-        model = token_scheme(
-            None if fixed is None else fixed.party.settings.issuer,
-            self.scopes,
-            authorization_url=options.get("authorization_url"),
-            token_url=options.get("token_url"),
-        )
+        issuer = None if fixed is None else fixed.party.settings.issuer
+        model = token_scheme(issuer, self.scopes, options)
         self._scheme = Documented(f"{self._engine.name}_api{'' if number == 1 else number}", model)
-        self._token = AnyToken(self, self._scheme)
-        self._required: dict[Permission, AnyToken | RequireToken] = {Permission(): self._token}
+        self._token: FromAPI[AccessToken] = FromAPI(
+            "api.require", self._engine.name, self.access_token, documented("scheme", self._scheme)
+        )
+        self._required: dict[Permission, TokenGuard] = {Permission(): self._token}
         self._looking: asyncio.Task[None] | None = None
         self._engine.apis.append(self)
 
@@ -140,7 +137,7 @@ class API(Serving[Identity, Any]):
         role: str | None = None,
         max_age: int | None = None,
         acr_values: Sequence[str] = (),
-    ) -> AnyToken | RequireToken:
+    ) -> TokenGuard:
         """A dependency: the `AccessToken` of the request, if it has all of `scopes` and the `role`.
 
         With `max_age` the user must have authenticated in that many seconds, with `acr_values` in
@@ -150,11 +147,14 @@ class API(Serving[Identity, Any]):
         require_scopes_readable(scopes)
         permission = Permission(scopes, role, step_up_of(max_age, acr_values))
         if permission not in self._required:
-            self._required[permission] = RequireToken(self._token, permission, self._require)
+            check = partial(self._check, permission)
+            self._required[permission] = Guard(
+                "api.require", self._token, check, needs=permission, scopes=scopes
+            )
         return noted(self._required[permission])
 
     @property
-    def require_user(self) -> RequireUser[Identity]:
+    def require_user(self) -> FromAPI[Caller[Identity]]:
         """A dependency: the `Caller`, by an access token or else by a session.
 
         If a request has an access token, its session is ignored, and the token must have the scopes
@@ -164,14 +164,14 @@ class API(Serving[Identity, Any]):
         return noted(self._require_user)
 
     @cached_property
-    def _require_user(self) -> RequireUser[Identity]:
+    def _require_user(self) -> FromAPI[Caller[Identity]]:
         if (fixed := self.registrations.fixed) is not None:
             self._require_identities(fixed)
-        token = documented("token", self._scheme)
-        if not self._engine.signs_in:
-            return RequireUser(self, token)
-        scheme = Documented(self._require_auth.scheme_name, self._require_auth.model)
-        return RequireUser(self, documented("cookie", scheme), token, CSRF_PARAMETER)
+        shown = [documented("token", self._scheme)]
+        if self._engine.signs_in:
+            auth = Documented(self._require_auth.scheme_name, self._require_auth.model)
+            shown = [documented("cookie", auth), *shown, CSRF_PARAMETER]
+        return FromAPI("require_user", self._engine.name, self.caller, *shown)
 
     @cached_property
     def router(self) -> APIRouter:
@@ -182,21 +182,20 @@ class API(Serving[Identity, Any]):
         return metadata_router(metadata_path(self._url), self._metadata)
 
     def _metadata(self, request: Request) -> dict[str, object]:
-        server = self._server_of(self._serving(request))
+        server = self._server_of(self.registrations.fixed or self._context(request).runtime)
         return protected_resource(
             self._url,
             [each.expected.issuer for each in server.issuers],
             self.scopes,
-            has_certificates=self._certificate_header is not None,
+            has_certificates=self._options.get("client_certificate_header") is not None,
             dpop_required=server.dpop_required,
         )
 
     @property
     def _url(self) -> str:
         if self.resource is None:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
-                "the path of an API's metadata depends on its URL: oidc.api(..., resource=...)",
+            raise misconfigured(
+                "the path of an API's metadata depends on its URL: oidc.api(..., resource=...)"
             )
         return self.resource
 
@@ -218,8 +217,9 @@ class API(Serving[Identity, Any]):
         are the scopes that single tools of an MCP server need besides: `{"delete": "write"}`.
         """
         if not callable(app):
-            explanation = "api.protected takes the ASGI application first, and then its scopes"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+            raise misconfigured(
+                "api.protected takes the ASGI application first, and then its scopes"
+            )
         by_tool = scopes_by_tool(tools or {})
         require_scopes_readable([*scopes, *chain.from_iterable(by_tool.values())])
         return Protected(partial(self.access_token, role=role), app, scopes, by_tool)
@@ -237,7 +237,7 @@ class API(Serving[Identity, Any]):
 
         The lifespan of `server` runs with that of `app`, and the metadata (`router`) is mounted.
         """
-        if metadata_path(self._url) not in paths_in(app):
+        if metadata_path(self._url) not in {each.path for each in endpoints_of(app)}:
             app.include_router(self.router)
         app.include_router(with_lifespan_of(server))
         guarded = self.protected(server, *scopes, role=role, tools=tools)
@@ -251,16 +251,17 @@ class API(Serving[Identity, Any]):
 
         Raises AccessTokenError.
         """
-        context = context_of(connection, self._engine.name)
+        context, permission = context_of(connection, self._engine.name), Permission(scopes, role)
         accepted = connection.scope.setdefault(_ACCEPTED, {})
         try:
             if self not in accepted:
-                presented = presented_token(context, connection, self._certificate_header)
-                accepted[self] = await self._server_of(self._serving(connection)).accept(presented)
+                header = self._options.get("client_certificate_header")
+                presented = presented_token(context, connection, header)
+                accepted[self] = await self._server_of(self._serving(context)).accept(presented)
         except (ProtocolViolation, ProviderError, SessionError) as cause:
-            self._refuse(connection, cause, Permission(scopes, role))
+            self._refuse(context, connection, cause, permission)
         token: AccessToken = accepted[self]
-        self._require(connection, token, Permission(scopes, role))
+        await self._check(permission, context, connection, token)
         return token
 
     @awaited
@@ -269,15 +270,15 @@ class API(Serving[Identity, Any]):
 
         Raises AccessTokenError or, without a token, SessionError.
         """
-        runtime = self._serving(connection)
+        context = context_of(connection, self._engine.name)
+        runtime = self._serving(context)
         self._require_identities(runtime)
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
-        brings_token = token_scheme_in(connection.scope["headers"]) is not None
-        if brings_token or (by_token and not by_session) or not self._engine.signs_in:
+        if context.brings_token or (by_token and not by_session) or not self._engine.signs_in:
             real = self.access_token
             token = await (called(by_token) if by_token else real(connection, *scopes))
-            self._require(connection, token, Permission(scopes))
+            await self._check(Permission(scopes), context, connection, token)
             application = self._application or runtime.party.application
             party = runtime.party.at(token.iss)
             name = None if party is None else party.settings.name
@@ -294,9 +295,9 @@ class API(Serving[Identity, Any]):
             await self._require_csrf(connection, session)
         return Caller(session.identity, session=session)
 
-    def _serving(self, connection: HTTPConnection) -> Runtime[Identity, Any]:
+    def _serving(self, context: RequestContext[Identity, Any]) -> Runtime[Identity, Any]:
         """The registrations whose tokens the API accepts in this request."""
-        return self.registrations.fixed or context_of(connection, self._engine.name).runtime
+        return self.registrations.fixed or context.runtime
 
     def _server_of(self, runtime: Runtime[Identity, Any]) -> ResourceServer:
         """The API as the registrations that serve a request see it; raises ConfigurationError."""
@@ -311,23 +312,30 @@ class API(Serving[Identity, Any]):
         knows = runtime.party.is_one_of_several and not self._options.get("issuers")
         if is_own or knows or len(self._server_of(runtime).issuers) == 1:
             return
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
+        raise misconfigured(
             "with issuers, oidc.api needs resolve_identity, which returns the user for `iss` "
-            "and `sub` of the claims: a sub is unique only within its issuer",
+            "and `sub` of the claims: a sub is unique only within its issuer"
         )
 
-    def look(self, app: Any) -> None:
-        """Log what can never work, at the startup of `app`: a missing route or endpoint."""
-        if self.resource is not None and metadata_path(self.resource) not in paths_in(app):
+    def look(self, paths: Collection[str]) -> None:
+        """Log what can never work, at startup with these paths: a missing route or endpoint."""
+        if self.resource is not None and metadata_path(self.resource) not in paths:
             _log.warning(
                 "The metadata of the API %s is not mounted: clients cannot find the provider.\n"
                 "Add the line, without a prefix: app.include_router(api.router)",
                 self.resource,
             )
         if self._fixed is not None and self._fixed.introspections is not None:
-            looking = report_missing_introspection(self.audience, self._fixed.introspections)
-            self._looking = asyncio.create_task(looking)
+            self._looking = asyncio.create_task(self._look_for(self._fixed.introspections))
+
+    async def _look_for(self, introspections: Introspections) -> None:
+        """Log that the provider does not introspect the tokens of this API."""
+        try:
+            await introspections.require_endpoint()
+        except ConfigurationError as error:
+            _log.error("The API %s: %s", self.audience, error.explanation)
+        except ProviderError:
+            pass  # Requests with a token tell of the outage.
 
     async def aclose(self) -> None:
         """Stop looking for the endpoint."""
@@ -335,15 +343,20 @@ class API(Serving[Identity, Any]):
             self._looking.cancel()
             await asyncio.wait([self._looking])
 
-    def _require(
-        self, connection: HTTPConnection, token: AccessToken, permission: Permission
+    async def _check(
+        self,
+        permission: Permission,
+        context: RequestContext[Identity, Any],
+        connection: HTTPConnection,
+        token: AccessToken,
     ) -> None:
-        at = self._serving(connection).party.clock.instant()
+        at = self._serving(context).party.clock.instant()
         if (cause := permission.lack(token, at)) is not None:
-            self._refuse(connection, cause, permission)
+            self._refuse(context, connection, cause, permission)
 
     def _refuse(
         self,
+        context: RequestContext[Identity, Any],
         connection: HTTPConnection,
         cause: ProtocolViolation | ProviderError | SessionError,
         permission: Permission,
@@ -355,8 +368,6 @@ class API(Serving[Identity, Any]):
             hint = "scopes of MCP tools are given to api.mount(..., tools={...})"
             raise ConfigurationError(misplaced.code, f"{misplaced.explanation}; {hint}") from cause
         scheme = token_scheme_in(connection.scope["headers"])
-        guards = [each for each in calls_of(connection.scope) if isinstance(each, RequireToken)]
-        others = [guard.permission for guard in guards if guard.token is self._token]
-        error = self._challenger.refusal(cause, scheme, permission.joined(others))
-        context_of(connection, self._engine.name).own(error)
-        raise error from cause
+        others = needs_of(connection, lambda root: root is self._token)
+        with context.owning():
+            raise self._challenger.refusal(cause, scheme, permission.joined(others)) from cause

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
 from typing import Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Security
 from fastapi.openapi.models import (
     HTTPBearer,
     OAuth2,
@@ -21,6 +22,7 @@ from starlette.responses import JSONResponse
 
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url
+from fastapi_oidc.web.api_options import APIOptions
 
 _PUBLIC: Final = {"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"}
 
@@ -42,6 +44,11 @@ class Documented(Scheme):
         """Do nothing: another dependency checks the request."""
 
 
+def documented(name: str, scheme: Documented) -> Parameter:
+    """A parameter for the OpenAPI document."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=Security(scheme))
+
+
 def refusals(name: str) -> dict[int | str, dict[str, Any]]:
     """The 401 and 403 responses of endpoints that need `name`, for `responses=`."""
     return {
@@ -51,16 +58,13 @@ def refusals(name: str) -> dict[int | str, dict[str, Any]]:
 
 
 def token_scheme(
-    issuer: str | None,
-    scopes: Mapping[str, str],
-    *,
-    authorization_url: str | None,
-    token_url: str | None,
+    issuer: str | None, scopes: Mapping[str, str], options: APIOptions[Any]
 ) -> SecurityBase:
     """The OpenAPI security scheme: by discovery, or with two endpoints and `scopes`.
 
     Without an `issuer` the document says only that there is a token.
     """
+    authorization_url, token_url = options.get("authorization_url"), options.get("token_url")
     if authorization_url is None or token_url is None:
         if issuer is None:
             return HTTPBearer()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, Generic, Literal, TypedDict
 from urllib.parse import urlsplit
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.protocol.access_token import ExpectedAccessToken
 from fastapi_oidc.protocol.client_auth import ClientSecretBasic
@@ -54,7 +54,7 @@ def resource_server(
     """The resource server with these options; raises ConfigurationError."""
     party = runtime.party
     if not audience:
-        raise _invalid("audience must be the aud of the provider's tokens for this API")
+        raise misconfigured("audience must be the aud of the provider's tokens for this API")
     introspections = _introspections(runtime, options)
     known = {each.settings.issuer: _own_issuer(each, audience, options) for each in party.together}
     first = known[party.settings.issuer]
@@ -77,7 +77,7 @@ def _own_issuer(
     settings, roles = party.settings, options.get("roles_claim", "roles")
     plain = options.get("accept_plain_jwt", False)
     if plain and audience == settings.client_id:
-        raise _invalid(
+        raise misconfigured(
             "accept_plain_jwt needs another audience than the client_id, which ID tokens have"
         )
     expected = ExpectedAccessToken(
@@ -107,7 +107,7 @@ def _others(party: RelyingParty[Any], options: APIOptions[Any]) -> Collection[st
     """The option `issuers`; raises ConfigurationError for one that is no https URL."""
     given = options.get("issuers", ())
     if isinstance(given, str):
-        raise _invalid("issuers is a list of issuer URLs")
+        raise misconfigured("issuers is a list of issuer URLs")
     for issuer in given:
         require_issuer_url(issuer, allow_insecure_http=party.settings.issuer.startswith("http:"))
     return given
@@ -117,21 +117,21 @@ def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Int
     chosen, lifetime = options.get("introspect", False), options.get("introspection_lifetime", 60)
     party, client = runtime.party, options.get("introspection_client")
     if chosen not in (True, False, "opaque"):
-        raise _invalid('introspect must be True, False or "opaque"')
+        raise misconfigured('introspect must be True, False or "opaque"')
     if lifetime < 0:
-        raise _invalid("introspection_lifetime must be a number of seconds, 0 or more")
+        raise misconfigured("introspection_lifetime must be a number of seconds, 0 or more")
     if chosen is True and options.get("issuers"):
-        raise _invalid('issuers needs introspect="opaque": only the own provider introspects')
+        raise misconfigured('issuers needs introspect="opaque": only the own provider introspects')
     if client is not None and not chosen:
-        raise _invalid("introspection_client needs introspect")
+        raise misconfigured("introspection_client needs introspect")
     if not chosen:
         return None
     if party.is_one_of_several:
-        raise _invalid("introspect needs one registration: an opaque token names no issuer")
+        raise misconfigured("introspect needs one registration: an opaque token names no issuer")
     provider = party.provider
     if client is not None:
         if not _is_client(client):
-            raise _invalid("introspection_client must be (client_id, client_secret)")
+            raise misconfigured("introspection_client must be (client_id, client_secret)")
         provider = provider.beside(party.settings.issuer, _registration(*client))
     return Introspections(provider, party.clock, lifetime)
 
@@ -163,7 +163,7 @@ def _algorithms(
     known = {name for name, row in ALGORITHMS.items() if row.key_type != "oct"}
     algorithms = known & login if chosen is None else frozenset(chosen)
     if not algorithms <= known or not (algorithms or does_introspect):
-        raise _invalid(f"algorithms of an API must be from {', '.join(sorted(known))}")
+        raise misconfigured(f"algorithms of an API must be from {', '.join(sorted(known))}")
     return frozenset(algorithms)
 
 
@@ -181,7 +181,7 @@ def resource_of(audience: str, resource: str | None, *, allow_insecure_http: boo
             Code.CONFIGURATION_INSECURE_URL, "an API's resource must be https, like base_url"
         )
     if fault is not None:
-        raise _invalid("resource must be an https URL without a fragment")
+        raise misconfigured("resource must be an https URL without a fragment")
     return identifier
 
 
@@ -201,26 +201,22 @@ def require_scopes_readable(scopes: Collection[str]) -> None:
     for scope in scopes:
         if not isinstance(scope, str):
             kind = type(scope).__name__
-            raise _invalid(f"a scope is a text, not {kind}; several are several arguments")
+            raise misconfigured(f"a scope is a text, not {kind}; several are several arguments")
         if not _SCOPE.fullmatch(scope):
-            raise _invalid(f"{scope!r} is not a scope: a scope is one word without quotes")
+            raise misconfigured(f"{scope!r} is not a scope: a scope is one word without quotes")
 
 
 def described(scopes: object) -> dict[str, str]:
     """The scopes with their descriptions; raises ConfigurationError for anything else."""
     if not isinstance(scopes, Mapping):
-        raise _invalid("scopes of oidc.api maps each scope to its description")
+        raise misconfigured("scopes of oidc.api maps each scope to its description")
     return dict(scopes)
 
 
 def step_up_of(max_age: int | None, acr_values: Sequence[str]) -> StepUp | None:
     """The required authentication, None without a requirement; raises ConfigurationError."""
     if isinstance(acr_values, str):
-        raise _invalid("acr_values is a list of classes")
+        raise misconfigured("acr_values is a list of classes")
     age = None if max_age is None else recent(max_age).max_age
     classes = of_class(tuple(acr_values)).acr_values if acr_values else ()
     return None if age is None and not classes else StepUp(age, classes)
-
-
-def _invalid(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any, Final
 
 from fastapi import APIRouter
-from fastapi.routing import iter_route_contexts
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -108,11 +107,6 @@ def with_lifespan_of(server: ASGIApp) -> APIRouter:
             yield
 
     return APIRouter(lifespan=lifespan)
-
-
-def paths_in(app: Any) -> set[str | None]:
-    """The paths of the routes of `app`, also of included routers."""
-    return {route.path for route in iter_route_contexts(app.routes)}
 
 
 async def _read(receive: Receive) -> tuple[bytes | None, Receive]:

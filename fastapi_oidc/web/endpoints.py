@@ -1,4 +1,4 @@
-"""The library's routes: the endpoint functions, and what they do for a request."""
+"""What the library's routes do for a request."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from dataclasses import replace
 from functools import partial
 from types import NoneType
 from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter
+from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.errors import Code, OIDCError, misconfigured
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.callback import (
     Callback,
@@ -34,19 +37,20 @@ from fastapi_oidc.flows.logout import (
     complete_logout,
     require_endings,
 )
-from fastapi_oidc.flows.relying_party import Redirection
+from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.error_text import shown as shown_text
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.web import responses
-from fastapi_oidc.web.choice import choices, chosen, of_session
+from fastapi_oidc.web.browser.script import SCRIPT
+from fastapi_oidc.web.browser.silent_page import SilentPage
+from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
-from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
+from fastapi_oidc.web.locals import usable_session
 from fastapi_oidc.web.misuse import SCOPE_KEY, LoginRedirect, awaited, require_kind
+from fastapi_oidc.web.pages import chooser_page, signed_out_page
 from fastapi_oidc.web.public_session import session_document, session_management
-from fastapi_oidc.web.refusal import announce_refusal, is_navigation
-from fastapi_oidc.web.refusal_page import chooser_page, shown, signed_out_page
-from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.refusals import announce_refusal, is_navigation, shown
 from fastapi_oidc.web.requests import (
     form_parameters,
     parsed_query,
@@ -118,9 +122,9 @@ class Endpoints(Serving[Identity, RequestData]):
         if return_to is not None:
             options = replace(options, return_to=return_to)
         with context.owning():
-            party = await chosen(context, options)
+            party = await _registration_for(context, options)
             if party is None:
-                return await shown(context, chooser_page(choices(context, options)))
+                return await shown(context, chooser_page(_choices(context, options)))
             redirection = await begin_login(
                 party,
                 options,
@@ -146,15 +150,16 @@ class Endpoints(Serving[Identity, RequestData]):
         context = self._context(request)
         with context.owning():
             require_same_origin(context)
+            logged_out = context.paths.find(Role.LOGGED_OUT)
             # A task, so it also finishes if the browser disconnects: the session's tokens are read
             # only once.
-            redirection: Redirection = await context.runtime.engine.sign_outs.run(
+            redirection: Redirection = await context.engine.sign_outs.run(
                 object(),
                 partial(
                     begin_logout,
-                    context.runtime.party,
+                    context.party,
                     options or LogoutOptions(),
-                    logged_out_url=context.logged_out_url,
+                    logged_out_url=logged_out and context.url(Role.LOGGED_OUT),
                     cookies=context.cookies,
                 ),
             )
@@ -162,7 +167,7 @@ class Endpoints(Serving[Identity, RequestData]):
         context.note_sign_out()
         if redirection.provider_unreachable and is_navigation(request):
             return await shown(context, signed_out_page(redirection.location))
-        return responses.redirect(redirection.location)
+        return _redirect(redirection.location)
 
     async def handle_back_channel_logout(self, request: Request) -> Response:
         """Revoke the sessions that the logout token names: 200, or 400 if it is refused (2.8)."""
@@ -171,8 +176,7 @@ class Endpoints(Serving[Identity, RequestData]):
             form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
             await accept_back_channel_logout(party, form)
         except OIDCError as error:
-            now = party.clock.now()
-            party.announcer(refusal(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
+            _announce(party, EventName.BACK_CHANNEL_LOGOUT_REFUSED, error)
             content = {"error": "invalid_request", "error_description": str(error.code)}
             return JSONResponse(content, 400, headers=NO_STORE)
         return Response(status_code=200, headers=NO_STORE)
@@ -191,21 +195,8 @@ class Endpoints(Serving[Identity, RequestData]):
         session. A repeated callback, for example after a reload, calls `on_success` again with
         `signed_in.replayed` set.
         """
-
-        async def callback(request: Request) -> Response:
-            outcome = await self._complete_login(request, with_data=on_success is not None)
-            if outcome.silent:
-                return responses.silent_answer(outcome)
-            if _is_lost(outcome) and responses.is_in_iframe(request):
-                return responses.silent_refusal(Code.AUTHORIZATION_TRANSACTION_MISSING)
-            if isinstance(outcome, LoginRefused):
-                response = await called(on_failure, request, outcome.error) if on_failure else None
-                if response is None:
-                    raise outcome.error
-                return response
-            return await self._succeed(request, outcome, on_success)
-
-        return self._named(Role.CALLBACK, callback)
+        serve = partial(self._serve_callback, on_success=on_success, on_failure=on_failure)
+        return self._named(Role.CALLBACK, serve)
 
     def logout_handler(self) -> EndpointFunction:
         """The endpoint function of `POST /logout`.
@@ -218,15 +209,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
     def logged_out_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /logged-out`, the post-logout redirect URI."""
-
-        async def logged_out(request: Request) -> Response:
-            context = self._context(request)
-            parameters = query_parameters(request)
-            redirection = complete_logout(context.runtime.party, parameters, context.cookies)
-            context.record(redirection.changes)
-            return responses.redirect(redirection.location)
-
-        return self._named(Role.LOGGED_OUT, logged_out)
+        return self._named(Role.LOGGED_OUT, self._serve_logged_out)
 
     def back_channel_logout_handler(self) -> EndpointFunction:
         """The endpoint function of `POST /backchannel-logout`.
@@ -249,40 +232,70 @@ class Endpoints(Serving[Identity, RequestData]):
 
         `active=1` counts as activity of the user.
         """
-
-        async def session(request: Request) -> Response:
-            active, context = parsed_query(request, SessionQuery).active, self._context(request)
-            locals = await context.locals(active=active)
-            if locals.unavailable is not None:
-                raise locals.unavailable
-            return responses.not_stored(await session_document(context.runtime, locals))
-
-        return self._named(Role.SESSION, session)
+        return self._named(Role.SESSION, self._serve_session)
 
     def session_management_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /session-management`, for the browser component."""
-
-        async def session_management_config(request: Request) -> Response:
-            context = self._context(request)
-            party = await of_session(context) or context.runtime.party
-            return responses.not_stored(await session_management(party, context.origin))
-
-        return self._named(Role.SESSION_MANAGEMENT, session_management_config)
+        return self._named(Role.SESSION_MANAGEMENT, self._serve_session_management)
 
     def script_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /oidc-context.js`, the browser component."""
+        return self._named(Role.SCRIPT, SCRIPT.serve)
 
-        async def script(request: Request) -> Response:
-            return responses.script(request)
+    def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
+        async def endpoint(request: Request) -> Response:
+            return await serve(request)
 
-        return self._named(Role.SCRIPT, script)
+        endpoint.__name__ = role.route_name(self.registrations.engine.name)
+        return endpoint
+
+    async def _serve_login(self, request: Request) -> Response:
+        asked, context = parsed_query(request, LoginQuery), self._context(request)
+        if asked.silent:
+            require_own_iframe(request)
+            try:
+                return await self.login(request, LoginOptions(silent=True))
+            except OIDCError as error:
+                announce_refusal(context, error)
+                return SilentPage.about(error.code).response()
+        if elsewhere := url_at_base(context):
+            _advise_on_address(context)
+            return _redirect(elsewhere)
+        return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))
+
+    async def _serve_callback(
+        self,
+        request: Request,
+        on_success: OnSuccess[Identity] | None,
+        on_failure: OnFailure | None,
+    ) -> Response:
+        outcome = await self._complete_login(request, with_data=on_success is not None)
+        if outcome.silent:
+            if isinstance(outcome, LoginRefused):
+                return SilentPage.about(outcome.error.code).response()
+            return SilentPage("same_user").response()
+        # A silent login must report to its parent page, also without its transaction.
+        is_in_iframe = request.headers.get("sec-fetch-dest") == "iframe"
+        if is_in_iframe and _is_lost(outcome):
+            return SilentPage.about(Code.AUTHORIZATION_TRANSACTION_MISSING).response()
+        if isinstance(outcome, LoginRefused):
+            response = await called(on_failure, request, outcome.error) if on_failure else None
+            if response is None:
+                raise outcome.error
+            return response
+        # Also for a repeated callback, which signs in like the first one.
+        if on_success is not None and outcome.live is not None:
+            response = await self._tell_of(request, outcome, on_success)
+            if response is not None:
+                return response
+        return _redirect(outcome.return_to, after_post=request.method == "POST")
 
     async def _complete_login(
         self, request: Request, *, with_data: bool
     ) -> SignedIn[Identity] | LoginRefused:
         """The outcome of a callback; `with_data` also loads the request's data."""
         context = self._context(request)
-        party, engine = context.registration(request), context.runtime.engine
+        party, engine = context.registration(request), context.engine
         with context.owning():
             is_form = request.method == "POST"
             parameters = (
@@ -303,41 +316,15 @@ class Endpoints(Serving[Identity, RequestData]):
             await context.note_login(outcome, with_data=with_data)
         return outcome
 
-    async def _succeed(
-        self,
-        request: Request,
-        outcome: SignedIn[Identity],
-        on_success: OnSuccess[Identity] | None,
-    ) -> Response:
-        """The application's response or the redirect; if the application raises, no session."""
-        response = None
-        # Also for a repeated callback, which signs in like the first one.
-        if on_success is not None and outcome.live is not None:
-            try:
-                response = await called(on_success, request, outcome)
-            except BaseException:
-                await self._context(request).abandon()
-                raise
-        is_post = request.method == "POST"
-        return response or responses.redirect(outcome.return_to, after_post=is_post)
-
-    async def _serve_login(self, request: Request) -> Response:
-        asked = parsed_query(request, LoginQuery)
-        if asked.silent:
-            return await self._begin_silent_login(request)
-        context = self._context(request)
-        if elsewhere := url_at_base(context):
-            _advise_on_address(context)
-            return responses.redirect(elsewhere)
-        return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))
-
-    async def _begin_silent_login(self, request: Request) -> Response:
-        require_own_iframe(request)
+    async def _tell_of(
+        self, request: Request, outcome: SignedIn[Identity], on_success: OnSuccess[Identity]
+    ) -> Response | None:
+        """The application's response, if any; if the application raises, no session is left."""
         try:
-            return await self.login(request, LoginOptions(silent=True))
-        except OIDCError as error:
-            announce_refusal(self._context(request), error)
-            return responses.silent_refusal(error.code)
+            return await called(on_success, request, outcome)
+        except BaseException:
+            await self._context(request).abandon()
+            raise
 
     async def _serve_logout(self, request: Request) -> Response:
         form = await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
@@ -356,45 +343,111 @@ class Endpoints(Serving[Identity, RequestData]):
             return
         live = None
         with suppress(OIDCError):
-            live = await current(context.runtime.party, context.cookies)
+            live = await current(context.party, context.cookies)
         if live is not None:
             with context.owning():
                 context.runtime.csrf.require(live.session, token)
 
+    async def _serve_logged_out(self, request: Request) -> Response:
+        context = self._context(request)
+        redirection = complete_logout(context.party, query_parameters(request), context.cookies)
+        context.record(redirection.changes)
+        return _redirect(redirection.location)
+
     async def _serve_front_channel_logout(self, request: Request) -> Response:
-        """An empty page. Raises OIDCError."""
+        """An empty page, which only the provider can frame. Raises OIDCError."""
         context = self._context(request)
         party = context.registration(request)
         with context.owning():
             try:
                 await accept_front_channel_logout(party, query_parameters(request))
             except OIDCError as error:
-                now = party.clock.now()
-                party.announcer(refusal(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error, now))
+                _announce(party, EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)
                 raise
-        return responses.framed_by(party.settings.issuer)
+        url = urlsplit(party.settings.issuer)
+        policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"
+        return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})
 
-    def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
-        async def endpoint(request: Request) -> Response:
-            return await serve(request)
+    async def _serve_session(self, request: Request) -> Response:
+        active, context = parsed_query(request, SessionQuery).active, self._context(request)
+        locals = await context.locals(active=active)
+        usable_session(locals)
+        return _not_stored(await session_document(context.runtime, locals))
 
-        endpoint.__name__ = role.route_name(self.registrations.engine.name)
-        return endpoint
+    async def _serve_session_management(self, request: Request) -> Response:
+        context = self._context(request)
+        party = await context.registration_of_session() or context.party
+        return _not_stored(await session_management(party, context.origin))
+
+
+async def _registration_for(
+    context: RequestContext[Identity, Any], options: LoginOptions
+) -> RelyingParty[Identity] | None:
+    """The registration of a login; None if the user must choose one."""
+    party = context.party
+    if options.provider is not None:
+        if (named := party.named(options.provider)) is None:
+            raise HTTPException(404, "There is no such provider.", NO_STORE)
+        return named
+    if not party.is_one_of_several:
+        return party
+    if not (options.silent or options.steps_up):
+        return None
+    return await context.registration_of_session() or (party if options.silent else None)
+
+
+def _choices(
+    context: RequestContext[Any, Any], options: LoginOptions
+) -> tuple[tuple[str, str], ...]:
+    """The labels of the registrations, and the URLs of their logins with these options.
+
+    Raises ConfigurationError for options that no link can carry.
+    """
+    if options.scope is not None or options.extra_params:
+        raise misconfigured(
+            "a login with scope or extra_params names its provider: users cannot choose"
+        )
+    words, login = options.acr_values, context.paths.required(Role.LOGIN)
+    wanted = {
+        "return_to": options.return_to,
+        "prompt": options.prompt,
+        "login_hint": options.login_hint,
+        "max_age": options.max_age,
+        "acr_values": (words if isinstance(words, str) else " ".join(words)) or None,
+    }
+    asked = {name: value for name, value in wanted.items() if value is not None}
+    return tuple(
+        (label, f"{login}?{urlencode(asked | {'provider': name})}")
+        for name, label in context.runtime.labels.items()
+    )
+
+
+def _redirect(location: str, *, after_post: bool = False) -> Response:
+    """Redirect the browser to `location`; after a POST with a GET (303, RFC 9700 4.12)."""
+    return RedirectResponse(location, 303 if after_post else 302, headers=UNREFERRED)
+
+
+def _not_stored(content: object) -> Response:
+    """JSON about one user, which caches must not store."""
+    return JSONResponse(jsonable_encoder(content), headers=NO_STORE)
+
+
+def _announce(party: RelyingParty[Any], name: EventName, error: OIDCError) -> None:
+    party.announcer(refusal(name, error, party.clock.now()))
 
 
 def _advise_on_address(context: RequestContext[Any, Any]) -> None:
     asked = shown_text(context.connection.headers.get("host", ""))
-    base_url = context.runtime.origin
-    context.runtime.party.announcer.advise(
+    context.party.announcer.advise(
         "base_url",
-        f"it is {base_url}, and a login began at the host {asked}: the browser was sent to "
+        f"it is {context.origin}, and a login began at the host {asked}: the browser was sent to "
         "base_url. If the application is not there, correct it; behind a proxy pass on the "
         "Host header",
     )
 
 
 def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:
-    """Whether the transaction is missing; a silent login must report that to its parent page."""
+    """Whether the transaction is missing."""
     if isinstance(outcome, SignedIn):
         return outcome.replayed
     return outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NoReturn
 
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import SessionError, misconfigured
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 from fastapi_oidc.web.runtime import RequestData
@@ -54,6 +54,13 @@ class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
         return self.session is not None
 
 
+def usable_session(locals: OIDCLocals[Identity, RequestData]) -> OIDCSession[Identity] | None:
+    """The session, None without one; raises SessionError while it is unavailable."""
+    if locals.unavailable is not None:
+        raise locals.unavailable
+    return locals.session
+
+
 class TooEarly:
     """In place of the locals in middlewares around OIDCMiddleware, which run before it."""
 
@@ -65,10 +72,9 @@ class TooEarly:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raises ConfigurationError: nobody has read the session yet."""
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
+        raise misconfigured(
             f"request.state.{self._instance}.{name} is read in a middleware that was added after "
-            "OIDCMiddleware and runs before it: add OIDCMiddleware last",
+            "OIDCMiddleware and runs before it: add OIDCMiddleware last"
         )
 
 

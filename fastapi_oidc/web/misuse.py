@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.web.headers import UNREFERRED
 
 Parameters = ParamSpec("Parameters")
@@ -32,6 +32,11 @@ SCOPE_KEY = "fastapi_oidc"
 
 class Dependency:
     """Base of what FastAPI calls for `Depends(...)`. It has no value of its own, and says so."""
+
+    name = "a guard"
+    """What the application calls it."""
+    refuses = True
+    """Whether a request without a session or token is refused."""
 
     def __bool__(self) -> bool:
         """True for FastAPI, which asserts it. Raises TypeError for `if`, `not`, `and` and `or`."""
@@ -56,10 +61,9 @@ class Dependency:
         raise TypeError(self._how_to_use("is in Annotated without Depends"))
 
     def _how_to_use(self, fault: str) -> str:
-        name = type(self).__name__
         return (
-            f"{name} {fault}: it is a dependency. Write Depends(...) around it, or `await` its "
-            "call with the request. Several guards are several Depends(...); for one role of "
+            f"{self.name} {fault}: it is a dependency. Write Depends(...) around it, or `await` "
+            "its call with the request. Several guards are several Depends(...); for one role of "
             "several write oidc.require(lambda user: ...)"
         )
 
@@ -101,10 +105,9 @@ class Argument:
     ) -> NoReturn:
         """Raises ConfigurationError: FastAPI asks how to read the parameter."""
         name = self._example.partition("(")[0]
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
+        raise misconfigured(
             f"Depends({name}) guards nothing: {name} makes the guard. "
-            f"Write Depends({self._example})",
+            f"Write Depends({self._example})"
         )
 
 
@@ -121,8 +124,8 @@ def awaited(
         connection = args[1] if len(args) > 1 else named.get("connection")
         if isinstance(connection, HTTPConnection):
             made = function(*args, **named)
-            if (contexts := connection.scope.get(SCOPE_KEY)) is not None:
-                contexts.note(made, args[0])
+            if (context := connection.scope.get(SCOPE_KEY)) is not None:
+                context.note(made, args[0])
             return made
         named_types = [f"{name}={type(each).__name__}" for name, each in named.items()]
         given = ", ".join([type(each).__name__ for each in args[1:]] + named_types)
@@ -169,6 +172,8 @@ def require_kind(argument: str, given: object, *kinds: type) -> None:
 
 def name_of(function: Any) -> str:
     """The name of a function, of its call or of a dependency, for the developer."""
-    named = type(function) if isinstance(function, Dependency | LoginRedirect) else function
+    if isinstance(function, Dependency):
+        return function.name
+    named = type(function) if isinstance(function, LoginRedirect) else function
     name: str = named.__qualname__.removesuffix(".__call__")
     return name

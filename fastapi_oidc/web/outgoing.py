@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Generic
+from typing import Any
 
-from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.flows.sessions import ANY_EPOCH, Live
+from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.flows.sessions import ANY_EPOCH
 from fastapi_oidc.grants import Detached, Grant, Holder, TokenAuth, auth_of
 from fastapi_oidc.grants.grants import Tokens
-from fastapi_oidc.grants.holders import Change, require_session, response_started
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
 from fastapi_oidc.resource_server import AccessToken, Caller
 from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
+from fastapi_oidc.web.context import Owning
 from fastapi_oidc.web.misuse import require_kind
-from fastapi_oidc.web.request_context import Owning, RequestContext
-from fastapi_oidc.web.request_contexts import of_this_task
 from fastapi_oidc.web.runtime import RequestData, Runtime
-from fastapi_oidc.web.serving import Serving
+from fastapi_oidc.web.serving import Serving, running
 
 
 class Outgoing(Serving[Identity, RequestData]):
@@ -58,11 +56,11 @@ class Outgoing(Serving[Identity, RequestData]):
         session = _of_caller(session) if isinstance(session, Caller) else session
         if isinstance(session, Grant):
             if not target.is_empty:
-                raise _invalid("a Grant is for one API: select the API in oidc.grant")
+                raise misconfigured("a Grant is for one API: select the API in oidc.grant")
             return auth_of(session.tokens, min_validity, proofs)
         if isinstance(session, AccessToken):
             return auth_of(self._of_token(session, target), min_validity, proofs)
-        of_session = _OfSession(runtime, session, runtime.party.api(target))
+        of_session = _of_session(runtime, session, runtime.party.api(target))
         return auth_of(of_session, min_validity, proofs)
 
     async def grant(
@@ -83,10 +81,8 @@ class Outgoing(Serving[Identity, RequestData]):
         matches.
         """
         require_kind("session_id of oidc.grant", session_id, str, AccessToken, Caller)
-        party, target = (
-            self.runtime.party,
-            Target(audience=audience, resource=resource, scope=scope),
-        )
+        party = self.runtime.party
+        target = Target(audience=audience, resource=resource, scope=scope)
         if isinstance(session_id, Caller):
             caller = _of_caller(session_id)
             session_id = caller if isinstance(caller, AccessToken) else caller.id
@@ -102,18 +98,17 @@ class Outgoing(Serving[Identity, RequestData]):
         """Tokens for the API `target` in exchange for a caller's; raises ConfigurationError."""
         runtime = self.runtime
         if (api := runtime.party.api(target)) is None:
-            raise _invalid(
+            raise misconfigured(
                 "a caller's token is for this API alone and is not sent to another one: select one "
                 "of downstream_apis, to which the provider exchanges it (RFC 8693)"
             )
         if api.grant == "refresh_token":
-            explanation = (
-                'a caller has no refresh token: use a DownstreamAPI(grant="token_exchange"'
+            raise misconfigured(
+                'a caller has no refresh token: use DownstreamAPI(grant="token_exchange", ...)'
             )
-            raise _invalid(f"{explanation}, ...)")
         if (party := runtime.party.at(token.iss)) is None:
             issuers = " or ".join(each.settings.issuer for each in runtime.party.together)
-            raise _invalid(f"only {issuers} exchanges tokens here, not {token.iss}")
+            raise misconfigured(f"only {issuers} exchanges tokens here, not {token.iss}")
         of_caller = runtime.engine.grants.of_caller
         return partial(of_caller, party, token.value, token.expires_at, api)
 
@@ -139,63 +134,30 @@ def _of_caller(caller: Caller[Identity]) -> OIDCSession[Identity] | AccessToken:
     """What the caller has presented."""
     presented = caller.session or caller.access_token
     if presented is None:
-        raise _invalid("this Caller has neither a session nor an access token")
+        raise misconfigured("this Caller has neither a session nor an access token")
     return presented
 
 
-def _invalid(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+def _of_session(
+    runtime: Runtime[Identity, Any], session: OIDCSession[Identity], api: DownstreamAPI | None
+) -> Tokens:
+    """The tokens of an endpoint's session; within its request, the request's session is used."""
+    known = None if runtime.party.sessions.in_store else session
+    copy = Copy(session.id, keys_of(session), ANY_EPOCH, session.last_end, known)
+    elsewhere: Holder[Identity] = Detached(runtime.party, copy)
+
+    async def token(needed: Needed) -> IssuedToken:
+        holder = _request_of(runtime.name, session.id) or elsewhere
+        with Owning(runtime.name):
+            return await runtime.engine.grants.token(session.id, holder, api, needed)
+
+    return token
 
 
-class _OfSession(Generic[Identity]):
-    """The tokens of an endpoint's session."""
-
-    def __init__(
-        self,
-        runtime: Runtime[Identity, Any],
-        session: OIDCSession[Identity],
-        api: DownstreamAPI | None,
-    ) -> None:
-        self._runtime, self._session_id, self._api = runtime, session.id, api
-        known = None if runtime.party.sessions.in_store else session
-        copy = Copy(session.id, keys_of(session), ANY_EPOCH, session.last_end, known)
-        self._elsewhere: Holder[Identity] = Detached(runtime.party, copy)
-
-    async def __call__(self, needed: Needed) -> IssuedToken:
-        """A token of the session; within its request, the request's session is used."""
-        holder = _in_request(self._runtime, self._session_id) or self._elsewhere
-        with Owning(self._runtime.name):
-            token = self._runtime.engine.grants.token
-            return await token(self._session_id, holder, self._api, needed)
-
-
-class _InRequest(Generic[Identity]):
-    """The session of a request whose response has not started."""
-
-    def __init__(self, context: RequestContext[Identity, Any]) -> None:
-        self._context, self.party = context, context.runtime.party
-
-    async def current(self) -> Live[Identity]:
-        """See `Holder`."""
-        return require_session(await self._context.current())
-
-    async def change(self, change: Change[Identity]) -> Live[Identity]:
-        """See `Holder`."""
-        live = await self.current()
-        if not self._context.is_open:
-            raise response_started()
-        return await self._context.change(live, change)
-
-
-def _in_request(runtime: Runtime[Identity, Any], session_id: str) -> _InRequest[Identity] | None:
-    """The request of the running task, if its session has this id; else None."""
-    reference = of_this_task.get()
-    contexts = None if reference is None else reference()
-    if contexts is None or not contexts.is_open or runtime.name not in contexts.names:
+def _request_of(instance: str, session_id: str) -> Holder[Any] | None:
+    """The running request before its response, if its session has this id."""
+    context = running(instance)
+    if context is None or context.known is None or not context.is_open:
         return None
-    context: RequestContext[Identity, Any] | None = contexts.find(runtime.name)
-    if context is None:
-        return None
-    session = None if context.known is None else context.known.session
-    is_its_session = session is not None and session.id == session_id
-    return _InRequest(context) if is_its_session else None
+    session = context.known.session
+    return context if session is not None and session.id == session_id else None

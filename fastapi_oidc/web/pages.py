@@ -124,3 +124,45 @@ class Page:
 
 
 RenderPage: TypeAlias = Callable[[Request, Page], Response | Awaitable[Response | None] | None]
+
+
+def signed_out_page(return_to: str) -> Page:
+    """The page after a sign-out during which the provider did not respond."""
+    return Page(
+        kind="signed_out",
+        status=HTTPStatus.OK,
+        heading="You are signed out here",
+        text=(
+            "The sign-in service did not respond, so you may still be signed in there. "
+            "On a shared computer, close the browser."
+        ),
+        action="Go on",
+        href=return_to,
+    )
+
+
+def method_page(detail: str, home: str) -> Page:
+    """The page for a link to a route that takes POST only (RFC 9110 15.5.6)."""
+    heading, _, text = detail.partition(". ")
+    return Page(
+        kind="refused",
+        status=HTTPStatus.METHOD_NOT_ALLOWED,
+        heading=heading,
+        text=text,
+        action="Go to the start page",
+        href=home,
+    )
+
+
+def chooser_page(choices: tuple[tuple[str, str], ...]) -> Page:
+    """The page with the choice of providers: pairs of a name and a login URL."""
+    action, href = choices[0]
+    return Page(
+        kind="choose_provider",
+        status=HTTPStatus.OK,
+        heading="Sign in",
+        text="",
+        action=action,
+        href=href,
+        choices=choices,
+    )

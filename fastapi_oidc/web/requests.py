@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection, Request
 from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.urls import with_query
-from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.routes import route_path
 
 MOVED = "moved"
@@ -22,6 +22,7 @@ _DEFAULT_PORTS = {"https": ":443", "http": ":80"}
 
 MAX_FORM_BYTES = 65_536
 MAX_FIELDS = 100
+URL_ENCODED = "application/x-www-form-urlencoded"
 
 Query = TypeVar("Query", bound=BaseModel)
 
@@ -56,6 +57,11 @@ def requested_path(connection: HTTPConnection) -> str:
     return f"{path}?{query}" if query else path
 
 
+def media_type(connection: HTTPConnection) -> str:
+    """The media type of the body, without parameters (RFC 9110 8.3.1)."""
+    return connection.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def form_parameters(request: Request, fault: Code) -> Parameters:
     """All values of each form field (`application/x-www-form-urlencoded`, UTF-8).
 
@@ -63,8 +69,7 @@ async def form_parameters(request: Request, fault: Code) -> Parameters:
     more than 100 fields. An empty body is an empty form.
     """
     body = await _body(request, fault)
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if body and media_type != "application/x-www-form-urlencoded":
+    if body and media_type(request) != URL_ENCODED:
         raise ProtocolViolation(fault, "the body is not a URL-encoded form")
     try:
         return _grouped(body.decode("utf-8"), fault)

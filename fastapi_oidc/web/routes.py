@@ -12,6 +12,7 @@ from starlette.routing import NoMatchFound
 from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.settings import OIDCSettings
 
 REGISTRATION: Final = "registration"
 """The path parameter with the name of a registration."""
@@ -35,6 +36,27 @@ class Role(StrEnum):
     def route_name(self, instance: str) -> str:
         """The name of the route, and of its endpoint function, in the instance's app."""
         return f"{instance}_{self.name.lower()}"
+
+    @property
+    def handler(self) -> str:
+        """The name of the method of `OIDC` that makes the endpoint function."""
+        return f"{self.name.lower()}_handler"
+
+    @property
+    def is_of_one(self) -> bool:
+        """Whether each of several registrations has a route of its own."""
+        return self in (Role.CALLBACK, Role.FRONT_CHANNEL_LOGOUT, Role.BACK_CHANNEL_LOGOUT)
+
+    def methods(self, settings: OIDCSettings) -> tuple[str, ...]:
+        """The HTTP methods of a registration with these settings; none without the route."""
+        match self:
+            case Role.LOGOUT | Role.BACK_CHANNEL_LOGOUT:
+                return ("POST",)
+            case Role.CALLBACK if settings.response_mode == "form_post":
+                return ("GET", "POST")
+            case Role.FRONT_CHANNEL_LOGOUT if not settings.front_channel_logout:
+                return ()
+        return ("GET",)
 
 
 class Application(Protocol):
@@ -91,6 +113,30 @@ class RouteTemplates:
             if name and "/" not in name and path == before + name + after:
                 return True
         return False
+
+
+class OwnRoutes:
+    """The routes of an instance in an app; sessions are not preloaded there.
+
+    Nor are they at the paths with the prefixes `excluded`, which end with a slash.
+    """
+
+    def __init__(self, instance: str, excluded: tuple[str, ...] = ()) -> None:
+        self._instance, self._excluded = instance, excluded
+        self._templates: RouteTemplates | None = None
+
+    def in_app(self, app: Application) -> RouteTemplates:
+        """The paths of the routes in the app, which is always the same."""
+        if self._templates is None:
+            self._templates = RouteTemplates(app, self._instance)
+        return self._templates
+
+    def leave_alone(self, entrance: Entrance) -> bool:
+        """Whether the session of a request is not preloaded."""
+        path = entrance.path
+        if path in self.in_app(entrance.app):
+            return True
+        return bool(self._excluded) and f"{path}/".startswith(self._excluded)
 
 
 def path_of(app: Application, name: str) -> str | None:

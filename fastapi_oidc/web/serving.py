@@ -1,18 +1,94 @@
-"""What the parts of `OIDC` have in common: the registrations that serve a request."""
+"""From a request or websocket to its context, and what the parts of `OIDC` have in common."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from weakref import ref
 
 from starlette.requests import HTTPConnection
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.web.misuse import require_kind
-from fastapi_oidc.web.request_context import RequestContext
-from fastapi_oidc.web.request_contexts import context_of, of_this_task
+from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, require_kind
 from fastapi_oidc.web.runtime import Registrations, RequestData, Runtime
+
+of_this_task: Final[ContextVar[ref[RequestContext[Any, Any]] | None]] = ContextVar(
+    "fastapi_oidc", default=None
+)
+"""The context of the running task's request; a task that outlives its request has no tokens."""
+
+Guarding = TypeVar("Guarding", bound=Dependency)
+
+
+def running(name: str | None = None) -> RequestContext[Any, Any] | None:
+    """The context of the running task's request, at the instance `name` if it is given."""
+    reference = of_this_task.get()
+    context = None if reference is None else reference()
+    if context is None or name is None:
+        return context
+    return context.find(name) if name in context.names else None
+
+
+def noted(dependency: Guarding) -> Guarding:
+    """`dependency`, which the running request, if there is one, must call."""
+    if (context := running()) is not None:
+        context.note(dependency)
+    return dependency
+
+
+def context_of(connection: HTTPConnection, name: str | None = None) -> RequestContext[Any, Any]:
+    """Like `find_context`; raises HTTPException (404) if no registration serves the request."""
+    context = find_context(connection, name)
+    if not context.is_served:
+        _ = context.runtime  # raises
+    return context
+
+
+def find_context(connection: HTTPConnection, name: str | None = None) -> RequestContext[Any, Any]:
+    """The context of the instance `name`, or of the only instance.
+
+    Raises ConfigurationError: configuration.middleware_missing, configuration.instance_ambiguous,
+    or configuration.invalid in a task that outlives its request.
+    """
+    context: RequestContext[Any, Any] | None = connection.scope.get(SCOPE_KEY)
+    if context is not None and (context.outer is None if name is None else context.name == name):
+        return context
+    if context is None and SCOPE_KEY in connection.scope:
+        raise misconfigured(
+            "this request has ended: a task that outlives it must read the session earlier"
+        )
+    names = [] if context is None else context.names
+    if context is not None and name in names:
+        return context.find(name)
+    if context is not None and name is None:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
+            f"this app has the OIDC instances {', '.join(names)}; use a method of one of them",
+        )
+    instance = "an OIDC instance" if name is None else f"the OIDC instance {name!r}"
+    raise ConfigurationError(
+        Code.CONFIGURATION_MIDDLEWARE_MISSING,
+        f"this app has no middleware of {instance}, which needs three lines:\n"
+        "  oidc = OIDC(OIDCSettings())\n"
+        "  app.add_middleware(OIDCMiddleware, oidc=oidc)\n"
+        "  app.include_router(oidc.router, prefix='/auth')",
+    )
+
+
+def require_own_middleware(connection: HTTPConnection) -> None:
+    """Raise ConfigurationError for a mounted application without its own OIDCMiddleware.
+
+    A mounted application handles its errors itself, so nothing could redirect to the login.
+    """
+    if connection.scope["app"] is not connection.scope[SCOPE_KEY].app:
+        raise ConfigurationError(
+            Code.CONFIGURATION_MIDDLEWARE_MISSING,
+            "this endpoint is in a mounted application, which handles its errors itself: add "
+            "OIDCMiddleware to the mounted application too, with the same oidc",
+        )
 
 
 class Serving(Generic[Identity, RequestData]):
@@ -33,14 +109,11 @@ class Serving(Generic[Identity, RequestData]):
         """
         if (fixed := self.registrations.fixed) is not None:
             return fixed
-        name, reference = self.registrations.engine.name, of_this_task.get()
-        contexts = None if reference is None else reference()
-        context = contexts.find(name) if contexts is not None and name in contexts.names else None
-        if context is None:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
+        context = running(self.registrations.engine.name)
+        if context is None or not context.is_served:
+            raise misconfigured(
                 "a function finds the registration of each request, and there is none here: "
-                "oidc.registration(settings) is the instance for one registration",
+                "oidc.registration(settings) is the instance for one registration"
             )
         return context.runtime
 
@@ -52,6 +125,5 @@ class Serving(Generic[Identity, RequestData]):
         """The only registration; raises ConfigurationError if there are several."""
         party = self.runtime.party
         if party.is_one_of_several:
-            explanation = "of several registrations, oidc.registration(settings) chooses one"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+            raise misconfigured("of several registrations, oidc.registration(settings) chooses one")
         return party

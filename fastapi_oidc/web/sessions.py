@@ -19,7 +19,7 @@ from fastapi_oidc.web.public_session import (
     public_session,
     session_management,
 )
-from fastapi_oidc.web.refusal import SignInRequired
+from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.serving import Serving
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import HTTPConnection, Request
@@ -11,60 +12,52 @@ from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.protocol.step_up import StepUp, together
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web.dependencies import URL_ENCODED, Guard, RequireAuth, form_of, media_type
+from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.guards import Guard, RequireAuth, form_of, needs_of
 from fastapi_oidc.web.pages import Fields
-from fastapi_oidc.web.refusal import StepUpRequired, is_navigation
-from fastapi_oidc.web.request_context import RequestContext
-from fastapi_oidc.web.request_contexts import require_own_middleware
-from fastapi_oidc.web.requests import require_same_origin
-from fastapi_oidc.web.route_checks import calls_of
+from fastapi_oidc.web.refusals import StepUpRequired, is_navigation
+from fastapi_oidc.web.requests import URL_ENCODED, media_type, require_same_origin
+from fastapi_oidc.web.serving import require_own_middleware
 
 FRESH_SECONDS: Final = 10
 """Seconds after a step-up in which the session still fails for good, instead of redirecting."""
 
 
-class RequireStepUp(Guard[Identity]):
-    """The session of the request, if its authentication is enough for a `StepUp`.
+def with_step_up(
+    name: str, step_up: StepUp, root: RequireAuth[Identity]
+) -> Guard[OIDCSession[Identity]]:
+    """A guard for sessions whose authentication is enough for `step_up`.
 
     Otherwise a page navigation is redirected to a login that requires it, and returns afterwards.
     The response to a posted form is a page that sends the form again after the login. Any other
     request gets a 401 response.
     """
-
-    def __init__(self, step_up: StepUp, require_auth: RequireAuth[Identity]) -> None:
-        super().__init__(require_auth)
-        self._step_up = step_up
-
-    async def _check(
-        self,
-        context: RequestContext[Identity, Any],
-        connection: HTTPConnection,
-        session: OIDCSession[Identity],
-    ) -> None:
-        """Raises SessionError (session.step_up_required, session.forbidden)."""
-        context.step_ups.append(self._step_up)
-        at = context.runtime.party.clock.instant()
-        if self._step_up.is_met(session.auth_time, session.acr, at):
-            return
-        require_own_middleware(connection)
-        needed = _needed(context, connection)
-        _require_that_it_can_help(needed, session, at)
-        asked = _with_proofs(needed, context.runtime.engine.step_ups, session, at)
-        raise StepUpRequired(asked, await _fields_to_send_again(context, connection))
-
-    def step_up_at(self, context: RequestContext[Any, Any]) -> StepUp | None:
-        """See `Guard.step_up_at`."""
-        return self._step_up if self._require_auth.instance == context.runtime.name else None
+    return Guard(name, root, partial(_require_step_up, step_up), needs=step_up)
 
 
-def _needed(context: RequestContext[Any, Any], connection: HTTPConnection) -> StepUp:
-    """What all guards of the endpoint require together; raises SessionError (session.forbidden)."""
-    guards = [call for call in calls_of(connection.scope) if isinstance(call, Guard)]
-    declared = [guard.step_up_at(context) for guard in guards]
-    needed = together([*filter(None, declared), *context.step_ups])
+async def _require_step_up(
+    step_up: StepUp,
+    context: RequestContext[Any, Any],
+    connection: HTTPConnection,
+    session: OIDCSession[Any],
+) -> None:
+    """Raises SessionError (session.step_up_required, session.forbidden)."""
+    context.step_ups.append(step_up)
+    at = context.party.clock.instant()
+    if step_up.is_met(session.auth_time, session.acr, at):
+        return
+    require_own_middleware(connection)
+    declared = needs_of(connection, lambda root: _is_of(root, context.name))
+    needed = together([*declared, *context.step_ups])
     if needed is None:
         raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's guards accept no acr in common")
-    return needed
+    _require_that_it_can_help(needed, session, at)
+    asked = _with_proofs(needed, context.engine.step_ups, session, at)
+    raise StepUpRequired(asked, await _fields_to_send_again(context, connection))
+
+
+def _is_of(root: object, instance: str) -> bool:
+    return isinstance(root, RequireAuth) and root.instance == instance
 
 
 def _require_that_it_can_help(needed: StepUp, session: OIDCSession[Any], at: Instant) -> None:

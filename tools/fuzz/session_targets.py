@@ -15,7 +15,7 @@ from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import SessionCookie
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
-from fastapi_oidc.web.cookie_header import own_cookies, require_parsable
+from fastapi_oidc.web.headers import own_cookies, require_parsable
 
 NAMES: Final = CookieNames("oidc", secure=True)
 SEALER: Final = KeyRing(["a secret of this target and no other"]).sealer("session")

@@ -8,6 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
 _COMMENT = re.compile(
     rb"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL
 )
@@ -41,6 +44,14 @@ class Script:
             "ETag": self.etag,
             "X-Content-Type-Options": "nosniff",
         }
+
+    async def serve(self, connection: HTTPConnection) -> Response:
+        """The module, or 304 for a browser that has this version (RFC 9110 13.1.2)."""
+        headers = self.headers(connection.query_params.get("v"))
+        known = connection.headers.get("if-none-match", "")
+        if self.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
+            return Response(status_code=304, headers=headers)
+        return Response(self.content, media_type=self.media_type, headers=headers)
 
 
 SCRIPT: Final = Script.read(Path(__file__).with_name("oidc-context.js"))

@@ -12,6 +12,9 @@ from hashlib import sha256
 from html import escape
 from typing import Final, Literal
 
+from starlette.responses import Response
+
+from fastapi_oidc.errors import Code
 from fastapi_oidc.web.headers import UNREFERRED
 from fastapi_oidc.web.pages import STYLE, STYLE_SOURCE
 
@@ -28,6 +31,16 @@ class SilentPage:
 
     outcome: Literal["same_user", "other_user", "error"]
     code: str = ""
+
+    @classmethod
+    def about(cls, code: Code) -> SilentPage:
+        """The page for a silent login that failed with this code."""
+        other = code is Code.AUTHORIZATION_OTHER_USER
+        return cls("other_user" if other else "error", str(code))
+
+    def response(self) -> Response:
+        """The page that posts the outcome to the iframe's parent."""
+        return Response(self.body, headers=self.headers)
 
     @property
     def body(self) -> bytes:

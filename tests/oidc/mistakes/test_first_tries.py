@@ -158,7 +158,7 @@ async def test_an_override_of_another_guard(caplog: pytest.LogCaptureFixture) ->
     world.app.dependency_overrides[world.oidc.require_role("admin")] = lambda: None
     async with world.browser() as browser:
         assert (await browser.get("/admin")).status_code == 401
-    assert "does not depend on RequireRole, which is overridden" in caplog.text
+    assert "does not depend on require_role, which is overridden" in caplog.text
 
 
 async def test_an_override_that_returns_the_identity() -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from fastapi_oidc.testing import ServerError
 from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.cookie_header import MOST_ESCAPES
+from fastapi_oidc.web.headers import MOST_ESCAPES
 from fastapi_oidc.web.requests import MAX_FIELDS
 from tests.oidc.web.asking import (
     FORM_POST,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.web import cookie_header
-from fastapi_oidc.web.cookie_header import own_cookies
+from fastapi_oidc.web import headers
+from fastapi_oidc.web.headers import own_cookies
 from tests.oidc.world import make_world
 
 NAMES = CookieNames("oidc", secure=True)
@@ -94,12 +94,12 @@ def escapes(number: int) -> list[tuple[bytes, bytes]]:
 
 
 def test_a_slow_parser_sees_few_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cookie_header, "_PARSER_IS_SLOW", True)
-    cookie_header.require_parsable(escapes(cookie_header.MOST_ESCAPES))
+    monkeypatch.setattr(headers, "_PARSER_IS_SLOW", True)
+    headers.require_parsable(escapes(headers.MOST_ESCAPES))
     with pytest.raises(HTTPException, match="431"):
-        cookie_header.require_parsable(escapes(cookie_header.MOST_ESCAPES + 1))
+        headers.require_parsable(escapes(headers.MOST_ESCAPES + 1))
 
 
 def test_a_parser_that_was_mended_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cookie_header, "_PARSER_IS_SLOW", False)
-    cookie_header.require_parsable(escapes(30_000))
+    monkeypatch.setattr(headers, "_PARSER_IS_SLOW", False)
+    headers.require_parsable(escapes(30_000))

@@ -188,12 +188,12 @@ async def test_a_guard_that_is_not_made_yet_refuses_the_request_it_is_given(fact
 
 
 LOST: dict[str, Callable[[OIDC[Any, Any]], object]] = {
-    "RequireAuth": lambda oidc: oidc.require_auth,
-    "RequireCSRF": lambda oidc: oidc.require_csrf,
-    "RequireRole": lambda oidc: oidc.require_role("admin"),
-    "RequireStepUp": lambda oidc: oidc.require_recent(300),
-    "RequireUser": lambda oidc: oidc.require_user,
-    "RequireToken": lambda oidc: oidc.registrations.engine.apis[0].require("read"),
+    "require_auth": lambda oidc: oidc.require_auth,
+    "require_csrf": lambda oidc: oidc.require_csrf,
+    "require_role": lambda oidc: oidc.require_role("admin"),
+    "require_recent": lambda oidc: oidc.require_recent(300),
+    "require_user": lambda oidc: oidc.require_user,
+    "api.require": lambda oidc: oidc.registrations.engine.apis[0].require("read"),
 }
 
 

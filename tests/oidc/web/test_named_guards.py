@@ -154,7 +154,7 @@ def in_an_endpoint(app: FastAPI) -> None:
 async def test_a_guard_is_found_wherever_the_route_is(mount: Callable[[FastAPI], None]) -> None:
     world = make_world()
     mount(world.app)
-    with pytest.raises(ConfigurationError, match=r"/api/open: .* a RequireAuth and does not call"):
+    with pytest.raises(ConfigurationError, match=r"/api/open: .* a require_auth and does not call"):
         await start(world.app)
 
 

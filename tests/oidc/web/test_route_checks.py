@@ -111,7 +111,7 @@ def with_an_identity(_oidc: OIDC[Any, Any]) -> Any:
 @pytest.mark.parametrize(
     ("make", "fault"),
     [
-        (with_scopes, "nothing checks the scopes of Security.RequireAuth"),
+        (with_scopes, "nothing checks the scopes of Security.require_auth"),
         (with_a_method, "Depends.Endpoints.login. guards nothing"),
         (with_an_identity, "the identity would be read from the request"),
     ],

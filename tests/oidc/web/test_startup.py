@@ -23,7 +23,7 @@ from fastapi_oidc import (
     require_auth,
     require_csrf,
 )
-from fastapi_oidc.web.startup import configured_workers
+from fastapi_oidc.web.checks import configured_workers
 from tests.oidc.web.asking import browser_of
 from tests.oidc.world import make_world
 

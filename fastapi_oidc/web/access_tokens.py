@@ -1,18 +1,28 @@
-"""Refusals of requests without a valid access token (RFC 6750 3, RFC 9449 7.1, RFC 9728 5.1)."""
+"""Access tokens of requests: strict parsing, and the refusals (RFC 6750, RFC 9449, RFC 9728)."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
-from fastapi_oidc.codes import ANSWERS
+from starlette.requests import HTTPConnection
+
+from fastapi_oidc.codes import ANSWERS, PublicAnswer
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
+from fastapi_oidc.resource_server import PresentedToken
 from fastapi_oidc.resource_server.permission import Permission
+from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.headers import token_scheme_in
+from fastapi_oidc.web.requests import requested_path
 
-_UNDECIDED: Final = "Access tokens cannot be checked right now. Try again shortly."
-_REFUSED: Final = ANSWERS[Code.ACCESS_TOKEN_KIND]
+_UNDECIDED: Final = PublicAnswer(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "Access tokens cannot be checked right now. Try again shortly.",
+)
+_B64TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 
 class AccessTokenError(OIDCError):
@@ -30,16 +40,20 @@ class AccessTokenError(OIDCError):
     @property
     def status(self) -> HTTPStatus:
         """The HTTP status of the response."""
-        if not self._is_decided:
-            return HTTPStatus.SERVICE_UNAVAILABLE
-        return ANSWERS[self.code].status if _is_own(self.code) else _REFUSED.status
+        return self._answer.status
 
     @property
     def public_text(self) -> str:
         """The sentence that the client may see."""
+        return self._answer.text
+
+    @property
+    def _answer(self) -> PublicAnswer:
         if not self._is_decided:
             return _UNDECIDED
-        return ANSWERS[self.code].text if _is_own(self.code) else _REFUSED.text
+        # Other codes are those of logins.
+        is_own = self.code.startswith(("access_token.", "dpop."))
+        return ANSWERS[self.code if is_own else Code.ACCESS_TOKEN_KIND]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +125,36 @@ def _error_of(cause: OIDCError) -> dict[str, str]:
     }
 
 
-def _is_own(code: Code) -> bool:
-    """Whether the code is about access tokens only; other codes are those of logins."""
-    return code.startswith(("access_token.", "dpop."))
+def presented_token(
+    context: RequestContext[Any, Any], connection: HTTPConnection, certificate_header: str | None
+) -> PresentedToken:
+    """The token in the Authorization header; tokens elsewhere in the request are ignored.
+
+    Raises ProtocolViolation: access_token.required without a token, access_token.request for
+    several or a malformed one.
+    """
+    scheme = token_scheme_in(connection.scope["headers"])
+    lines = connection.headers.getlist("authorization")
+    if scheme is None:
+        if any(line and " " not in line for line in lines):
+            explanation = "the Authorization header has no scheme: Authorization: Bearer TOKEN"
+            raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, explanation)
+        if "access_token" in connection.query_params:
+            explanation = "a token in the query is not read (RFC 9700 4.3.2): send it as a header"
+            raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, explanation)
+        raise ProtocolViolation(Code.ACCESS_TOKEN_REQUIRED, "no access token")
+    if len(lines) > 1:
+        raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, "several Authorization headers")
+    value = lines[0].partition(" ")[2].strip(" ")
+    if not _B64TOKEN.fullmatch(value):
+        raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, f"the scheme {scheme} without a token")
+    certificates = connection.headers.getlist(certificate_header) if certificate_header else []
+    return PresentedToken(
+        scheme=scheme,
+        value=value,
+        method=connection.scope.get("method", "GET"),
+        # Behind a front server only base_url has the host of the request's URL.
+        url=context.origin + requested_path(connection) if scheme == "DPoP" else "",
+        proofs=connection.headers.getlist("dpop"),
+        certificate=certificates[0] if len(certificates) == 1 else None,
+    )

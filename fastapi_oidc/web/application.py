@@ -1,0 +1,135 @@
+"""What the application around an OIDC instance is made of: endpoints, middlewares, overrides."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import RouteContext, iter_route_contexts
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Scope
+
+from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.misuse import Dependency
+from fastapi_oidc.web.runtime import Engine
+
+
+class Endpoint(NamedTuple):
+    """A route of an application. `dependants` are its own and those of its dependencies."""
+
+    path: str
+    route: RouteContext
+    dependants: Sequence[Dependant]
+
+    @property
+    def calls(self) -> list[object]:
+        """What FastAPI calls for a request: the endpoint and its dependencies."""
+        return [each.call for each in self.dependants]
+
+
+def endpoints_of(app: Any) -> list[Endpoint]:
+    """Each endpoint of `app`, also those of included routers and mounted applications."""
+    return list(_endpoints(app.routes, ""))
+
+
+def calls_of(scope: Scope) -> list[object]:
+    """The dependencies of the endpoint that serves a request, also those of its routers."""
+    included = scope.get("fastapi", {}).get("effective_route_context")
+    return [each.call for each in _dependants(included or scope.get("route"))]
+
+
+def _endpoints(routes: Sequence[BaseRoute], prefix: str) -> Iterator[Endpoint]:
+    for route in iter_route_contexts(routes):
+        path = prefix + (route.path or "")
+        yield Endpoint(path, route, list(_dependants(route)))
+        yield from _endpoints(getattr(route, "routes", ()), path)
+
+
+def _dependants(route: object) -> Iterator[Dependant]:
+    if (dependant := getattr(route, "dependant", None)) is not None:
+        yield from flattened(dependant)
+
+
+def flattened(dependant: Dependant) -> Iterator[Dependant]:
+    """`dependant` and its dependencies."""
+    yield dependant
+    for dependency in dependant.dependencies:
+        yield from flattened(dependency)
+
+
+def serves(middleware: Middleware, instance: str) -> bool:
+    """Whether it is the OIDCMiddleware of the instance."""
+    given = (*middleware.args, *middleware.kwargs.values())
+    found = [getattr(getattr(value, "registrations", None), "engine", None) for value in given]
+    return any(isinstance(each, Engine) and each.name == instance for each in found)
+
+
+def cors_inside(app: Any, instance: str) -> list[Middleware]:
+    """The CORSMiddlewares inside OIDCMiddleware; Starlette lists the outermost first."""
+    added: list[Middleware] = getattr(app, "user_middleware", [])
+    places = [place for place, each in enumerate(added) if serves(each, instance)]
+    return list(filter(_is_cors, added[places[-1] + 1 :])) if places else []
+
+
+def with_cors(app: Any, instance: str, response: ASGIApp) -> ASGIApp:
+    """A response of OIDCMiddleware with the CORS headers of the application.
+
+    A CORSMiddleware that was added before OIDCMiddleware does not handle its refusals, and a
+    browser would show "Failed to fetch" in place of the 401 (Fetch 3.2.3).
+    """
+    for each in reversed(cors_inside(app, instance)):
+        response = each.cls(response, *each.args, **each.kwargs)
+    return response
+
+
+def _is_cors(middleware: Middleware) -> bool:
+    return isinstance(middleware.cls, type) and issubclass(middleware.cls, CORSMiddleware)
+
+
+def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], Any] | None:
+    """The function without parameters that replaces `dependency` in this application.
+
+    FastAPI calls every sub-dependency. A request with an access token needs no session, so
+    `require_auth` cannot be a sub-dependency of `require_user`, which asks here. Raises
+    ConfigurationError for a function with parameters, which only FastAPI can fill.
+    """
+    overrides = getattr(connection.scope.get("app"), "dependency_overrides", None)
+    override: Callable[..., Any] | None = overrides.get(dependency) if overrides else None
+    if override is not None and (
+        inspect.signature(override).parameters or inspect.isgeneratorfunction(override)
+    ):
+        raise misconfigured(
+            "require_user calls the override of this dependency itself: use a function without "
+            "parameters, or override require_user"
+        )
+    return override
+
+
+def advise_on_refusal(context: RequestContext[Any, Any]) -> None:
+    """Log why a refusal may surprise: no CORS headers, or an override that reaches nothing."""
+    app, headers = context.scope["app"], context.connection.headers
+    is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")
+    is_script = headers.get("sec-fetch-mode") == "cors"
+    if is_foreign and is_script and not any(map(_is_cors, getattr(app, "user_middleware", ()))):
+        context.party.announcer.advise(
+            "CORSMiddleware",
+            f"a script at {shown(headers.get('origin'))} was refused and cannot read why, so that "
+            'its browser says "Failed to fetch". If the page is yours, add CORSMiddleware',
+        )
+    calls = [id(each) for each in calls_of(context.scope)]
+    overrides = getattr(app, "dependency_overrides", {})
+    lost = [each for each in overrides if isinstance(each, Dependency) and id(each) not in calls]
+    if lost:
+        context.party.announcer.advise(
+            "dependency_overrides",
+            f"the endpoint that refused a request does not depend on {lost[0].name}, which is "
+            "overridden. Override the object in its Depends(...): each oidc.require_role(...) and "
+            "oidc.require(...) makes another one, and all of them depend on oidc.require_auth",
+        )

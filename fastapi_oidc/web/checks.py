@@ -1,0 +1,300 @@
+"""Checks of an application before its first request: one walk over its endpoints for all of them.
+
+What is a mistake is refused: an endpoint may be open, because its user comes from the request or
+nothing reads the scopes it needs. `from __future__ import annotations` turns annotations into
+strings. FastAPI evaluates them with the names of the module, so it does not find an `oidc` that is
+local to a function like `create_app`. The parameter becomes a query parameter, and every request
+fails with 422.
+
+What may be right is only logged: the routes may be in another application, and the middleware may
+be inside of another one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from inspect import isclass
+from itertools import pairwise
+from types import FunctionType
+from typing import Any, Final, ForwardRef, get_args
+
+from fastapi.dependencies.models import Dependant
+from pydantic.fields import FieldInfo
+from starlette.routing import BaseRoute, Match, Mount
+from starlette.staticfiles import StaticFiles
+
+from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.model import PublicSession
+from fastapi_oidc.web.application import Endpoint, cors_inside, endpoints_of, flattened, serves
+from fastapi_oidc.web.guards import RequireAuth
+from fastapi_oidc.web.misuse import Dependency, name_of
+from fastapi_oidc.web.named_guards import names_this_library, uncalled_guard
+from fastapi_oidc.web.routes import Role, RouteTemplates, path_of
+from fastapi_oidc.web.runtime import Engine, Runtime
+from fastapi_oidc.web.serving import Serving
+
+_log = logging.getLogger("fastapi_oidc.configuration")
+
+_OPEN: Final = (
+    Role.LOGIN,
+    Role.CALLBACK,
+    Role.LOGGED_OUT,
+    Role.BACK_CHANNEL_LOGOUT,
+    Role.FRONT_CHANNEL_LOGOUT,
+)
+"""Routes that must work without a session, for browsers and the provider."""
+
+_NEEDED: Final = (Role.LOGIN, Role.CALLBACK)
+
+
+def require_sound_endpoints(endpoints: Sequence[Endpoint], engine: Engine[Any, Any]) -> None:
+    """Raise ConfigurationError for an endpoint that is a mistake.
+
+    It can never work: its parameter's annotation cannot be evaluated, or it is a route of a login
+    and needs a session. Or it is open: it reads an identity from the request, or requires scopes
+    of sessions.
+    """
+    open_routes = {role.route_name(engine.name): role for role in _OPEN}
+    for endpoint in endpoints:
+        role = open_routes.get(endpoint.route.name or "")
+        if role and any(isinstance(call, RequireAuth) for call in endpoint.calls):
+            raise misconfigured(_guarded_login(role, endpoint.path))
+        for dependant in endpoint.dependants:
+            for fault in _faults_of(dependant, engine.identity_type):
+                raise misconfigured(f"{endpoint.path}: {fault}")
+
+
+def report(app: Any, engine: Engine[Any, Any], fixed: Runtime[Any, Any] | None) -> None:
+    """Check the application at its startup, and log what may be wrong."""
+    endpoints = endpoints_of(app)
+    require_sound_endpoints(endpoints, engine)
+    if cors_inside(app, engine.name):
+        _log.warning(
+            "CORSMiddleware was added before OIDCMiddleware, and does not see what the middlewares "
+            "after it respond. Refusals of OIDCMiddleware get its headers, others do not.\n"
+            "Move app.add_middleware(CORSMiddleware, ...) below the line with OIDCMiddleware."
+        )
+    if paths := _open_paths(app, endpoints):
+        _log.warning(
+            "The guard in `dependencies` of the application does not apply to: %s.\n"
+            "These answer requests without a session: what is mounted, what `add_route` has added, "
+            "and endpoints that were added before the guard.\n"
+            "Pass `dependencies` to FastAPI(...). Give a mounted application guards and "
+            'OIDCMiddleware of its own (see the page "Protect everything"), or mount on an '
+            "application without that guard.",
+            ", ".join(paths),
+        )
+    if engine.signs_in:
+        _report_missing_routes(engine.name, app)
+    if fixed is not None:
+        _report_memory_of_one(fixed)
+    for api in engine.apis:
+        api.look({each.path for each in endpoints})
+
+
+def _faults_of(dependant: Dependant, identity: object) -> Iterator[str]:
+    """What is wrong with an endpoint or dependency, for its developer."""
+    call: Any = dependant.call
+    read = (*dependant.query_params, *dependant.body_params)
+    for field in read:
+        if fault := _unreadable(field.name, field.field_info, call):
+            yield fault
+    if isinstance(getattr(call, "__self__", None), Serving):
+        yield (
+            f"Depends({name_of(call)}) guards nothing, because FastAPI ignores what it "
+            "returns: it is for your code, with await. Guards are oidc.require_auth, "
+            "oidc.require_role(...) and api.require(...); oidc.optional_user and oidc.locals "
+            "guard nothing either, and return the session"
+        )
+    for guard in filter(_is_guard, _named_guards(dependant)):
+        yield (
+            f"{getattr(call, '__qualname__', type(call).__name__)} names a "
+            f"{name_of(guard)} and does not call it, so it guards nothing. Give FastAPI the guard "
+            "itself, Depends(guard), or `await guard(request)` in a function with a parameter "
+            "request: Request"
+        )
+    if _is_guard(call):
+        yield from _faults_of_scopes(dependant, name_of(call))
+    fields = (*read, *dependant.header_params, *dependant.cookie_params)
+    is_read = any(_is_of_sessions(field.field_info.annotation) for field in fields)
+    if is_read or call is identity or _is_of_sessions(call):
+        yield (
+            "the identity would be read from the request, so anybody could choose it. "
+            "Write session: Annotated[OIDCSession[User], Depends(oidc.require_auth)], and use "
+            "session.identity"
+        )
+
+
+def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
+    """What is wrong with the scopes of a guard: FastAPI reads a text's letters as scopes."""
+    scopes: Sequence[str] = dependant.own_oauth_scopes or ()
+    if len(scopes) > 2 and all(len(scope) == 1 for scope in scopes):
+        yield (
+            f"Security({name}, scopes=...) has a text, and FastAPI "
+            f"reads its letters as scopes: {', '.join(scopes)}. Write a list: scopes=[...]"
+        )
+    if scopes and not any(each.security_scopes_param_name for each in flattened(dependant)):
+        yield (
+            f"nothing checks the scopes of Security({name}, ...): only "
+            "access tokens have scopes. Write oidc.require(lambda user: ...) for sessions, or "
+            "Security(oidc.require_user, scopes=[...])"
+        )
+
+
+def _unreadable(parameter: str, field: FieldInfo, call: object) -> str | None:
+    if not (isinstance(annotation := field.annotation, ForwardRef) and field.is_required()):
+        return None
+    return (
+        f"nothing can read the annotation of {parameter!r} in "
+        f"{getattr(call, '__qualname__', call)}, {annotation.__forward_arg__!r}. "
+        "`from __future__ import annotations` hides names of the function that makes the "
+        "application: remove that import from this module, or make `oidc` and its aliases "
+        "outside of the function"
+    )
+
+
+def _named_guards(dependant: Dependant) -> Iterator[object]:
+    """What stands where FastAPI calls no guard: a default value, or a name in the code."""
+    for field in (*dependant.query_params, *dependant.body_params):
+        yield field.field_info.default
+    if dependant.call is not None and not _is_guard(dependant.call):
+        yield uncalled_guard(dependant.call, has_request=_has_request(dependant))
+
+
+def _has_request(dependant: Dependant) -> bool:
+    """Whether FastAPI passes the request to the function, or to what makes its arguments."""
+    others = (each for each in dependant.dependencies if not _is_guard(each.call))
+    return (
+        dependant.request_param_name is not None
+        or dependant.websocket_param_name is not None
+        or dependant.http_connection_param_name is not None
+        or any(map(_has_request, others))
+    )
+
+
+def _is_guard(call: object) -> bool:
+    return isinstance(call, Dependency)
+
+
+def _is_of_sessions(annotation: object) -> bool:
+    """Whether a session's value, or a list or union with one, would be read from the request."""
+    is_public = isclass(annotation) and issubclass(annotation, PublicSession)
+    is_own = is_public or annotation is StandardIdentity
+    return is_own or any(map(_is_of_sessions, get_args(annotation)))
+
+
+def _guarded_login(role: Role, path: str) -> str:
+    return (
+        f"the {role} route {path} needs a session, so that nobody can sign in: a guard "
+        "in `dependencies` of the application or of a router applies to it. Mount it without: "
+        f"app.add_route({path!r}, oidc.{role.handler}(), methods=[...]), or all "
+        "routes by app.include_router(oidc.router, prefix='/auth')"
+    )
+
+
+def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
+    """The paths of endpoints and files to which the guard of `app` does not apply.
+
+    None are found unless `app` has a guard for all of its endpoints. A subclass of StaticFiles may
+    have a guard of its own, and an endpoint of Starlette may call one.
+    """
+    if not any(_refuses(each.dependency) for each in app.router.dependencies):
+        return []
+    mounts = [each for each in app.routes if isinstance(each, Mount)]
+    files = [each.path for each in mounts if type(each.app) is StaticFiles]
+    return [each.path for each in endpoints if _is_open(each)] + files
+
+
+def _is_open(endpoint: Endpoint) -> bool:
+    if endpoint.dependants:
+        return not any(map(_refuses, endpoint.calls))
+    if not isinstance(plain := endpoint.route.endpoint, FunctionType):
+        return False
+    is_public = plain.__module__.startswith("fastapi")  # as the documentation and a login
+    return not is_public and not names_this_library(plain)
+
+
+def _refuses(call: object) -> bool:
+    return isinstance(call, Dependency) and call.refuses
+
+
+def _report_missing_routes(instance: str, app: Any) -> None:
+    """Log that an instance lacks routes that a login needs."""
+    mounted = RouteTemplates(app, instance).by_role
+    if missing := [str(role) for role in _NEEDED if role not in mounted]:
+        _log.error(
+            "OIDC instance %r has no route for: %s.\n"
+            "Requests without a session cannot be redirected to sign in.\n"
+            "Add the line: app.include_router(oidc.router, prefix='/auth')",
+            instance,
+            ", ".join(missing),
+        )
+    hidden = [
+        (mounted[role], _hiding(app, mounted[role], role.route_name(instance)))
+        for role in _NEEDED
+        if role in mounted
+    ]
+    for path, hiding in hidden:
+        if hiding is not None:
+            _log.error(
+                "The route %s is never reached: requests go to %s, which was added before it.\n"
+                "Nobody can sign in.\n"
+                "Move app.include_router(oidc.router, ...) above that route.",
+                path,
+                getattr(hiding, "path", hiding),
+            )
+            return
+
+
+def _hiding(app: Any, path: str, name: str) -> BaseRoute | None:
+    """The route that gets the requests at `path` in place of the route `name`; None if that does.
+
+    Routes are tried in the order in which they were added.
+    """
+    scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "headers": []}
+    first = next((each for each in app.routes if each.matches(scope)[0] is Match.FULL), None)
+    return first if first is not None and path_of(first, name) is None else None
+
+
+def _report_memory_of_one(runtime: Runtime[Any, Any]) -> None:
+    """Log each store in memory if the server has several processes."""
+    workers = configured_workers(sys.argv, os.environ)
+    option = runtime.party.sessions.option_in_memory
+    if workers > 1 and option:
+        runtime.party.announcer.advise(
+            option,
+            f'"memory" is that of one process, and this server has {workers}: each of them has '
+            "data of its own. Use a store in Redis, or one process",
+        )
+
+
+def configured_workers(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """The configured number of processes, as uvicorn, gunicorn and hypercorn read it."""
+    words = " ".join(arguments).replace("=", " ").split()
+    asked = [value for flag, value in pairwise(words) if flag in ("--workers", "-w")]
+    number = (asked or [environment.get("WEB_CONCURRENCY", "")])[-1]
+    return int(number) if number.isdecimal() else 1
+
+
+def reporting_missing_middleware(
+    instance: str,
+) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+    """A router's lifespan that logs an error if the middleware is missing."""
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        if not any(serves(each, instance) for each in getattr(app, "user_middleware", ())):
+            _log.error(
+                "The routes of the OIDC instance %r are mounted, its middleware is not.\n"
+                "Every request that needs a session will fail.\n"
+                "Add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)",
+                instance,
+            )
+        yield
+
+    return lifespan

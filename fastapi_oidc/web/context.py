@@ -1,0 +1,470 @@
+"""One request or websocket at one OIDCMiddleware: its session, and the cookies of its response."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Generic
+
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
+
+from fastapi_oidc.concurrency import called
+from fastapi_oidc.errors import (
+    Code,
+    ConfigurationError,
+    OIDCError,
+    ProtocolViolation,
+    SessionError,
+    misconfigured,
+)
+from fastapi_oidc.flows.callback import SignedIn
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.resume import (
+    NewSession,
+    PendingCookie,
+    Resumed,
+    SetCookie,
+    SignedOut,
+    cookie_changes,
+    current,
+    pending_cookie,
+    refresh_now,
+    resume,
+    unless_ended,
+)
+from fastapi_oidc.flows.revocation import end, end_current
+from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.grants.holders import Change, require_session, response_started
+from fastapi_oidc.protocol.step_up import StepUp
+from fastapi_oidc.session.cookies import CookieChange
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.headers import NO_STORE, own_cookies, require_parsable, token_scheme_in
+from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
+from fastapi_oidc.web.routes import (
+    REGISTRATION,
+    Entrance,
+    OwnRoutes,
+    Role,
+    RoutePaths,
+)
+from fastapi_oidc.web.runtime import Engine, RequestData, RequestDataContext, Runtime
+
+_NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
+
+
+class Owning:
+    """A block whose errors get the name of an instance."""
+
+    __slots__ = ("_instance",)
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, OIDCError) and error.instance is None:
+            error.instance = self._instance
+
+
+class RequestContext(Generic[Identity, RequestData]):
+    """Loads the session at most once, and collects the cookie changes of the response.
+
+    `runtime` serves the request; no registration does if it is None. `outer` belongs to the
+    middleware of another instance around this one. It is also the `Holder` of the session.
+    """
+
+    def __init__(
+        self,
+        engine: Engine[Identity, RequestData],
+        runtime: Runtime[Identity, RequestData] | None,
+        routes: OwnRoutes,
+        scope: Scope,
+        outer: RequestContext[Any, Any] | None,
+    ) -> None:
+        self.engine, self.name, self._runtime, self._routes = engine, engine.name, runtime, routes
+        self.scope, self.outer, self._entrance = scope, outer, Entrance.of(scope)
+        self._changes: dict[str, CookieChange] = {}
+        self._pending: PendingCookie[Identity] | None = None
+        self._is_cleared = self._has_ended = False
+        self._begun: Live[Identity] | None = None
+        self._changing: set[asyncio.Task[Live[Identity]]] = set()
+        self._uses: list[Use] = []
+        self.app: object = self._entrance.app
+        """The innermost application that has a middleware of an instance in this request."""
+        self.step_ups: list[StepUp] = []
+        """The requirements of the guards that have run."""
+        self.is_open = True
+        """Whether the response has not started, so cookies can still be sent."""
+        self.known: OIDCLocals[Identity, RequestData] | None = None
+        """The locals, once they are loaded."""
+
+    # Which instances and registrations serve the request
+
+    @property
+    def runtime(self) -> Runtime[Identity, RequestData]:
+        """What serves the request; raises HTTPException (404) if no registration does."""
+        if self._runtime is None:
+            raise HTTPException(404, headers=NO_STORE)
+        return self._runtime
+
+    @property
+    def party(self) -> RelyingParty[Identity]:
+        """The first of the registrations that serve the request; raises HTTPException (404)."""
+        return self.runtime.party
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a registration serves the request."""
+        return self._runtime is not None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the instances that serve this request."""
+        return [self.name] if self.outer is None else [self.name, *self.outer.names]
+
+    def serves(self, engine: Engine[Any, Any]) -> bool:
+        """Whether the instance serves this request; raises ConfigurationError for its namesake."""
+        if self.engine is not engine and self.name == engine.name:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
+                f"two OIDC instances are named {self.name!r}; give each a name of its own",
+            )
+        return self.engine is engine or (self.outer is not None and self.outer.serves(engine))
+
+    def find(self, name: str | None) -> RequestContext[Any, Any]:
+        """The context of the instance `name` in this request, if it serves it; else this one."""
+        context: RequestContext[Any, Any] | None = self
+        while context is not None and context.name != name:
+            context = context.outer
+        return context or self
+
+    def registration(self, connection: HTTPConnection) -> RelyingParty[Identity]:
+        """The registration that the path names; HTTPException (404) for another name.
+
+        Raises ConfigurationError if there are several, and the path names none.
+        """
+        name = connection.path_params.get(REGISTRATION)
+        if name is None and self.party.is_one_of_several:
+            explanation = "with several registrations, this path has the parameter {registration}"
+            raise ConfigurationError(Code.CONFIGURATION_ROUTE_MISSING, explanation)
+        found = self.party if name is None else self.party.named(name)
+        if found is None:
+            raise HTTPException(404, headers=NO_STORE)
+        return found
+
+    async def registration_of_session(self) -> RelyingParty[Identity] | None:
+        """The registration of the browser's session; None without one, if there are several."""
+        if not self.party.is_one_of_several:
+            return self.party
+        live = await current(self.party, self.cookies)
+        return None if live is None else self.party.of(live.session)
+
+    def owning(self) -> Owning:
+        """Errors that are raised within the block get this instance's name."""
+        return Owning(self.name)
+
+    # What the request says
+
+    @cached_property
+    def connection(self) -> HTTPConnection:
+        """The request or websocket as a Starlette object."""
+        return HTTPConnection(self.scope)
+
+    @property
+    def path(self) -> str:
+        """The requested path in the app that has the middleware."""
+        return self._entrance.path
+
+    @property
+    def cookies(self) -> Mapping[str, str]:
+        """The cookies of this instance in the request; none if it has an access token for an API.
+
+        The session of a request with a token is ignored.
+        """
+        if self.engine.apis and self.brings_token:
+            return {}
+        return own_cookies(self.scope["headers"], self.party.sessions.names)
+
+    @cached_property
+    def brings_token(self) -> bool:
+        """Whether the request has an access token, valid or not."""
+        return token_scheme_in(self.scope["headers"]) is not None
+
+    @property
+    def is_of_trusted_origin(self) -> bool:
+        """Whether the request may use the browser's session (RFC 6455 10.2).
+
+        Browsers let pages of any origin open websockets, send cookies with them, and let the pages
+        read the messages. A client that sends no Origin is not a browser.
+        """
+        if self.scope["type"] != "websocket":
+            return True
+        origin = self.connection.headers.get("origin")
+        return origin in (None, self.origin, *self.runtime.trusted_origins)
+
+    # Where the application is
+
+    @property
+    def paths(self) -> RoutePaths:
+        """The paths of this instance's routes in the app."""
+        return self._paths_of(self.party)
+
+    def _paths_of(self, party: RelyingParty[Identity]) -> RoutePaths:
+        templates = self._routes.in_app(self._entrance.app)
+        return RoutePaths(templates, self._entrance.root_path, party.settings.name)
+
+    @property
+    def origin(self) -> str:
+        """Scheme and host of this application, without a trailing slash."""
+        if self.runtime.origin is not None:
+            return self.runtime.origin
+        try:
+            url = self.connection.base_url.components
+        except ValueError:
+            raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "unreadable Host") from None
+        if not url.netloc:
+            raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "no Host")
+        scheme = {"ws": "http", "wss": "https"}.get(url.scheme, url.scheme)
+        return f"{scheme}://{url.netloc}"
+
+    def url(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
+        """The absolute URL of one of the library's routes; raises ConfigurationError."""
+        return self.origin + self._paths_of(party or self.party).required(role)
+
+    # Its session
+
+    async def load(self) -> None:
+        """Load the locals if the request has the instance's session cookie."""
+        require_parsable(self.scope["headers"])
+        self.scope.setdefault("state", {})[self.name] = _NOBODY
+        is_preloaded = self._has_cookie() and not self._routes.leave_alone(self._entrance)
+        if is_preloaded and self.is_of_trusted_origin:
+            await self.locals()
+
+    def _has_cookie(self) -> bool:
+        """Whether the request has, or seems to have, the session cookie."""
+        if self._runtime is None:
+            return False
+        cookie = self._runtime.cookie
+        for name, line in self.scope["headers"]:  # noqa: SIM110 - at every request
+            if name == b"cookie" and cookie in line:
+                return True
+        return False
+
+    async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
+        """The locals of the request; raises SessionError when a store is unavailable.
+
+        A request that is not `active` does not count for the idle timeout.
+        """
+        if self._runtime is None:
+            return OIDCLocals()
+        if self.known is not None:
+            return self.known
+        with self.owning():
+            self._require_trusted_origin()
+            coordinator = self.engine.coordinator
+            return await self._apply(
+                await resume(self.party, coordinator, self.cookies, active=active)
+            )
+
+    async def refresh(self) -> OIDCLocals[Identity, RequestData]:
+        """Like `locals`, with new tokens; raises SessionError when they are unavailable."""
+        with self.owning():
+            if self._is_cleared:
+                raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
+            self._require_trusted_origin()
+            if not (self.party.sessions.in_store or self.is_open):
+                raise response_started()
+            coordinator = self.engine.coordinator
+            return await self._apply(await refresh_now(self.party, coordinator, self.cookies))
+
+    async def is_still_signed_in(self) -> bool:
+        """Whether the request's session has not ended, as far as is known now."""
+        with self.owning():
+            if self._is_cleared:
+                return False
+            self._require_trusted_origin()
+            return await current(self.party, self.cookies) is not None
+
+    async def current(self) -> Live[Identity]:
+        """See `Holder`. The session is not refreshed."""
+        party, pending = self.party, self._pending
+        if self._is_cleared:
+            return require_session(None)
+        if isinstance(pending, NewSession | SetCookie):
+            found = await party.sessions.judge_again(pending.live)
+            return require_session(unless_ended(party, found))
+        return require_session(await current(party, self.cookies))
+
+    async def change(self, change: Change[Identity]) -> Live[Identity]:
+        """See `Holder`. The response waits for the change and sends its cookie."""
+        live = await self.current()
+        if not self.is_open:
+            raise response_started()
+        task = asyncio.create_task(self._change(live, change))
+        self._changing.add(task)
+        task.add_done_callback(self._changing.discard)
+        return await asyncio.shield(task)
+
+    async def _change(self, live: Live[Identity], change: Change[Identity]) -> Live[Identity]:
+        made = await change(live)
+        if self._is_cleared:
+            raise SessionError(Code.SESSION_SIGNED_OUT, "this request has cleared its session")
+        if isinstance(self._pending, NewSession):
+            self._pending = NewSession(made)
+        elif not isinstance(self._pending, SignedOut):
+            self._pending = pending_cookie(self.party, made) or self._pending
+        if self.known is not None and self.known.session is not None:
+            self._set_locals(replace(self.known, session=made.session))
+        return made
+
+    async def note_login(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
+        """Note that the request signed in; `with_data` also loads the request's data.
+
+        If loading fails, a new session is ended; a session from before continues.
+        """
+        continues = outcome.session.generation > 0  # a silent login, or a step-up
+        is_new = not (continues or outcome.replayed)
+        if outcome.live is not None:
+            self._pending = (NewSession if is_new else SetCookie)(outcome.live)
+        try:
+            data = await self._data(outcome.session) if with_data else None
+        except BaseException:
+            if is_new:
+                await self.abandon()
+            raise
+        self._set_locals(OIDCLocals(outcome.session, data))
+
+    async def abandon(self) -> None:
+        """End the session of the login that this request completed."""
+        if isinstance(self._pending, NewSession | SetCookie):
+            await end(self.party, self._pending.live.session, "signed_out")
+        self.note_sign_out()
+
+    def note_sign_out(self) -> None:
+        """Note that the request signed out."""
+        self._pending = SignedOut()
+        self._set_locals(OIDCLocals())
+
+    def clear(self) -> None:
+        """End the session with this response, even if a refresh is under way.
+
+        The end is recorded everywhere even if the browser disconnects: by a separate task or, if
+        the caller is a thread, which cannot start one, with the response or at the end of the
+        request. Raises SessionError (session.cross_site) for a websocket from an origin that is not
+        trusted.
+        """
+        with self.owning():
+            self._require_trusted_origin()
+        if self.known is not None and self.known.session is not None:
+            self.party.sessions.endings.end_here(self.known.session.id, "signed_out")
+        if isinstance(self._pending, NewSession | SetCookie):
+            self._begun = self._pending.live
+        self._is_cleared, self._has_ended = True, False
+        self.note_sign_out()
+        if _is_in_event_loop():
+            self.engine.sign_outs.start(self, self._end_session)
+
+    def _require_trusted_origin(self) -> None:
+        """Raise SessionError (session.cross_site) for a websocket from an untrusted origin."""
+        if not self.is_of_trusted_origin:
+            explanation = "the websocket was opened from another origin"
+            raise SessionError(Code.SESSION_CROSS_SITE, explanation)
+
+    async def _end_session(self) -> None:
+        """End the cleared session, in this process and everywhere else."""
+        if not self._has_ended:
+            if self._begun is not None:
+                await end(self.party, self._begun.session, "signed_out")
+            await end_current(self.party, self.cookies)
+            self._has_ended = True
+
+    async def _apply(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
+        session, pending, ended, unavailable = resumed
+        self._pending = pending or self._pending
+        return self._set_locals(OIDCLocals(session, await self._data(session), ended, unavailable))
+
+    def _set_locals(
+        self, locals: OIDCLocals[Identity, RequestData]
+    ) -> OIDCLocals[Identity, RequestData]:
+        """Set `locals` as the request's locals, also in the request's state."""
+        self.known = locals
+        self.scope.setdefault("state", {})[self.name] = locals
+        return locals
+
+    async def _data(self, session: OIDCSession[Identity] | None) -> RequestData | None:
+        load = self.engine.load_request_data
+        if session is None or load is None:
+            return None
+        return await called(load, RequestDataContext(session, self.connection))
+
+    # Its response
+
+    def note(self, use: Use, of: object = None) -> None:
+        """Remember a guard until it is called, and a call `of` it until it is awaited.
+
+        Raises ConfigurationError (configuration.invalid) after the start for a call that follows a
+        lost one: `while oidc.is_still_signed_in(socket)` without `await` would never end.
+        """
+        lost = [each for each in self._uses if each is not of and is_lost(each)]
+        self._uses = [*lost, use]
+        if not self.is_open and name_of(use) in map(name_of, lost):
+            self.require_used()
+
+    def require_used(self) -> None:
+        """Raise ConfigurationError for a guard that was not called, or without `await`."""
+        for fault in self.faults():
+            raise misconfigured(f"{fault}. It has checked nothing; the response was not sent")
+
+    def faults(self) -> list[str]:
+        """What is wrong with the guards that the request has used so far."""
+        uses, self._uses = self._uses, []
+        return faults_of(uses)
+
+    def record(self, changes: Iterable[CookieChange]) -> None:
+        """Send these cookie changes with the response; the last change of each cookie counts."""
+        self._changes.update((change.name, change) for change in changes)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there may be cookie changes to send."""
+        if not (self._changes or self._pending is not None or self._changing):
+            return False
+        return not (self.engine.apis and self.brings_token)
+
+    async def take_changes(self) -> list[CookieChange]:
+        """Take the current cookie changes, for the caller to send."""
+        if self._changing:
+            await asyncio.wait(self._changing)
+        if self._is_cleared:
+            await self.engine.sign_outs.run(self, self._end_session)
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self.record(await cookie_changes(self.party, pending))
+        changes = list(self._changes.values())
+        self._changes.clear()
+        return changes
+
+    @property
+    def depends_on_cookies(self) -> bool:
+        """Whether a browser with other cookies may get another response."""
+        return self.known is not None or not self._routes.leave_alone(self._entrance)
+
+    def end_cleared(self) -> None:
+        """Record the end of a session that a thread cleared after the response had started."""
+        if self._is_cleared and not self._has_ended:
+            self.engine.sign_outs.start(self, self._end_session)
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,294 @@
+"""The `Depends(...)` callables: guards of sessions and of access tokens, sessions and locals.
+
+A guard is a check of what its root returns: `require_auth` the session, `api.require()` the token.
+The root is a sub-dependency, so an override of the root reaches every guard that depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from inspect import Parameter, Signature
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+from fastapi import Header, Security
+from fastapi.openapi.models import APIKey
+from fastapi.security import SecurityScopes
+from fastapi.security.base import SecurityBase
+from starlette.datastructures import FormData
+from starlette.requests import HTTPConnection, Request
+
+from fastapi_oidc.concurrency import called
+from fastapi_oidc.errors import Code, SessionError, misconfigured
+from fastapi_oidc.resource_server import AccessToken
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.application import calls_of
+from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
+from fastapi_oidc.web.locals import OIDCLocals, usable_session
+from fastapi_oidc.web.misuse import Dependency, awaited, require_kind
+from fastapi_oidc.web.refusals import SignInRequired
+from fastapi_oidc.web.requests import URL_ENCODED, media_type
+from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware
+
+Result = TypeVar("Result")
+Subject = TypeVar("Subject")
+"""What a guard checks: a session or an access token."""
+Checked = TypeVar("Checked", covariant=True)
+Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
+Check: TypeAlias = Callable[[RequestContext[Any, Any], HTTPConnection, Subject], Awaitable[None]]
+
+_NAMED: Final = Parameter.POSITIONAL_OR_KEYWORD
+_CONNECTION: Final = Parameter("connection", _NAMED, annotation=HTTPConnection)
+_NEEDS: Final = Parameter("needs", _NAMED, default=None, annotation=SecurityScopes)
+_NOTHING: Final = SecurityScopes()
+CSRF_PARAMETER: Final = Parameter(
+    "csrf_header",
+    Parameter.KEYWORD_ONLY,
+    default=Header(
+        default=None,
+        alias=CSRF_HEADER,
+        description="The session's CSRF token, unless a form has it.",
+    ),
+    annotation=str | None,
+)
+"""The header in the OpenAPI document; `require_csrf_token` reads it from the request itself."""
+
+_FORMS: Final = (URL_ENCODED, "multipart/form-data")
+_DEFAULT_COOKIE: Final = CookieNames("oidc", secure=True).session
+
+
+class RequireAuth(SecurityBase, Dependency, Generic[Identity]):
+    """The session of the request; a request without a session is refused.
+
+    A page navigation (GET or HEAD) is redirected to the login route and returns afterwards. Any
+    other request gets a 401 response with JSON. A websocket without a session, or from an origin
+    that is not trusted, is closed before it is accepted. Raises SessionError (session.required,
+    session.cross_site).
+    """
+
+    name = "require_auth"
+    returns = OIDCSession
+
+    def __init__(
+        self,
+        instance: str | None = None,
+        cookie_name: str = _DEFAULT_COOKIE,
+        only: str | None = None,
+    ) -> None:
+        self.instance, self._only = instance, only
+        self.scheme_name = instance or "oidc"
+        self.model = APIKey.model_validate(
+            {"in": "cookie", "name": cookie_name, "description": "OpenID Connect session"}
+        )
+
+    @awaited
+    async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
+        """The session; raises SessionError."""
+        context: RequestContext[Identity, Any] = context_of(connection, self.instance)
+        with context.owning():
+            locals = context.known
+            if locals is None:
+                locals = await context.locals()
+            session = usable_session(locals)
+            if session is None:
+                require_own_middleware(connection)
+                raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
+            if self._only not in (None, context.party.of(session).settings.name):
+                explanation = f"the session is of another registration than {self._only!r}"
+                raise SessionError(Code.SESSION_FORBIDDEN, explanation)
+        return session
+
+
+class FromAPI(Dependency, Generic[Result]):
+    """What an API returns for a request: its token or caller, if it has the endpoint's scopes.
+
+    `documented` are parameters that only the OpenAPI document shows. Raises AccessTokenError or,
+    for a caller without a token, SessionError.
+    """
+
+    returns = AccessToken  # of the root of guards; nothing depends on `require_user`
+
+    def __init__(
+        self,
+        name: str,
+        instance: str,
+        ask: Callable[..., Awaitable[Result]],
+        *documented: Parameter,
+    ) -> None:
+        self.name, self.instance, self._ask = name, instance, ask
+        self.__signature__ = Signature([_CONNECTION, _NEEDS, *documented])
+
+    @awaited
+    async def __call__(
+        self, connection: HTTPConnection, needs: SecurityScopes = _NOTHING, **_documented: object
+    ) -> Result:
+        """The token or caller."""
+        return await self._ask(connection, *needs.scopes)
+
+
+class Root(Protocol[Checked]):
+    """What a guard depends on."""
+
+    @property
+    def returns(self) -> type:
+        """The type of what the guard checks."""
+        ...
+
+    @property
+    def instance(self) -> str | None:
+        """The name of the instance; None for the app's only instance."""
+        ...
+
+    async def __call__(self, connection: HTTPConnection, /) -> Checked:
+        """What the guard checks."""
+        ...
+
+
+class Guard(Dependency, Generic[Subject]):
+    """The session or token from `root`, if `check` does not refuse it.
+
+    `await guard(request)` calls `root` itself. `needs` is what a login or client must ask for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        root: Root[Subject],
+        check: Check[Subject],
+        *documented: Parameter,
+        needs: Any = None,
+        scopes: Sequence[str] = (),
+    ) -> None:
+        self.name, self.root, self.needs, self._check = name, root, needs, check
+        subject = Parameter("subject", _NAMED, default=Security(root, scopes=scopes))
+        self.__signature__ = Signature([_CONNECTION, subject, *documented])
+        """The signature that FastAPI reads; it has the root."""
+
+    @awaited
+    async def __call__(
+        self, connection: HTTPConnection, subject: Subject | None = None, **_documented: object
+    ) -> Subject:
+        """The session or token; raises SessionError or AccessTokenError."""
+        if subject is None:
+            subject = await self.root(connection)
+        require_kind("what a guard checks, also of an override", subject, self.root.returns)
+        context = context_of(connection, self.root.instance)
+        with context.owning():
+            await self._check(context, connection, subject)
+        return subject
+
+
+def needs_of(connection: HTTPConnection, is_root: Callable[[Root[Any]], bool]) -> list[Any]:
+    """What the endpoint's guards need, whose root is one of these."""
+    guards = [each for each in calls_of(connection.scope) if isinstance(each, Guard)]
+    return [each.needs for each in guards if each.needs is not None and is_root(each.root)]
+
+
+class FromLocals(Dependency, Generic[Result]):
+    """What `read` returns for the locals of the request; a session is optional."""
+
+    refuses = False
+
+    def __init__(self, name: str, instance: str | None, read: Callable[[Any], Result]) -> None:
+        self.name, self._instance, self._read = name, instance, read
+
+    @awaited
+    async def __call__(self, connection: HTTPConnection) -> Result:
+        """The result; raises SessionError when a store is unavailable."""
+        return self._read(await find_context(connection, self._instance).locals())
+
+
+def all_locals(locals: OIDCLocals[Any, Any]) -> OIDCLocals[Any, Any]:
+    """The locals themselves."""
+    return locals
+
+
+def with_predicate(
+    predicate: Predicate[Identity], root: RequireAuth[Identity]
+) -> Guard[OIDCSession[Identity]]:
+    """A guard for identities for which the predicate is true."""
+    return Guard("require", root, partial(_require_true, predicate))
+
+
+async def _require_true(
+    predicate: Predicate[Identity], _context: object, _: object, session: OIDCSession[Identity]
+) -> None:
+    """Raises SessionError (session.forbidden), ConfigurationError for a value not a bool."""
+    result: object = await called(predicate, session.identity)
+    if result and not isinstance(result, bool):
+        raise misconfigured(
+            f"the predicate of oidc.require returned {type(result).__name__}, not True or "
+            "False. Call it if it is a method or function; write bool(...) around other values"
+        )
+    if not result:
+        said = "was not true" if result is not None else "returned None, which is not true"
+        raise SessionError(Code.SESSION_FORBIDDEN, f"the endpoint's predicate {said}")
+
+
+def with_role(role: str, root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:
+    """A guard for identities with this role."""
+    return Guard("require_role", root, partial(_require_role, role))
+
+
+async def _require_role(role: str, _context: object, _: object, session: OIDCSession[Any]) -> None:
+    """Raises SessionError (session.forbidden), ConfigurationError without `roles`."""
+    roles = getattr(session.identity, "roles", None)
+    if roles is None or isinstance(roles, str | Mapping):
+        raise misconfigured(
+            "oidc.require_role reads `roles`, a list, of the identity, and "
+            f"{type(session.identity).__name__} has none: let resolve_identity return it"
+        )
+    if role not in roles:
+        raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {role!r}")
+
+
+def with_csrf_token(root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:
+    """A guard for requests with the session's CSRF token.
+
+    The token is in the header `X-CSRF-Token` or, for HTML forms, in the field `csrf_token`.
+    """
+    return Guard("require_csrf", root, _require_csrf_token, CSRF_PARAMETER)
+
+
+async def _require_csrf_token(
+    context: RequestContext[Any, Any], connection: HTTPConnection, session: OIDCSession[Any]
+) -> None:
+    """Raises SessionError (session.csrf)."""
+    token = connection.headers.get(CSRF_HEADER)
+    if token is None:
+        token = await _csrf_field(connection)
+    if token is None and connection.scope["type"] == "websocket":
+        raise SessionError(
+            Code.SESSION_CSRF,
+            "a browser sends no CSRF token with a websocket: use require_auth, which refuses "
+            "pages of other origins",
+        )
+    context.runtime.csrf.require(session, token)
+
+
+async def _csrf_field(connection: HTTPConnection) -> str | None:
+    """The CSRF field of an HTML form, which the endpoint can still read."""
+    if not isinstance(connection, Request) or media_type(connection) not in _FORMS:
+        return None
+    values = (await form_of(connection)).getlist(CSRF_FIELD)
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else None
+
+
+async def form_of(request: Request) -> FormData:
+    """The request's form; raises ConfigurationError without python-multipart."""
+    try:
+        return await request.form()
+    except AssertionError:  # Starlette's
+        raise misconfigured("forms need python-multipart: pip install python-multipart") from None
+
+
+require_auth: RequireAuth[Any] = RequireAuth()
+"""`Depends(require_auth)`: the session of the app's only OIDC instance; else to the login."""
+
+require_csrf: Guard[OIDCSession[Any]] = with_csrf_token(require_auth)
+"""`Depends(require_csrf)`: like `require_auth`; the request must have the CSRF token."""
+
+oidc_locals: FromLocals[OIDCLocals[Any, Any]] = FromLocals("oidc_locals", None, all_locals)
+"""`Depends(oidc_locals)`: session, identity and request data of the app's only OIDC instance."""

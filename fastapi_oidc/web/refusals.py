@@ -1,0 +1,246 @@
+"""The one place that turns an error into a response: a page, JSON, a redirect or a close."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from fastapi.exception_handlers import http_exception_handler
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
+from starlette.websockets import WebSocketClose
+
+from fastapi_oidc.concurrency import called
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
+from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.protocol.return_path import same_origin_path
+from fastapi_oidc.protocol.step_up import StepUp
+from fastapi_oidc.web.access_tokens import AccessTokenError
+from fastapi_oidc.web.application import advise_on_refusal
+from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
+from fastapi_oidc.web.pages import Fields, Page
+from fastapi_oidc.web.requests import requested_path
+from fastapi_oidc.web.routes import Role
+
+RETRY_AFTER: Final = 5
+"""The `Retry-After`, in seconds, while a store is down or busy."""
+
+_FIRST_VISITS: Final = (Code.SESSION_REQUIRED, Code.ACCESS_TOKEN_REQUIRED)
+_NO_LOGIN_HELPS: Final = (
+    Code.SESSION_FORBIDDEN,
+    Code.SESSION_CROSS_SITE,
+    Code.SESSION_CSRF,
+    Code.SESSION_COOKIE_TOO_LARGE,
+)
+_POLICY_VIOLATION, _INTERNAL_ERROR = 1008, 1011
+
+_log = logging.getLogger("fastapi_oidc.request")
+
+
+class SignInRequired(SessionError):
+    """A guard found no session. Only this error redirects to a login automatically.
+
+    A login can raise the other errors itself, so redirecting them could loop forever. `challenge`
+    is added to the `WWW-Authenticate` header.
+    """
+
+    challenge: str = ""
+
+
+class StepUpRequired(SessionError):
+    """A guard found a session whose authentication does not satisfy `step_up` (RFC 9470).
+
+    It leads to a login, which fails unless the new authentication satisfies `step_up`. `fields` are
+    those of a posted form, None for any other request.
+    """
+
+    def __init__(self, step_up: StepUp, fields: Fields | None) -> None:
+        explanation = f"the guard requires {step_up.parameters()}"
+        super().__init__(Code.SESSION_STEP_UP_REQUIRED, explanation)
+        self.step_up, self.fields = step_up, fields
+
+
+async def response_to(
+    context: RequestContext[Any, Any], error: OIDCError | HTTPException
+) -> ASGIApp:
+    """The response, announced once: a page for navigations, JSON for scripts.
+
+    Navigations without a session go to the login. A websocket is closed (RFC 6455 7.4.1).
+    """
+    if isinstance(error, OIDCError):
+        announce_refusal(context, error)
+    if context.scope["type"] == "websocket":
+        status = error.status if isinstance(error, OIDCError) else error.status_code
+        is_ours = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        return WebSocketClose(_INTERNAL_ERROR if is_ours else _POLICY_VIOLATION)
+    if isinstance(error, HTTPException):
+        return await http_exception_handler(Request(context.scope), error)
+    advise_on_refusal(context)
+    if isinstance(error, AccessTokenError) or not is_navigation(context.connection):
+        return _json(context, error)
+    if isinstance(error, SignInRequired | StepUpRequired) and _is_to_return_to(context):
+        try:
+            return RedirectResponse(_login_url(context, error), 302, headers=UNREFERRED)
+        except ConfigurationError as missing:
+            announce_refusal(context, missing)
+            error = missing
+    response = await shown(context, _page(context, error))
+    response.headers.update(_headers(context, error))
+    return response
+
+
+def announce_refusal(context: RequestContext[Any, Any], error: OIDCError) -> None:
+    """Announce one event for each refusal, except first visits without a session or token.
+
+    The refusal of a websocket is always announced: its client learns no cause.
+    """
+    is_websocket = context.scope["type"] == "websocket"
+    if is_websocket:
+        error.details["websocket"] = context.connection.url.replace(query="")
+    if (is_websocket or error.code not in _FIRST_VISITS) and not error.is_announced:
+        now = context.party.clock.now()
+        context.party.sessions.announcer(refusal(EventName.REQUEST_REFUSED, error, now))
+
+
+def is_navigation(connection: HTTPConnection) -> bool:
+    """Whether a browser shows the response as a page (by Fetch Metadata, else Accept)."""
+    mode = connection.headers.get("sec-fetch-mode")
+    if mode is not None:
+        return mode == "navigate"
+    return "text/html" in connection.headers.get("accept", "")
+
+
+async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
+    """The response of `render_page`, or else the library's page. An exception is logged."""
+    render, response = context.engine.render_page, None
+    try:
+        if render is not None:
+            response = await called(render, Request(context.scope), page)
+    except Exception:
+        _log.exception("render_page raised for a page of kind %s", page.kind)
+    return response or page.response()
+
+
+def _json(context: RequestContext[Any, Any], error: OIDCError) -> Response:
+    content = {"detail": error.public_text, "code": str(error.code)}
+    if ended := error.details.get("ended"):
+        content["ended"] = str(ended)
+    return JSONResponse(content, error.status, headers=_headers(context, error))
+
+
+def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, str]:
+    """The headers of a refusal.
+
+    A 401 has `WWW-Authenticate` (RFC 9110 11.6.1), by default for the cookie of a login. A 503 has
+    `Retry-After` in seconds (10.2.3).
+    """
+    headers = dict(NO_STORE)
+    if isinstance(error, AccessTokenError):
+        headers |= {"WWW-Authenticate": error.challenge} if error.challenge else {}
+    elif isinstance(error, StepUpRequired):
+        headers["WWW-Authenticate"] = error.step_up.challenge()
+    elif error.status is HTTPStatus.UNAUTHORIZED:
+        cookie = context.party.sessions.names.session
+        headers["WWW-Authenticate"] = f'Cookie realm="{context.name}", cookie-name="{cookie}"'
+        if isinstance(error, SignInRequired) and error.challenge:
+            headers["WWW-Authenticate"] += f", {error.challenge}"
+    if error.status is HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = str(error.details.get("retry_after", RETRY_AFTER))
+    return headers
+
+
+def _is_to_return_to(context: RequestContext[Any, Any]) -> bool:
+    """Whether a login can return to this request; it cannot return to the library's routes."""
+    return _is_read(context) and context.path not in context.paths
+
+
+def _is_read(context: RequestContext[Any, Any]) -> bool:
+    """Whether a link can repeat the request."""
+    return context.scope["method"] in ("GET", "HEAD")
+
+
+def _login_url(context: RequestContext[Any, Any], error: OIDCError) -> str:
+    """The URL of the login route, with the requested page to return to."""
+    more = error.step_up.parameters() if isinstance(error, StepUpRequired) else {}
+    query = {"return_to": requested_path(context.connection)} | more
+    return f"{context.paths.required(Role.LOGIN)}?{urlencode(query)}"
+
+
+def _page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
+    """The page about `error`."""
+    heading, _, text = error.public_text.partition(". ")
+    heading = heading.removesuffix(".")
+    login = _login_of(context)
+    if isinstance(error, StepUpRequired) and login is not None:
+        login = f"{login}?{urlencode(error.step_up.parameters())}"
+        return _step_up_page(context, error, heading, login)
+    action, href = _action(context, error, login)
+    can_sign_in = action == "Try again" and not _is_login(context)
+    return Page(
+        kind="refused",
+        status=error.status,
+        heading=heading,
+        text=text,
+        action=action,
+        href=href,
+        code=str(error.code),
+        other_action="Sign in again" if can_sign_in and login else "",
+        other_href=login if can_sign_in and login else "",
+    )
+
+
+def _step_up_page(
+    context: RequestContext[Any, Any], error: StepUpRequired, heading: str, login: str
+) -> Page:
+    """The page for a form whose user must sign in again; it sends the fields again afterwards.
+
+    Without fields (a form with a file) the user must send the form again from the original page.
+    """
+    back = "Sign in again, then go back and send the form once more."
+    here = "Sign in again in a new tab. Then come back to this page and send the form again."
+    return Page(
+        kind="step_up",
+        status=error.status,
+        heading=heading,
+        text=back if error.fields is None else here,
+        action="Sign in again",
+        href=login,
+        code=str(error.code),
+        other_action="" if error.fields is None else "Send the form again",
+        other_href="" if error.fields is None else _same_path(context),
+        fields=error.fields,
+    )
+
+
+def _action(
+    context: RequestContext[Any, Any], error: OIDCError, login: str | None
+) -> tuple[str, str]:
+    """The text and URL of the main action: try again, sign in, or go to the start page."""
+    can_repeat = _is_login(context) or context.path not in context.paths
+    if error.status >= HTTPStatus.BAD_GATEWAY and _is_read(context) and can_repeat:
+        return "Try again", _same_path(context)
+    is_for_the_operator = error.code.startswith("configuration.")
+    if login is not None and not (is_for_the_operator or error.code in _NO_LOGIN_HELPS):
+        return "Sign in" if error.code is Code.SESSION_REQUIRED else "Sign in again", login
+    return "Go to the start page", context.party.settings.default_return_path
+
+
+def _login_of(context: RequestContext[Any, Any]) -> str | None:
+    """The path of the login as browsers request it; None if it is not mounted."""
+    is_mounted = context.paths.find(Role.LOGIN) is not None
+    return context.paths.required(Role.LOGIN) if is_mounted else None
+
+
+def _is_login(context: RequestContext[Any, Any]) -> bool:
+    return context.path == context.paths.find(Role.LOGIN)
+
+
+def _same_path(context: RequestContext[Any, Any]) -> str:
+    """The requested path, unless a browser would read it as another origin's URL."""
+    default = context.party.settings.default_return_path
+    return same_origin_path(requested_path(context.connection), default=default)
