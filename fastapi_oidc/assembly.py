@@ -11,7 +11,7 @@ import httpx
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.events import Announcer, EventListener
 from fastapi_oidc.flows.callback import CodeExchanges, longest_login
 from fastapi_oidc.flows.endings import Endings
@@ -220,8 +220,7 @@ def _store(options: Options[Any, Any], clock: Clock) -> Store | None:
     }
     chosen = {option: value for option, value in given.items() if value is not None}
     if len(chosen) > 1:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
+        raise misconfigured(
             "session_store also has what ends sessions: give no back_channel_logout_store",
         )
     if not chosen and lock is not None:
@@ -237,8 +236,7 @@ def _store(options: Options[Any, Any], clock: Clock) -> Store | None:
 
 def _apis(given: Sequence[DownstreamAPI]) -> tuple[DownstreamAPI, ...]:
     if isinstance(given, DownstreamAPI) or not all(isinstance(api, DownstreamAPI) for api in given):
-        explanation = "downstream_apis is a list of DownstreamAPI(...)"
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        raise misconfigured("downstream_apis is a list of DownstreamAPI(...)")
     return tuple(given)
 
 
@@ -279,9 +277,7 @@ def _announcer(on_event: EventListener | None) -> Announcer:
     if on_event is not None and not callable(on_event):
         raise TypeError(f"on_event of OIDC must be a function, not {type(on_event).__name__}")
     if inspect.iscoroutinefunction(on_event):
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID, "on_event is not async: it is called amid other work"
-        )
+        raise misconfigured("on_event is not async: it is called amid other work")
     return Announcer(on_event)
 
 
@@ -307,7 +303,6 @@ def _identity_type(
     try:
         return cast("type[Identity]", get_type_hints(resolve or standard_identity)["return"])
     except (KeyError, NameError, TypeError):
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
+        raise misconfigured(
             "annotate what resolve_identity returns, or give identity_type",
         ) from None

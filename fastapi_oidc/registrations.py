@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 
 from fastapi_oidc.assembly import Assembly, Options
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.settings import DEFAULT_NAME, OIDCSettings
@@ -108,8 +108,9 @@ class Registrations(Generic[Identity, RequestData]):
             return self._make(settings)
         party = self.fixed.party.named(settings.name)
         if party is None or party.settings != settings:
-            explanation = "oidc.registration takes the settings of a registration of this instance"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+            raise misconfigured(
+                "oidc.registration takes the settings of a registration of this instance"
+            )
         together: list[RelyingParty[Identity]] = []
         together.append(replace(party, together=together))
         return replace(self.fixed, party=together[0])
@@ -140,20 +141,18 @@ def _checked(given: Mapping[str, OIDCSettings]) -> dict[str, OIDCSettings]:
     names = {each.name for each in several.values()}
     clients = {(each.issuer, each.client_id) for each in several.values()}
     if not several or min(len(names), len(clients)) < len(several):
-        raise _invalid("each of several registrations needs a `name` and a client of its own")
+        raise misconfigured("each of several registrations needs a `name` and a client of its own")
     for one, other in permutations(several.values(), 2):
         tenants = one.tenants() if one.client_id == other.client_id else None
         if tenants is not None and tenants.has_issuer(other.issuer):
-            raise _invalid(f"{one.name!r} has the tenant of {other.name!r} too: who serves it?")
+            raise misconfigured(
+                f"{one.name!r} has the tenant of {other.name!r} too: who serves it?"
+            )
     for one, other in pairwise(several.values()):
         for setting in _SHARED:
             if getattr(one, setting) != getattr(other, setting):
-                raise _invalid(
+                raise misconfigured(
                     f"{setting} of {one.name!r} and {other.name!r} differ; several registrations "
                     f"of one instance have {', '.join(_SHARED)} in common"
                 )
     return several
-
-
-def _invalid(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

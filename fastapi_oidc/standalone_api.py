@@ -11,7 +11,7 @@ import httpx
 from typing_extensions import TypeVar
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.events import EventListener
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.downstream import DownstreamAPI
@@ -80,8 +80,7 @@ def _origin(url: str) -> str:
     """The scheme and host of the API's URL, which the proofs of bound tokens name."""
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.netloc:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
+        raise misconfigured(
             "StandaloneAPI needs the URL of the API, as audience or else as resource: "
             'StandaloneAPI(issuer, audience, resource="https://api.example.com")',
         )

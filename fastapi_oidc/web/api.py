@@ -369,5 +369,5 @@ class API(Serving[Identity, Any]):
             raise ConfigurationError(misplaced.code, f"{misplaced.explanation}; {hint}") from cause
         scheme = token_scheme_in(connection.scope["headers"])
         others = needs_of(connection, lambda root: root is self._token)
-        with context.owning():
+        with context.owning:
             raise self._challenger.refusal(cause, scheme, permission.joined(others)) from cause

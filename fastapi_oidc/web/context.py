@@ -16,7 +16,6 @@ from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import (
     Code,
     ConfigurationError,
-    OIDCError,
     ProtocolViolation,
     SessionError,
     misconfigured,
@@ -57,21 +56,6 @@ from fastapi_oidc.web.runtime import Engine, RequestData, RequestDataContext, Ru
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
 
-class Owning:
-    """A block whose errors get the name of an instance."""
-
-    __slots__ = ("_instance",)
-
-    def __init__(self, instance: str) -> None:
-        self._instance = instance
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, OIDCError) and error.instance is None:
-            error.instance = self._instance
-
-
 class RequestContext(Generic[Identity, RequestData]):
     """Loads the session at most once, and collects the cookie changes of the response.
 
@@ -95,6 +79,10 @@ class RequestContext(Generic[Identity, RequestData]):
         self._begun: Live[Identity] | None = None
         self._changing: set[asyncio.Task[Live[Identity]]] = set()
         self._uses: list[Use] = []
+        self.is_served = runtime is not None
+        """Whether a registration serves the request."""
+        self.owning = routes.owning
+        """`with context.owning:` gives errors the name of the instance."""
         self.app: object = self._entrance.app
         """The innermost application that has a middleware of an instance in this request."""
         self.step_ups: list[StepUp] = []
@@ -117,11 +105,6 @@ class RequestContext(Generic[Identity, RequestData]):
     def party(self) -> RelyingParty[Identity]:
         """The first of the registrations that serve the request; raises HTTPException (404)."""
         return self.runtime.party
-
-    @property
-    def is_served(self) -> bool:
-        """Whether a registration serves the request."""
-        return self._runtime is not None
 
     @property
     def names(self) -> list[str]:
@@ -164,10 +147,6 @@ class RequestContext(Generic[Identity, RequestData]):
             return self.party
         live = await current(self.party, self.cookies)
         return None if live is None else self.party.of(live.session)
-
-    def owning(self) -> Owning:
-        """Errors that are raised within the block get this instance's name."""
-        return Owning(self.name)
 
     # What the request says
 
@@ -266,16 +245,14 @@ class RequestContext(Generic[Identity, RequestData]):
             return OIDCLocals()
         if self.known is not None:
             return self.known
-        with self.owning():
+        with self.owning:
             self._require_trusted_origin()
-            coordinator = self.engine.coordinator
-            return await self._apply(
-                await resume(self.party, coordinator, self.cookies, active=active)
-            )
+            party, coordinator = self._runtime.party, self.engine.coordinator
+            return await self._apply(await resume(party, coordinator, self.cookies, active=active))
 
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
         """Like `locals`, with new tokens; raises SessionError when they are unavailable."""
-        with self.owning():
+        with self.owning:
             if self._is_cleared:
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
             self._require_trusted_origin()
@@ -286,7 +263,7 @@ class RequestContext(Generic[Identity, RequestData]):
 
     async def is_still_signed_in(self) -> bool:
         """Whether the request's session has not ended, as far as is known now."""
-        with self.owning():
+        with self.owning:
             if self._is_cleared:
                 return False
             self._require_trusted_origin()
@@ -360,7 +337,7 @@ class RequestContext(Generic[Identity, RequestData]):
         request. Raises SessionError (session.cross_site) for a websocket from an origin that is not
         trusted.
         """
-        with self.owning():
+        with self.owning:
             self._require_trusted_origin()
         if self.known is not None and self.known.session is not None:
             self.party.sessions.endings.end_here(self.known.session.id, "signed_out")
@@ -388,7 +365,9 @@ class RequestContext(Generic[Identity, RequestData]):
     async def _apply(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
         session, pending, ended, unavailable = resumed
         self._pending = pending or self._pending
-        return self._set_locals(OIDCLocals(session, await self._data(session), ended, unavailable))
+        is_data_due = session is not None and self.engine.load_request_data is not None
+        data = await self._data(session) if is_data_due else None
+        return self._set_locals(OIDCLocals(session, data, ended, unavailable))
 
     def _set_locals(
         self, locals: OIDCLocals[Identity, RequestData]
@@ -450,6 +429,11 @@ class RequestContext(Generic[Identity, RequestData]):
         changes = list(self._changes.values())
         self._changes.clear()
         return changes
+
+    @property
+    def is_signed_in(self) -> bool:
+        """Whether the request has a session, as far as is known."""
+        return self.known is not None and self.known.session is not None
 
     @property
     def depends_on_cookies(self) -> bool:

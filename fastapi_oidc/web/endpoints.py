@@ -121,7 +121,7 @@ class Endpoints(Serving[Identity, RequestData]):
         context, options = self._context(request), options or LoginOptions()
         if return_to is not None:
             options = replace(options, return_to=return_to)
-        with context.owning():
+        with context.owning:
             party = await _registration_for(context, options)
             if party is None:
                 return await shown(context, chooser_page(_choices(context, options)))
@@ -148,7 +148,7 @@ class Endpoints(Serving[Identity, RequestData]):
         """End the session: the response redirects the browser to the provider or a local page."""
         require_kind("options of oidc.logout", options, LogoutOptions, NoneType)
         context = self._context(request)
-        with context.owning():
+        with context.owning:
             require_same_origin(context)
             logged_out = context.paths.find(Role.LOGGED_OUT)
             # A task, so it also finishes if the browser disconnects: the session's tokens are read
@@ -296,7 +296,7 @@ class Endpoints(Serving[Identity, RequestData]):
         """The outcome of a callback; `with_data` also loads the request's data."""
         context = self._context(request)
         party, engine = context.registration(request), context.engine
-        with context.owning():
+        with context.owning:
             is_form = request.method == "POST"
             parameters = (
                 await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
@@ -345,7 +345,7 @@ class Endpoints(Serving[Identity, RequestData]):
         with suppress(OIDCError):
             live = await current(context.party, context.cookies)
         if live is not None:
-            with context.owning():
+            with context.owning:
                 context.runtime.csrf.require(live.session, token)
 
     async def _serve_logged_out(self, request: Request) -> Response:
@@ -358,7 +358,7 @@ class Endpoints(Serving[Identity, RequestData]):
         """An empty page, which only the provider can frame. Raises OIDCError."""
         context = self._context(request)
         party = context.registration(request)
-        with context.owning():
+        with context.owning:
             try:
                 await accept_front_channel_logout(party, query_parameters(request))
             except OIDCError as error:

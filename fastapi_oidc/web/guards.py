@@ -87,7 +87,7 @@ class RequireAuth(SecurityBase, Dependency, Generic[Identity]):
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         context: RequestContext[Identity, Any] = context_of(connection, self.instance)
-        with context.owning():
+        with context.owning:
             locals = context.known
             if locals is None:
                 locals = await context.locals()
@@ -95,7 +95,7 @@ class RequireAuth(SecurityBase, Dependency, Generic[Identity]):
             if session is None:
                 require_own_middleware(connection)
                 raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
-            if self._only not in (None, context.party.of(session).settings.name):
+            if self._only and context.party.of(session).settings.name != self._only:
                 explanation = f"the session is of another registration than {self._only!r}"
                 raise SessionError(Code.SESSION_FORBIDDEN, explanation)
         return session
@@ -175,7 +175,7 @@ class Guard(Dependency, Generic[Subject]):
             subject = await self.root(connection)
         require_kind("what a guard checks, also of an override", subject, self.root.returns)
         context = context_of(connection, self.root.instance)
-        with context.owning():
+        with context.owning:
             await self._check(context, connection, subject)
         return subject
 

@@ -62,14 +62,10 @@ class OIDCMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, websocket or lifespan (ASGI 3)."""
-        if scope["type"] == "lifespan":
-            await self._live(scope, receive, send)
-        elif scope["type"] in ("http", "websocket"):
-            await self._serve(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            live = self._live if scope["type"] == "lifespan" else self._app
+            await live(scope, receive, send)
+            return
         outer: RequestContext[Any, Any] | None = scope.get(SCOPE_KEY)
         self._prepare(scope, outer)
         context = scope[SCOPE_KEY] = await self._context(scope, outer)
@@ -223,7 +219,7 @@ class _Response:
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
             headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
-        elif context.known and _CACHE_CONTROL not in [name.lower() for name, _ in headers]:
+        elif context.is_signed_in and _CACHE_CONTROL not in [name.lower() for name, _ in headers]:
             headers.append((_CACHE_CONTROL, b"private"))
         message["headers"] = headers
 

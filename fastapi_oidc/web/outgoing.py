@@ -16,8 +16,8 @@ from fastapi_oidc.resource_server import AccessToken, Caller
 from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.web.context import Owning
 from fastapi_oidc.web.misuse import require_kind
+from fastapi_oidc.web.routes import Owning
 from fastapi_oidc.web.runtime import RequestData, Runtime
 from fastapi_oidc.web.serving import Serving, running
 

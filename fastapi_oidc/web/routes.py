@@ -11,7 +11,7 @@ from starlette.datastructures import URLPath
 from starlette.routing import NoMatchFound
 from starlette.types import Scope
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.settings import OIDCSettings
 
 REGISTRATION: Final = "registration"
@@ -115,6 +115,21 @@ class RouteTemplates:
         return False
 
 
+class Owning:
+    """A block whose errors get the name of an instance."""
+
+    __slots__ = ("_instance",)
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, OIDCError) and error.instance is None:
+            error.instance = self._instance
+
+
 class OwnRoutes:
     """The routes of an instance in an app; sessions are not preloaded there.
 
@@ -122,7 +137,7 @@ class OwnRoutes:
     """
 
     def __init__(self, instance: str, excluded: tuple[str, ...] = ()) -> None:
-        self._instance, self._excluded = instance, excluded
+        self._instance, self._excluded, self.owning = instance, excluded, Owning(instance)
         self._templates: RouteTemplates | None = None
 
     def in_app(self, app: Application) -> RouteTemplates:
@@ -134,7 +149,7 @@ class OwnRoutes:
     def leave_alone(self, entrance: Entrance) -> bool:
         """Whether the session of a request is not preloaded."""
         path = entrance.path
-        if path in self.in_app(entrance.app):
+        if path in (self._templates or self.in_app(entrance.app)):
             return True
         return bool(self._excluded) and f"{path}/".startswith(self._excluded)
 

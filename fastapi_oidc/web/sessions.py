@@ -52,7 +52,7 @@ class Sessions(Serving[Identity, RequestData]):
         the provider issued no refresh token. In the last two cases the session continues.
         """
         context = self._context(connection)
-        with context.owning():
+        with context.owning:
             try:
                 locals = await context.refresh()
             except SessionError as error:
