@@ -103,7 +103,9 @@ def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], 
     overrides = getattr(connection.scope.get("app"), "dependency_overrides", None)
     override: Callable[..., Any] | None = overrides.get(dependency) if overrides else None
     if override is not None and (
-        inspect.signature(override).parameters or inspect.isgeneratorfunction(override)
+        inspect.signature(override).parameters
+        or inspect.isgeneratorfunction(override)
+        or inspect.isasyncgenfunction(override)
     ):
         raise misconfigured(
             "require_user calls the override of this dependency itself: use a function without "

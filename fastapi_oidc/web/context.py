@@ -316,7 +316,8 @@ class RequestContext(Generic[Identity, RequestData]):
             if is_new:
                 await self.abandon()
             raise
-        self._set_locals(OIDCLocals(outcome.session, data))
+        if not isinstance(self._pending, SignedOut):  # the data may have cleared the session
+            self._set_locals(OIDCLocals(outcome.session, data))
 
     async def abandon(self) -> None:
         """End the session of the login that this request completed."""
@@ -364,10 +365,14 @@ class RequestContext(Generic[Identity, RequestData]):
 
     async def _apply(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
         session, pending, ended, unavailable = resumed
-        self._pending = pending or self._pending
+        if not self._is_cleared:
+            self._pending = pending or self._pending
         is_data_due = session is not None and self.engine.load_request_data is not None
         data = await self._data(session) if is_data_due else None
-        return self._set_locals(OIDCLocals(session, data, ended, unavailable))
+        is_over = self._is_cleared  # perhaps meanwhile
+        return self._set_locals(
+            OIDCLocals() if is_over else OIDCLocals(session, data, ended, unavailable)
+        )
 
     def _set_locals(
         self, locals: OIDCLocals[Identity, RequestData]

@@ -244,7 +244,8 @@ class Endpoints(Serving[Identity, RequestData]):
 
     def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
         async def endpoint(request: Request) -> Response:
-            return await serve(request)
+            with self._context(request).owning:
+                return await serve(request)
 
         endpoint.__name__ = role.route_name(self.registrations.engine.name)
         return endpoint
@@ -345,8 +346,7 @@ class Endpoints(Serving[Identity, RequestData]):
         with suppress(OIDCError):
             live = await current(context.party, context.cookies)
         if live is not None:
-            with context.owning:
-                context.runtime.csrf.require(live.session, token)
+            context.runtime.csrf.require(live.session, token)
 
     async def _serve_logged_out(self, request: Request) -> Response:
         context = self._context(request)
@@ -356,14 +356,12 @@ class Endpoints(Serving[Identity, RequestData]):
 
     async def _serve_front_channel_logout(self, request: Request) -> Response:
         """An empty page, which only the provider can frame. Raises OIDCError."""
-        context = self._context(request)
-        party = context.registration(request)
-        with context.owning:
-            try:
-                await accept_front_channel_logout(party, query_parameters(request))
-            except OIDCError as error:
-                _announce(party, EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)
-                raise
+        party = self._context(request).registration(request)
+        try:
+            await accept_front_channel_logout(party, query_parameters(request))
+        except OIDCError as error:
+            _announce(party, EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)
+            raise
         url = urlsplit(party.settings.issuer)
         policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"
         return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})

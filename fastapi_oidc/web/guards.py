@@ -197,7 +197,9 @@ class FromLocals(Dependency, Generic[Result]):
     @awaited
     async def __call__(self, connection: HTTPConnection) -> Result:
         """The result; raises SessionError when a store is unavailable."""
-        return self._read(await find_context(connection, self._instance).locals())
+        context = find_context(connection, self._instance)
+        with context.owning:
+            return self._read(await context.locals())
 
 
 def all_locals(locals: OIDCLocals[Any, Any]) -> OIDCLocals[Any, Any]:

@@ -1,5 +1,7 @@
 """One guard for people with a session and programs with a token."""
 
+from collections.abc import AsyncIterator
+
 import httpx
 import pytest
 
@@ -169,7 +171,12 @@ async def test_an_override_of_the_token_reaches_every_scope_and_require_user() -
     assert (await it.ask()).json() == {"sub": "tester", "by": "token", "token": "tests"}
 
 
-async def test_an_override_that_only_fastapi_could_call_is_refused() -> None:
+async def later() -> AsyncIterator[object]:
+    yield session_for(StandardIdentity(sub="tester"))
+
+
+@pytest.mark.parametrize("override", [lambda request: None, later])
+async def test_an_override_that_only_fastapi_could_call_is_refused(override: object) -> None:
     it = Overridden()
-    it.app.dependency_overrides[it.oidc.require_auth] = lambda request: None
+    it.app.dependency_overrides[it.oidc.require_auth] = override
     assert (await it.ask()).json()["code"] == Code.CONFIGURATION_INVALID

@@ -10,7 +10,7 @@ import pytest
 from fastapi import Depends
 
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession
-from fastapi_oidc.testing import sign_in
+from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.web.several_providers import SeveralProviders
 from tests.oidc.world import BASE_URL
 
@@ -46,6 +46,10 @@ def _mount_pages(world: TwoProviders) -> None:
         async def page(session: OIDCSession[Any] = Depends(instance.require_auth)) -> str:
             return session.sub
 
+        world.app.get(f"/{name}-guest", dependencies=[Depends(instance.optional_user)])(
+            lambda: None
+        )
+
 
 @ORDERS
 @pytest.mark.parametrize("name", ["staff", "partners"])
@@ -58,6 +62,22 @@ async def test_a_page_leads_to_the_login_of_the_instance_that_guards_it(
         assert answer.headers["location"].startswith(f"/{name}/login?")
         script = await browser.get(f"/{name}-page")
         assert script.headers["www-authenticate"].startswith(f'Cookie realm="{name}"')
+
+
+@ORDERS
+@pytest.mark.parametrize("path", ["/staff-guest", "/staff/session"])
+async def test_what_is_unavailable_at_one_instance_is_told_by_it(
+    order: Sequence[str], path: str
+) -> None:
+    world = two_providers(order)
+    async with world.browser() as browser:
+        await sign_in(browser, "/staff/login?return_to=/staff-page", user="alice")
+        world.time.advance(3600)
+        world.ops["staff"].faults.put("token", ServerError(), times=9)
+        answer = await browser.get(path, headers=NAVIGATION)
+    assert answer.status_code == 503
+    assert "/staff/login" in answer.text
+    assert "/partners/login" not in answer.text
 
 
 async def test_two_instances_do_not_see_each_other() -> None:
