@@ -1,6 +1,6 @@
 """One guard for people with a session and programs with a token."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
@@ -176,7 +176,9 @@ async def later() -> AsyncIterator[object]:
 
 
 @pytest.mark.parametrize("override", [lambda request: None, later])
-async def test_an_override_that_only_fastapi_could_call_is_refused(override: object) -> None:
+async def test_an_override_that_only_fastapi_could_call_is_refused(
+    override: Callable[..., object],
+) -> None:
     it = Overridden()
     it.app.dependency_overrides[it.oidc.require_auth] = override
     assert (await it.ask()).json()["code"] == Code.CONFIGURATION_INVALID

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.routing import Route
 
-from fastapi_oidc import OIDC, RequestDataContext
+from fastapi_oidc import OIDC, PersistContext, RequestDataContext
 from fastapi_oidc.testing import sign_in
 from tests.oidc.world import make_world
 
@@ -55,17 +55,27 @@ async def test_a_login_whose_data_clear_the_session_signs_nobody_in() -> None:
 
 
 async def test_a_session_that_is_cleared_during_its_refresh_stays_cleared() -> None:
+    refreshing, cleared = asyncio.Event(), asyncio.Event()
+
+    async def before_session_persist(context: PersistContext[Any]) -> None:
+        if context.reason == "refresh":
+            refreshing.set()
+            await cleared.wait()
+
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         @app.get("/excluded")
         async def excluded(request: Request) -> list[bool]:
             loading = asyncio.create_task(oidc.get_locals(request))
-            while not world.op.record.calls["token"] > 1:
-                await asyncio.sleep(0)
+            await refreshing.wait()
             oidc.clear_session(request)
+            cleared.set()
             locals = await loading
             return [locals.is_authenticated, request.state.oidc.is_authenticated]
 
-    world = make_world(mount=mount, middleware={"exclude": ["/excluded"]})
+    middleware = {"exclude": ["/excluded"]}
+    world = make_world(
+        mount=mount, middleware=middleware, before_session_persist=before_session_persist
+    )
     browser = await world.signed_in()
     world.time.advance(3600)
     answer = await browser.get("/excluded")
