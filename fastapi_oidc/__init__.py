@@ -39,8 +39,8 @@ from fastapi_oidc.web.guards import oidc_locals, require_auth, require_csrf
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
 from fastapi_oidc.web.pages import Page
-from fastapi_oidc.web.public_session import SessionManagementConfig
 from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
+from fastapi_oidc.web.sessions import SessionManagementConfig
 
 if _TYPE_CHECKING:
     from fastapi_oidc.resource_server import AccessToken, Caller

@@ -68,6 +68,15 @@ class SingleFlight(Generic[Key, Result]):
             del self._tasks[key]
 
 
+def is_in_event_loop() -> bool:
+    """Whether the caller runs in an event loop of asyncio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class ConcurrencyLimit:
     """Lets `limit` blocks run at a time in each event loop, in first-come order."""
 

@@ -279,8 +279,7 @@ class OIDC(
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""
-        paths = self._context(connection).paths
-        return f"{paths.required(Role.SCRIPT)}?v={SCRIPT.version}"
+        return f"{self._context(connection).link_to(Role.SCRIPT)}?v={SCRIPT.version}"
 
     async def aclose(self) -> None:
         """Wait for requests under way, and close the connections to providers and the store.

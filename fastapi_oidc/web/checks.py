@@ -34,7 +34,7 @@ from fastapi_oidc.web.application import Endpoint, cors_inside, endpoints_of, fl
 from fastapi_oidc.web.guards import RequireAuth
 from fastapi_oidc.web.misuse import Dependency, name_of
 from fastapi_oidc.web.named_guards import names_this_library, uncalled_guard
-from fastapi_oidc.web.routes import Role, RouteTemplates, path_of
+from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
 from fastapi_oidc.web.serving import Serving
 
@@ -69,7 +69,9 @@ def require_sound_endpoints(endpoints: Sequence[Endpoint], engine: Engine[Any, A
                 raise misconfigured(f"{endpoint.path}: {fault}")
 
 
-def report(app: Any, engine: Engine[Any, Any], fixed: Runtime[Any, Any] | None) -> None:
+def report(
+    app: Any, routes: OwnRoutes, engine: Engine[Any, Any], fixed: Runtime[Any, Any] | None
+) -> None:
     """Check the application at its startup, and log what may be wrong."""
     endpoints = endpoints_of(app)
     require_sound_endpoints(endpoints, engine)
@@ -90,7 +92,7 @@ def report(app: Any, engine: Engine[Any, Any], fixed: Runtime[Any, Any] | None) 
             ", ".join(paths),
         )
     if engine.signs_in:
-        _report_missing_routes(engine.name, app)
+        _report_missing_routes(engine.name, routes.by_role, app)
     if fixed is not None:
         _report_memory_of_one(fixed)
     for api in engine.apis:
@@ -223,9 +225,8 @@ def _refuses(call: object) -> bool:
     return isinstance(call, Dependency) and call.refuses
 
 
-def _report_missing_routes(instance: str, app: Any) -> None:
+def _report_missing_routes(instance: str, mounted: Mapping[Role, str], app: Any) -> None:
     """Log that an instance lacks routes that a login needs."""
-    mounted = RouteTemplates(app, instance).by_role
     if missing := [str(role) for role in _NEEDED if role not in mounted]:
         _log.error(
             "OIDC instance %r has no route for: %s.\n"

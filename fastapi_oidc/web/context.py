@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from fastapi_oidc.concurrency import called
+from fastapi_oidc.concurrency import called, is_in_event_loop
 from fastapi_oidc.errors import (
     Code,
     ConfigurationError,
@@ -44,13 +44,7 @@ from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.headers import NO_STORE, own_cookies, require_parsable, token_scheme_in
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
-from fastapi_oidc.web.routes import (
-    REGISTRATION,
-    Entrance,
-    OwnRoutes,
-    Role,
-    RoutePaths,
-)
+from fastapi_oidc.web.routes import REGISTRATION, Entrance, OwnRoutes, Role
 from fastapi_oidc.web.runtime import Engine, RequestData, RequestDataContext, Runtime
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
@@ -190,13 +184,26 @@ class RequestContext(Generic[Identity, RequestData]):
     # Where the application is
 
     @property
-    def paths(self) -> RoutePaths:
-        """The paths of this instance's routes in the app."""
-        return self._paths_of(self.party)
+    def is_at_own_route(self) -> bool:
+        """Whether the path is one of the library's."""
+        return self.path in self._routes
 
-    def _paths_of(self, party: RelyingParty[Identity]) -> RoutePaths:
-        templates = self._routes.in_app(self._entrance.app)
-        return RoutePaths(templates, self._entrance.root_path, party.settings.name)
+    def path_to(self, role: Role) -> str | None:
+        """The path of a route in the app that has the middleware; None if it is not mounted."""
+        return self._routes.path_to(role, self.party.settings.name)
+
+    def link_to(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
+        """The path of a registration's route, by default the first one's, as browsers request it.
+
+        Raises ConfigurationError (configuration.route_missing).
+        """
+        path = self._routes.path_to(role, (party or self.party).settings.name)
+        if path is None:
+            raise ConfigurationError(
+                Code.CONFIGURATION_ROUTE_MISSING,
+                f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
+            )
+        return self._entrance.root_path + path
 
     @property
     def origin(self) -> str:
@@ -214,7 +221,7 @@ class RequestContext(Generic[Identity, RequestData]):
 
     def url(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
-        return self.origin + self._paths_of(party or self.party).required(role)
+        return self.origin + self.link_to(role, party)
 
     # Its session
 
@@ -222,7 +229,7 @@ class RequestContext(Generic[Identity, RequestData]):
         """Load the locals if the request has the instance's session cookie."""
         require_parsable(self.scope["headers"])
         self.scope.setdefault("state", {})[self.name] = _NOBODY
-        is_preloaded = self._has_cookie() and not self._routes.leave_alone(self._entrance)
+        is_preloaded = self._has_cookie() and not self._routes.leave_alone(self.path)
         if is_preloaded and self.is_of_trusted_origin:
             await self.locals()
 
@@ -346,7 +353,7 @@ class RequestContext(Generic[Identity, RequestData]):
             self._begun = self._pending.live
         self._is_cleared, self._has_ended = True, False
         self.note_sign_out()
-        if _is_in_event_loop():
+        if is_in_event_loop():
             self.engine.sign_outs.start(self, self._end_session)
 
     def _require_trusted_origin(self) -> None:
@@ -443,17 +450,9 @@ class RequestContext(Generic[Identity, RequestData]):
     @property
     def depends_on_cookies(self) -> bool:
         """Whether a browser with other cookies may get another response."""
-        return self.known is not None or not self._routes.leave_alone(self._entrance)
+        return self.known is not None or not self._routes.leave_alone(self.path)
 
     def end_cleared(self) -> None:
         """Record the end of a session that a thread cleared after the response had started."""
         if self._is_cleared and not self._has_ended:
             self.engine.sign_outs.start(self, self._end_session)
-
-
-def _is_in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

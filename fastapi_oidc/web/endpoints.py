@@ -49,7 +49,6 @@ from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
 from fastapi_oidc.web.locals import usable_session
 from fastapi_oidc.web.misuse import SCOPE_KEY, LoginRedirect, awaited, require_kind
 from fastapi_oidc.web.pages import chooser_page, signed_out_page
-from fastapi_oidc.web.public_session import session_document, session_management
 from fastapi_oidc.web.refusals import announce_refusal, is_navigation, shown
 from fastapi_oidc.web.requests import (
     form_parameters,
@@ -62,6 +61,7 @@ from fastapi_oidc.web.requests import (
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.serving import Serving
+from fastapi_oidc.web.sessions import session_document, session_management
 
 EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
 OnSuccess: TypeAlias = Callable[
@@ -150,7 +150,7 @@ class Endpoints(Serving[Identity, RequestData]):
         context = self._context(request)
         with context.owning:
             require_same_origin(context)
-            logged_out = context.paths.find(Role.LOGGED_OUT)
+            logged_out = context.path_to(Role.LOGGED_OUT)
             # A task, so it also finishes if the browser disconnects: the session's tokens are read
             # only once.
             redirection: Redirection = await context.engine.sign_outs.run(
@@ -405,7 +405,7 @@ def _choices(
         raise misconfigured(
             "a login with scope or extra_params names its provider: users cannot choose"
         )
-    words, login = options.acr_values, context.paths.required(Role.LOGIN)
+    words, login = options.acr_values, context.link_to(Role.LOGIN)
     wanted = {
         "return_to": options.return_to,
         "prompt": options.prompt,

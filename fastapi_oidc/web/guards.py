@@ -6,10 +6,11 @@ The root is a sub-dependency, so an override of the root reaches every guard tha
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, Signature
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from fastapi import Header, Security
 from fastapi.openapi.models import APIKey
@@ -35,7 +36,6 @@ from fastapi_oidc.web.serving import context_of, find_context, require_own_middl
 Result = TypeVar("Result")
 Subject = TypeVar("Subject")
 """What a guard checks: a session or an access token."""
-Checked = TypeVar("Checked", covariant=True)
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 Check: TypeAlias = Callable[[RequestContext[Any, Any], HTTPConnection, Subject], Awaitable[None]]
 
@@ -59,7 +59,18 @@ _FORMS: Final = (URL_ENCODED, "multipart/form-data")
 _DEFAULT_COOKIE: Final = CookieNames("oidc", secure=True).session
 
 
-class RequireAuth(SecurityBase, Dependency, Generic[Identity]):
+class Root(Dependency, ABC, Generic[Subject]):
+    """What a guard depends on. `instance` is None for the app's only instance."""
+
+    returns: type
+    instance: str | None
+
+    @abstractmethod
+    async def __call__(self, connection: HTTPConnection, /) -> Subject:
+        """What the guard checks."""
+
+
+class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
     """The session of the request; a request without a session is refused.
 
     A page navigation (GET or HEAD) is redirected to the login route and returns afterwards. Any
@@ -101,7 +112,7 @@ class RequireAuth(SecurityBase, Dependency, Generic[Identity]):
         return session
 
 
-class FromAPI(Dependency, Generic[Result]):
+class FromAPI(Root[Result]):
     """What an API returns for a request: its token or caller, if it has the endpoint's scopes.
 
     `documented` are parameters that only the OpenAPI document shows. Raises AccessTokenError or,
@@ -126,24 +137,6 @@ class FromAPI(Dependency, Generic[Result]):
     ) -> Result:
         """The token or caller."""
         return await self._ask(connection, *needs.scopes)
-
-
-class Root(Protocol[Checked]):
-    """What a guard depends on."""
-
-    @property
-    def returns(self) -> type:
-        """The type of what the guard checks."""
-        ...
-
-    @property
-    def instance(self) -> str | None:
-        """The name of the instance; None for the app's only instance."""
-        ...
-
-    async def __call__(self, connection: HTTPConnection, /) -> Checked:
-        """What the guard checks."""
-        ...
 
 
 class Guard(Dependency, Generic[Subject]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +13,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fastapi_oidc.concurrency import is_in_event_loop
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, misconfigured
 from fastapi_oidc.web.application import endpoints_of, with_cors
 from fastapi_oidc.web.checks import report, require_sound_endpoints
@@ -23,8 +23,7 @@ from fastapi_oidc.web.locals import TooEarly
 from fastapi_oidc.web.misuse import SCOPE_KEY
 from fastapi_oidc.web.refusals import response_to
 from fastapi_oidc.web.routes import OwnRoutes
-from fastapi_oidc.web.runtime import Instance
-from fastapi_oidc.web.serving import of_this_task
+from fastapi_oidc.web.serving import Serving, of_this_task
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -48,7 +47,7 @@ class OIDCMiddleware:
     """
 
     def __init__(
-        self, app: ASGIApp, oidc: Instance[Any, Any], *, exclude: Iterable[str] = ()
+        self, app: ASGIApp, oidc: Serving[Any, Any], *, exclude: Iterable[str] = ()
     ) -> None:
         if isinstance(app, Starlette) or not hasattr(oidc, "registrations"):
             given = "" if isinstance(app, Starlette) else f", not {type(oidc).__name__}"
@@ -70,7 +69,10 @@ class OIDCMiddleware:
         self._prepare(scope, outer)
         context = scope[SCOPE_KEY] = await self._context(scope, outer)
         response = _Response(context, send, writes=context is not outer)
-        _require_asyncio()
+        if not is_in_event_loop():  # trio, which anyio's test plugin may use
+            raise misconfigured(
+                "fastapi_oidc supports asyncio only, and this is another event loop"
+            )
         before = of_this_task.set(ref(context))
         try:
             if context is not outer:
@@ -124,6 +126,7 @@ class OIDCMiddleware:
             )
         if not self._is_checked:  # after a failure, at each request
             require_sound_endpoints(endpoints_of(scope["app"]), self._engine)
+            self._routes.read(scope["app"])
             self._is_checked = True
         # Without `state` the server says that it has no lifespans (ASGI 3.0, "Lifespan State"), as
         # transports of tests do.
@@ -159,22 +162,14 @@ class OIDCMiddleware:
 
         async def observed(message: Message) -> None:
             if message["type"] == "lifespan.startup.complete" and "app" in scope:
-                report(scope["app"], self._engine, self._registrations.fixed)
+                fixed = self._registrations.fixed
+                report(scope["app"], self._routes.read(scope["app"]), self._engine, fixed)
                 self._is_checked = True
             elif message["type"] in _ENDS:
                 await self._engine.aclose()
             await send(message)
 
         await self._app(scope, receive, observed)
-
-
-def _require_asyncio() -> None:
-    """Raise ConfigurationError under trio, which anyio's test plugin may use."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        explanation = "fastapi_oidc supports asyncio only, and this is another event loop"
-        raise misconfigured(explanation) from None
 
 
 def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, s
 
 def _is_to_return_to(context: RequestContext[Any, Any]) -> bool:
     """Whether a login can return to this request; it cannot return to the library's routes."""
-    return _is_read(context) and context.path not in context.paths
+    return _is_read(context) and not context.is_at_own_route
 
 
 def _is_read(context: RequestContext[Any, Any]) -> bool:
@@ -168,7 +168,7 @@ def _login_url(context: RequestContext[Any, Any], error: OIDCError) -> str:
     """The URL of the login route, with the requested page to return to."""
     more = error.step_up.parameters() if isinstance(error, StepUpRequired) else {}
     query = {"return_to": requested_path(context.connection)} | more
-    return f"{context.paths.required(Role.LOGIN)}?{urlencode(query)}"
+    return f"{context.link_to(Role.LOGIN)}?{urlencode(query)}"
 
 
 def _page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
@@ -221,7 +221,7 @@ def _action(
     context: RequestContext[Any, Any], error: OIDCError, login: str | None
 ) -> tuple[str, str]:
     """The text and URL of the main action: try again, sign in, or go to the start page."""
-    can_repeat = _is_login(context) or context.path not in context.paths
+    can_repeat = _is_login(context) or not context.is_at_own_route
     if error.status >= HTTPStatus.BAD_GATEWAY and _is_read(context) and can_repeat:
         return "Try again", _same_path(context)
     is_for_the_operator = error.code.startswith("configuration.")
@@ -232,12 +232,12 @@ def _action(
 
 def _login_of(context: RequestContext[Any, Any]) -> str | None:
     """The path of the login as browsers request it; None if it is not mounted."""
-    is_mounted = context.paths.find(Role.LOGIN) is not None
-    return context.paths.required(Role.LOGIN) if is_mounted else None
+    is_mounted = context.path_to(Role.LOGIN) is not None
+    return context.link_to(Role.LOGIN) if is_mounted else None
 
 
 def _is_login(context: RequestContext[Any, Any]) -> bool:
-    return context.path == context.paths.find(Role.LOGIN)
+    return context.path == context.path_to(Role.LOGIN)
 
 
 def _same_path(context: RequestContext[Any, Any]) -> str:

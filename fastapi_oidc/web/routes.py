@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ from starlette.datastructures import URLPath
 from starlette.routing import NoMatchFound
 from starlette.types import Scope
 
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
+from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.settings import OIDCSettings
 
 REGISTRATION: Final = "registration"
@@ -89,32 +89,6 @@ def route_path(scope: Scope) -> str:
     return below if below.startswith("/") or not below else path
 
 
-class RouteTemplates:
-    """The paths of an instance's routes in an app, without routes that are not mounted.
-
-    A path may have the parameter `registration`: in the prefix, or for several registrations.
-    """
-
-    def __init__(self, app: Application, instance: str) -> None:
-        self.by_role = {
-            role: path
-            for role in Role
-            if (path := path_of(app, role.route_name(instance))) is not None
-        }
-        self._exact = frozenset(self.by_role.values())
-        self._open = [path.split(_ANY) for path in self._exact if _ANY in path]
-
-    def __contains__(self, path: str) -> bool:
-        """Whether `path`, without the `root_path`, belongs to the library."""
-        if path in self._exact:
-            return True
-        for before, after in self._open:
-            name = path.removeprefix(before).removesuffix(after)
-            if name and "/" not in name and path == before + name + after:
-                return True
-        return False
-
-
 class Owning:
     """A block whose errors get the name of an instance."""
 
@@ -133,23 +107,43 @@ class Owning:
 class OwnRoutes:
     """The routes of an instance in an app; sessions are not preloaded there.
 
-    Nor are they at the paths with the prefixes `excluded`, which end with a slash.
+    Nor are they at the paths with the prefixes `excluded`, which end with a slash. A path may have
+    the parameter `registration`: in the prefix, or for several registrations.
     """
 
     def __init__(self, instance: str, excluded: tuple[str, ...] = ()) -> None:
         self._instance, self._excluded, self.owning = instance, excluded, Owning(instance)
-        self._templates: RouteTemplates | None = None
+        self.by_role: Mapping[Role, str] = {}
+        """The paths of the routes that are mounted."""
+        self._exact: frozenset[str] = frozenset()
+        self._open: list[list[str]] = []
 
-    def in_app(self, app: Application) -> RouteTemplates:
-        """The paths of the routes in the app, which is always the same."""
-        if self._templates is None:
-            self._templates = RouteTemplates(app, self._instance)
-        return self._templates
+    def read(self, app: Application) -> OwnRoutes:
+        """Read the paths of the routes in the app."""
+        found = {role: path_of(app, role.route_name(self._instance)) for role in Role}
+        self.by_role = {role: path for role, path in found.items() if path is not None}
+        self._exact = frozenset(self.by_role.values())
+        self._open = [path.split(_ANY) for path in self._exact if _ANY in path]
+        return self
 
-    def leave_alone(self, entrance: Entrance) -> bool:
+    def path_to(self, role: Role, registration: str) -> str | None:
+        """The path of a registration's route; None if it is not mounted."""
+        path = self.by_role.get(role)
+        return None if path is None else path.replace(_ANY, registration)
+
+    def __contains__(self, path: str) -> bool:
+        """Whether `path`, without the `root_path`, belongs to the library."""
+        if path in self._exact:
+            return True
+        for before, after in self._open:
+            name = path.removeprefix(before).removesuffix(after)
+            if name and "/" not in name and path == before + name + after:
+                return True
+        return False
+
+    def leave_alone(self, path: str) -> bool:
         """Whether the session of a request is not preloaded."""
-        path = entrance.path
-        if path in (self._templates or self.in_app(entrance.app)):
+        if path in self:
             return True
         return bool(self._excluded) and f"{path}/".startswith(self._excluded)
 
@@ -160,34 +154,3 @@ def path_of(app: Application, name: str) -> str | None:
         with suppress(NoMatchFound):
             return app.url_path_for(name, **parameters)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class RoutePaths:
-    """The paths of the routes for one registration, and the `root_path` before them in browsers."""
-
-    templates: RouteTemplates
-    root_path: str
-    registration: str
-
-    def find(self, role: Role) -> str | None:
-        """The path for `role` without the `root_path`; None if it is not mounted."""
-        path = self.templates.by_role.get(role)
-        return None if path is None else path.replace(_ANY, self.registration)
-
-    def required(self, role: Role) -> str:
-        """The path for `role` as browsers request it.
-
-        Raises ConfigurationError (configuration.route_missing).
-        """
-        path = self.find(role)
-        if path is None:
-            raise ConfigurationError(
-                Code.CONFIGURATION_ROUTE_MISSING,
-                f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
-            )
-        return self.root_path + path
-
-    def __contains__(self, path: str) -> bool:
-        """Whether `path`, without the `root_path`, belongs to the library."""
-        return path in self.templates

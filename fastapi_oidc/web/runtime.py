@@ -141,12 +141,3 @@ class Registrations(Protocol[Identity, RequestData]):
     async def serving(self, connection: HTTPConnection) -> Runtime[Identity, RequestData] | None:
         """What serves this request; None for a request without a registration."""
         ...
-
-
-class Instance(Protocol[Identity, RequestData]):
-    """The interface of `OIDC` that the middleware uses."""
-
-    @property
-    def registrations(self) -> Registrations[Identity, RequestData]:
-        """The registrations of the instance."""
-        ...
