@@ -128,19 +128,15 @@ def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Int
         return None
     if party.is_one_of_several:
         raise misconfigured("introspect needs one registration: an opaque token names no issuer")
-    provider = party.provider
-    if client is not None:
-        if not _is_client(client):
+    match client:
+        case None:
+            provider = party.provider
+        case (str(client_id), str(secret)) if client_id and secret:
+            own = _registration(client_id, secret)
+            provider = party.provider.beside(party.settings.issuer, own)
+        case _:
             raise misconfigured("introspection_client must be (client_id, client_secret)")
-        provider = provider.beside(party.settings.issuer, _registration(*client))
     return Introspections(provider, party.clock, lifetime)
-
-
-def _is_client(given: object) -> bool:
-    match given:
-        case (str(client_id), str(client_secret)):
-            return bool(client_id and client_secret)
-    return False
 
 
 def _registration(
