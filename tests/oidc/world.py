@@ -116,6 +116,12 @@ def make_world(
     return World(op, oidc, app, time, events)
 
 
+async def signed_in_world(**options: Any) -> tuple[World, httpx.AsyncClient]:
+    """As `make_world`, and a browser in which alice has signed in."""
+    world = make_world(**options)
+    return world, await world.signed_in()
+
+
 def application(
     oidc: OIDC[Any, Any],
     mount: Callable[[FastAPI, OIDC[Any, Any]], None] | None,

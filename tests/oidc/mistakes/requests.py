@@ -14,7 +14,7 @@ from fastapi_oidc.testing import sign_in, sign_in_sync
 from tests.oidc.mistakes.desk import Desk, an_application, an_instance
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_websockets import opened
-from tests.oidc.world import BASE_URL, make_world
+from tests.oidc.world import BASE_URL, make_world, signed_in_world
 
 SCRIPT = {"origin": "https://pages.test", "sec-fetch-mode": "cors", "sec-fetch-site": "cross-site"}
 
@@ -48,8 +48,7 @@ async def a_websocket_of_another_origin(desk: Desk) -> str:
         async def ws(socket: WebSocket) -> None:
             await oidc.require_auth(socket)
 
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount)
     await opened(world, dict(browser.cookies), (b"origin", b"https://pages.test"))
     return desk.log
 

@@ -11,7 +11,7 @@ from fastapi_oidc import StandardIdentity
 from fastapi_oidc.doctor import examine
 from fastapi_oidc.testing import OAuthError, sign_in
 from tests.oidc.mistakes.desk import Desk
-from tests.oidc.world import LOGIN_URL, World, make_world
+from tests.oidc.world import LOGIN_URL, World, make_world, signed_in_world
 
 
 async def login(desk: Desk, world: World) -> str:
@@ -87,8 +87,7 @@ async def more_than_a_cookie_holds(desk: Desk) -> str:
 
 async def too_long_ago(desk: Desk) -> str:
     desk.caplog.set_level("INFO")
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     world.time.advance(9 * 3600)
     await browser.get("/me")
     return desk.log
@@ -102,8 +101,7 @@ async def no_refresh_token(desk: Desk) -> str:
 
 async def visit_another_process(desk: Desk, **options: Any) -> str:
     """The log of another process that gets the cookies of a session."""
-    world = make_world(**options)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(**options)
     settings = {"cookie_secret": world.oidc.settings.cookie_secret} if options else {}
     other = make_world(settings=settings, time=world.time, **options).browser()
     async with other:
@@ -122,8 +120,7 @@ async def memory_of_another_process(desk: Desk) -> str:
 
 async def a_refresh_token_that_is_over(desk: Desk) -> str:
     desk.caplog.set_level("INFO")
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     world.time.advance(3600)
     world.op.faults.put("token", OAuthError("invalid_grant"))
     await browser.get("/me")

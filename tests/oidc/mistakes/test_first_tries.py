@@ -24,7 +24,7 @@ from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, ServerError, session_for
 from tests.oidc.settings.examples import options
 from tests.oidc.web.test_websockets import opened
-from tests.oidc.world import make_world
+from tests.oidc.world import make_world, signed_in_world
 
 ALICE = DevUser("alice")
 
@@ -136,8 +136,9 @@ async def test_a_database_without_tables(tmp_path: Any, caplog: pytest.LogCaptur
 
 
 async def test_a_database_given_by_its_url_gets_its_tables(tmp_path: Any) -> None:
-    world = make_world(session_store=f"sqlite+aiosqlite:///{tmp_path}/sessions.db")
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(
+        session_store=f"sqlite+aiosqlite:///{tmp_path}/sessions.db"
+    )
     assert (await browser.get("/me")).status_code == 200
     await world.oidc.aclose()
 
@@ -232,8 +233,7 @@ async def test_a_csrf_token_of_a_websocket(caplog: pytest.LogCaptureFixture) -> 
         @app.websocket("/ws", dependencies=[Depends(oidc.require_csrf)])
         async def ws(socket: WebSocket) -> None: ...
 
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount)
     await opened(world, dict(browser.cookies))
     assert "sends no CSRF token with a websocket: use require_auth" in caplog.text
 

@@ -21,7 +21,7 @@ from fastapi_oidc import (
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
 from tests.oidc.resource_server.api_world import METADATA_URL, make_api_world
-from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
+from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world, signed_in_world
 
 NONE: Final[Mapping[str, str]] = {}
 PAGE: Final = {"sec-fetch-mode": "navigate"}
@@ -168,8 +168,7 @@ def to_be_refreshed(method: str, path: str, headers: Headers = NONE) -> Asking:
     """The answer to somebody whose session cannot be refreshed now."""
 
     async def ask() -> httpx.Response:
-        world = make_world(mount=mount)
-        browser = await world.signed_in()
+        world, browser = await signed_in_world(mount=mount)
         world.time.advance(LONG)
         world.op.faults.put("token", ServerError(), times=9)
         return await browser.request(method, path, headers=headers)
@@ -181,8 +180,7 @@ def silently(user: str) -> Asking:
     """What alice's hidden iframe is told when `user` is signed in at the provider."""
 
     async def ask() -> httpx.Response:
-        world = make_world()
-        browser = await world.signed_in()
+        world, browser = await signed_in_world()
         world.op.edits.put("id_token", lambda said: said | {"sub": user})
         return await browser.get(SILENT, headers=IFRAME, follow_redirects=True)
 
@@ -220,8 +218,7 @@ async def told_of_a_logout() -> httpx.Response:
 
 
 async def signing_out_without_the_provider() -> httpx.Response:
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     world.time.advance(25 * LONG)  # what is known of the provider is asked for anew
     world.op.faults.put("metadata", UNREACHABLE, times=9)
     return await browser.post("/auth/logout", headers=PAGE)

@@ -154,11 +154,3 @@ async def test_a_handler_beside_a_guard_is_open() -> None:
 async def test_a_handler_behind_what_needs_no_session_is_taken() -> None:
     app = guarded_handlers(make_world().oidc, oidc_locals)
     assert await start(app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-
-
-async def test_a_get_of_the_sign_out_says_what_to_write() -> None:
-    browser = await make_world().signed_in()
-    answer = await browser.get("/auth/logout")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
-    assert '<form method="post">' in answer.json()["detail"]
-    assert (await browser.get("/me")).status_code == 200

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from fastapi_oidc import OIDC, PersistContext, RequestDataContext
 from fastapi_oidc.testing import sign_in
-from tests.oidc.world import make_world
+from tests.oidc.world import make_world, signed_in_world
 
 
 @pytest.mark.parametrize("path", ["/me", "/auth/session", "/excluded"])
@@ -28,8 +28,9 @@ async def test_the_callback_that_loads_the_data_may_clear_the_session(path: str)
             return (await oidc.require_auth(request)).sub
 
     middleware = {"exclude": ["/excluded"]}
-    world = make_world(mount=mount, middleware=middleware, load_request_data=load_request_data)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(
+        mount=mount, middleware=middleware, load_request_data=load_request_data
+    )
     is_suspended.append(True)
     answer = await browser.get(path)
     assert "alice" not in answer.text
@@ -73,10 +74,9 @@ async def test_a_session_that_is_cleared_during_its_refresh_stays_cleared() -> N
             return [locals.is_authenticated, request.state.oidc.is_authenticated]
 
     middleware = {"exclude": ["/excluded"]}
-    world = make_world(
+    world, browser = await signed_in_world(
         mount=mount, middleware=middleware, before_session_persist=before_session_persist
     )
-    browser = await world.signed_in()
     world.time.advance(3600)
     answer = await browser.get("/excluded")
     assert answer.json() == [False, False]

@@ -12,7 +12,7 @@ from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.web.csrf import CSRFTokens
 from tests.oidc.session.examples import a_session
-from tests.oidc.world import make_world
+from tests.oidc.world import signed_in_world
 
 OLD, NEW = b"o" * 32, b"n" * 32
 TOKENS = CSRFTokens([NEW, OLD])
@@ -86,8 +86,7 @@ async def test_a_token_is_accepted_from_the_header_and_from_a_form(
         async def raw(request: Request) -> str:
             return str((await request.form())["name"])
 
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount)
     token = (await browser.get("/token")).json() if is_right else "another"
     for path in ("/rename", "/raw"):
         if kind == "header":
@@ -116,8 +115,7 @@ async def test_a_form_without_the_package_that_reads_it_is_explained(
         for path, guard in (("/csrf", oidc.require_csrf), ("/recent", oidc.require_recent(0))):
             app.post(path, dependencies=[Depends(guard)])(lambda: None)
 
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount)
     monkeypatch.setattr(requests, "parse_options_header", None)
     world.time.advance(60)
     for path in ("/csrf", "/recent"):

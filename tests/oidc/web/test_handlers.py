@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -14,7 +13,7 @@ from fastapi.responses import PlainTextResponse
 
 from fastapi_oidc import OIDC, OIDCMiddleware, SignedIn
 from fastapi_oidc.testing import sign_in
-from tests.oidc.world import BASE_URL, World, make_world
+from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
 
 
 def mounted(world: World, **handlers: Callable[..., Any]) -> FastAPI:
@@ -36,24 +35,6 @@ async def browser_of(world: World, app: FastAPI) -> AsyncIterator[httpx.AsyncCli
 
 async def signed_in(browser: httpx.AsyncClient) -> bool:
     return bool((await browser.get("/who")).json()["is_authenticated"])
-
-
-@pytest.mark.parametrize(
-    ("setting", "sent"),
-    [
-        ("route", [f"{BASE_URL}/auth/logged-out"]),
-        ("none", None),
-        ("https://www.example.com/bye", ["https://www.example.com/bye"]),
-    ],
-)
-async def test_where_the_provider_sends_the_browser_is_a_setting(
-    setting: str, sent: list[str] | None
-) -> None:
-    world = make_world(settings={"post_logout_redirect_uri": setting})
-    browser = await world.signed_in()
-    answer = await browser.post("/auth/logout", follow_redirects=False)
-    asked = parse_qs(urlsplit(answer.headers["location"]).query)
-    assert asked.get("post_logout_redirect_uri") == sent
 
 
 async def test_every_route_has_a_handler() -> None:
@@ -143,7 +124,6 @@ async def test_a_request_that_signs_out_is_nobodys() -> None:
             signed_in = [request.state.oidc.is_authenticated, locals.is_authenticated]
             return [*signed_in, locals.data, await oidc.get_session(request)]
 
-    world = make_world(mount=mount, load_request_data=lambda _context: "data")
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(mount=mount, load_request_data=lambda _context: "data")
     assert (await browser.get("/clear")).json() == [False, False, None, None]
     assert (await browser.get("/")).json() == {"is_authenticated": False}

@@ -11,8 +11,9 @@ from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from fastapi_oidc import OIDC, OIDCLocals, RequestDataContext, oidc_locals, require_auth
+from tests.oidc.web.asking import crashing
 from tests.oidc.web.test_websockets import opened
-from tests.oidc.world import World, make_world
+from tests.oidc.world import World, make_world, signed_in_world
 
 CLOSE_TO_EXPIRY = 280
 
@@ -55,8 +56,7 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 
 async def about_to_refresh() -> tuple[World, httpx.AsyncClient]:
     """A browser whose next request refreshes its session."""
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount)
     world.time.advance(CLOSE_TO_EXPIRY)
     return world, browser
 
@@ -75,8 +75,7 @@ async def test_a_refreshed_cookie_is_never_lost(path: str, status: int) -> None:
 
 
 async def test_an_answer_that_asked_nobody_does_not_vary() -> None:
-    world = make_world(mount=mount, middleware={"exclude": ["/static"]})
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(mount=mount, middleware={"exclude": ["/static"]})
     assert "vary" not in (await browser.get("/static/file")).headers
     assert "vary" not in (await browser.get("/auth/oidc-context.js")).headers
     assert (await browser.get("/static/asked")).headers["vary"] == "Cookie"
@@ -95,8 +94,9 @@ async def test_cookies_have_every_attribute() -> None:
 
 
 async def test_excluded_paths_load_only_when_asked() -> None:
-    world = make_world(mount=mount, middleware={"exclude": ["/static"]}, session_store="memory")
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(
+        mount=mount, middleware={"exclude": ["/static"]}, session_store="memory"
+    )
     assert (await browser.get("/static/file")).json() == {"is_authenticated": False}
     assert (await browser.get("/static/asked")).json() == {"is_authenticated": True}
     assert (await browser.get("/state")).json() == {"is_authenticated": True}
@@ -117,8 +117,7 @@ async def test_request_data_is_loaded_once_and_never_kept() -> None:
             await oidc.get_session(request)
             return locals.data
 
-    world = make_world(mount=with_data, load_request_data=load_request_data)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=with_data, load_request_data=load_request_data)
     loads.clear()
     assert (await browser.get("/data")).json() == {"plan": "free"}
     assert loads == ["/data"]
@@ -140,4 +139,31 @@ async def test_a_websocket_gets_its_session_and_its_cookies_at_accept() -> None:
 
 async def test_a_websocket_without_a_session_is_refused_before_it_is_accepted() -> None:
     (close,) = await opened(make_world(mount=mount), {})
+    assert (close["type"], close["code"]) == ("websocket.close", 1008)
+
+
+async def test_a_crash_does_not_lose_the_refreshed_cookie() -> None:
+    answer = await crashing()
+    assert (answer.status_code, answer.text) == (500, "Internal Server Error")
+    assert answer.headers["set-cookie"].startswith("__Host-oidc_session=")
+
+
+def suspended(_context: RequestDataContext[Any]) -> None:
+    raise HTTPException(403, "suspended", {"X-Reason": "suspended"})
+
+
+async def test_load_request_data_may_raise_http_errors() -> None:
+    world = make_world(load_request_data=suspended)
+    async with world.browser() as browser:
+        answer = await browser.get("/auth/login?return_to=/me&login_hint=alice")
+    assert answer.url.path == "/me"
+    assert (answer.status_code, answer.json()) == (403, {"detail": "suspended"})
+    assert answer.headers["x-reason"] == "suspended"
+
+
+async def test_load_request_data_may_refuse_a_websocket() -> None:
+    world = make_world(mount=mount, load_request_data=suspended)
+    async with world.browser() as browser:
+        await browser.get("/auth/login?return_to=/auth/session-management&login_hint=alice")
+    (close,) = await opened(world, dict(browser.cookies))
     assert (close["type"], close["code"]) == ("websocket.close", 1008)

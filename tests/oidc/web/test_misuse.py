@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request, WebSocket
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCError, OIDCMiddleware
 from tests.oidc.web.asking import browser_of
 from tests.oidc.web.test_websockets import opened
-from tests.oidc.world import BASE_URL, make_world
+from tests.oidc.world import BASE_URL, make_world, signed_in_world
 
 
 async def test_a_task_that_outlives_its_request_is_told_so() -> None:
@@ -58,8 +58,7 @@ async def test_a_websocket_of_another_origin_gets_no_session_in_any_way(
             except OIDCError as error:
                 seen.append(error.code)
 
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount)
     await opened(world, dict(browser.cookies), (b"origin", origin.encode()))
     if origin == BASE_URL:
         assert seen[0] is not None

@@ -14,7 +14,7 @@ from fastapi.templating import Jinja2Templates
 
 from fastapi_oidc import OIDC, Code, OIDCError, Page, ProviderError, SessionError
 from fastapi_oidc.codes import ANSWERS
-from tests.oidc.world import World, make_world
+from tests.oidc.world import World, make_world, signed_in_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
 
@@ -72,6 +72,8 @@ async def test_a_link_to_the_sign_out_gets_a_page_that_signs_nobody_out() -> Non
     assert '<form method="post">' in seen.text["p"]
     assert seen.links == ["/"]
     assert [(page.kind, page.code) for page in pages] == [("refused", "")]
+    script = await browser.get("/auth/logout")
+    assert '<form method="post">' in script.json()["detail"]
     assert (await browser.get("/me")).status_code == 200
 
 
@@ -157,8 +159,7 @@ async def test_an_own_page_that_fails_is_logged_and_the_librarys_is_shown(
 
 
 async def test_a_sign_out_without_the_provider_ends_on_a_page_that_says_so() -> None:
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
 
     async def unreachable() -> None:
         raise ProviderError(Code.PROVIDER_UNREACHABLE)

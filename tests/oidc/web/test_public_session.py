@@ -14,7 +14,8 @@ from fastapi_oidc import (
     RequestDataContext,
 )
 from fastapi_oidc.testing import ServerError, TokensIssued
-from tests.oidc.world import World, make_world
+from fastapi_oidc.web.browser.script import SCRIPT
+from tests.oidc.world import World, make_world, signed_in_world
 
 
 class Watched(MemoryStore):
@@ -38,8 +39,7 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 
 
 async def test_no_token_material_anywhere_in_it() -> None:
-    world = make_world(mount=mount, session_store="memory")
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount, session_store="memory")
     tokens = (await world.oidc.sessions_of("alice"))[0].tokens
     secrets = [tokens.id_token, tokens.access_token, tokens.refresh_token or "", *browser.cookies]
     secrets += [part for token in secrets[:3] for part in token.split(".")]
@@ -57,8 +57,9 @@ async def test_projecting_loaded_locals_asks_nobody() -> None:
         return len(loads)
 
     store = Watched()
-    world = make_world(mount=mount, session_store=store, load_request_data=load_request_data)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(
+        mount=mount, session_store=store, load_request_data=load_request_data
+    )
     store.reads, loads[:] = 0, []
     world.op.record.clear()
     assert (await browser.get("/projected")).json()["sub"] == "alice"
@@ -70,12 +71,11 @@ async def test_the_application_decides_what_is_shown() -> None:
     async def create_public_session(context: PublicSessionContext[Any, Any]) -> object:
         return {"who": context.base.sub, "plan": context.data}
 
-    world = make_world(
+    _, browser = await signed_in_world(
         mount=mount,
         create_public_session=create_public_session,
         load_request_data=lambda _context: "free",
     )
-    browser = await world.signed_in()
     assert (await browser.get("/public")).json() == {"who": "alice", "plan": "free"}
     document = (await browser.get("/auth/session")).json()
     assert set(document) == {
@@ -99,20 +99,38 @@ async def test_session_management_is_unsupported(reason: str) -> None:
     assert config.supported is False
 
 
-async def test_the_script_is_kept_by_its_version() -> None:
-    urls: list[str] = []
-
+async def test_the_url_of_the_script_names_its_version() -> None:
     def with_url(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         @app.get("/url")
-        async def url(request: Request) -> None:
-            urls.append(oidc.script_url(request))
+        async def url(request: Request) -> str:
+            return oidc.script_url(request)
 
-    world = make_world(mount=with_url)
-    async with world.browser() as browser:
-        await browser.get("/url")
-        versioned = await browser.get(urls[0])
-        assert versioned.headers["cache-control"] == "public, max-age=31536000, immutable"
-        assert versioned.headers["content-type"].startswith("text/javascript")
-        etag = versioned.headers["etag"]
-        plain = await browser.get("/auth/oidc-context.js", headers={"if-none-match": etag})
-        assert (plain.status_code, plain.headers["cache-control"]) == (304, "no-cache")
+    answer = await make_world(mount=with_url).browser().get("/url")
+    assert answer.json() == f"/auth/oidc-context.js?v={SCRIPT.version}"
+
+
+async def ended(world: World, browser: Any) -> tuple[object, object]:
+    document = (await browser.get("/auth/session")).json()
+    return document["is_authenticated"], document.get("ended")
+
+
+async def test_the_page_is_told_why_the_session_is_over() -> None:
+    world, browser = await signed_in_world(session_store="memory")
+    assert await ended(world, browser) == (True, None)
+    await world.oidc.revoke(sub="alice")
+    assert await ended(world, browser) == (False, "revoked")
+    assert await ended(world, browser) == (False, None), "the cookie is gone"
+
+
+async def test_asking_for_the_session_is_no_activity_unless_somebody_is_there() -> None:
+    world, browser = await signed_in_world(settings={"idle_timeout": 600})
+    first = (await browser.get("/auth/session")).json()["idle_expires_at"]
+    assert first == world.time.now + 600
+    world.time.advance(300)
+    assert (await browser.get("/auth/session")).json()["idle_expires_at"] == first
+    moved = (await browser.get("/auth/session?active=1")).json()["idle_expires_at"]
+    assert moved == first + 300
+    world.time.advance(599)
+    assert await ended(world, browser) == (True, None)
+    world.time.advance(1)
+    assert await ended(world, browser) == (False, "expired")

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from fastapi import Depends, FastAPI
 
-from fastapi_oidc import OIDC, OIDCSession
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    IdentityContext,
+    OIDCSession,
+    SessionError,
+    StandardIdentity,
+)
+from fastapi_oidc.testing import sign_in
 from tests.oidc.world import make_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
@@ -46,3 +54,16 @@ async def test_a_page_is_sent_to_sign_in_and_a_script_is_told(
     else:
         assert answer.headers["www-authenticate"].startswith('Cookie realm="oidc"')
     assert answer.headers["cache-control"] == "no-store"
+
+
+def nobody(_context: IdentityContext) -> StandardIdentity:
+    raise SessionError(Code.SESSION_REQUIRED, "the application does not know this user")
+
+
+async def test_a_login_that_the_application_refuses_does_not_begin_again_by_itself() -> None:
+    world = make_world(resolve_identity=nobody)
+    async with world.browser() as browser:
+        browser.headers.update(NAVIGATION)
+        answer = await sign_in(browser, "/auth/login?return_to=/me", user="alice")
+    assert (answer.status_code, answer.url.path) == (401, "/auth/callback")
+    assert "/auth/login" in answer.text, "the person may try again"

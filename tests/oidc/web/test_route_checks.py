@@ -22,7 +22,7 @@ from fastapi_oidc import (
 )
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
-from tests.oidc.world import make_world
+from tests.oidc.world import make_world, signed_in_world
 
 Session: TypeAlias = OIDCSession[Any]
 
@@ -187,8 +187,7 @@ def with_names_of_the_module(_oidc: OIDC[Any, Any]) -> FastAPI:
 
 @pytest.mark.parametrize("make", [with_a_default, with_names_of_the_module])
 async def test_what_fastapi_can_see_works(make: Callable[[OIDC[Any, Any]], FastAPI]) -> None:
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     app = make(world.oidc)
     app.add_middleware(OIDCMiddleware, oidc=world.oidc)
     async with world.op.browser(app, base_url=str(browser.base_url)) as same:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import (
     OIDC,
-    ConfigurationError,
-    PersistContext,
     ProviderMetadata,
 )
 from fastapi_oidc.testing import ServerError
-from tests.oidc.world import make_world
+from tests.oidc.world import make_world, signed_in_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
 
@@ -29,15 +26,9 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         session = await oidc.require_auth(request)
         return await oidc.user_info(session)
 
-    @app.get("/mine")
-    async def mine(request: Request) -> list[str]:
-        session = await oidc.require_auth(request)
-        return [each.id for each in await oidc.sessions_of(session.sub)]
-
 
 async def test_a_refresh_that_cannot_be_done_now_says_when() -> None:
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount)
     world.op.faults.put("token", ServerError(), times=1)
     answer = await browser.get("/refresh")
     assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
@@ -46,8 +37,7 @@ async def test_a_refresh_that_cannot_be_done_now_says_when() -> None:
 
 
 async def test_user_info_is_asked_and_checked() -> None:
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(mount=mount)
     assert (await browser.get("/info")).json()["sub"] == "alice"
 
 
@@ -56,27 +46,6 @@ async def test_the_providers_metadata() -> None:
     metadata = await world.oidc.provider_metadata()
     assert isinstance(metadata, ProviderMetadata)
     assert metadata.issuer == world.op.issuer
-
-
-async def ids(browser: Any) -> list[str]:
-    answer = await browser.get("/mine")
-    listed: list[str] = answer.json()
-    return listed
-
-
-async def test_a_revocation_that_nothing_can_keep_ends_nothing() -> None:
-    sessions: list[Any] = []
-
-    def before_session_persist(context: PersistContext[Any]) -> None:
-        sessions.append(context.session)
-
-    world = make_world(
-        back_channel_logout_store=None, before_session_persist=before_session_persist
-    )
-    browser = await world.signed_in()
-    with pytest.raises(ConfigurationError):
-        await world.oidc.revoke(session_id=sessions[-1].id)
-    assert (await browser.get("/me")).status_code == 200
 
 
 async def test_a_request_that_cleared_its_session_does_not_get_it_back_by_a_refresh() -> None:
@@ -89,8 +58,7 @@ async def test_a_request_that_cleared_its_session_does_not_get_it_back_by_a_refr
             assert not await oidc.is_still_signed_in(request)
             return (await oidc.refresh(request)).generation
 
-    world = make_world(mount=clearing, middleware={"exclude": ["/static"]})
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=clearing, middleware={"exclude": ["/static"]})
     answer = await browser.post("/static/leave")
     assert answer.status_code == 401
     assert "Max-Age=0" in answer.headers["set-cookie"]

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from fastapi_oidc import OIDC, ConfigurationError, IdentityContext, OIDCSession
 from fastapi_oidc.testing import ServerError
-from tests.oidc.world import make_world
+from tests.oidc.world import make_world, signed_in_world
 
 
 class User(BaseModel):
@@ -42,8 +42,7 @@ async def test_an_optional_user_is_the_session_or_none() -> None:
 
 
 async def test_a_user_is_no_stranger_while_the_provider_is_down() -> None:
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount)
     world.time.advance(3600)
     world.op.faults.put("token", ServerError(), times=9)
     assert (await browser.get("/greeting")).status_code == 503

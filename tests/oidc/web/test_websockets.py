@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Message
 
 from fastapi_oidc import OIDC, OIDCSession, require_auth
-from tests.oidc.world import BASE_URL, World, make_world
+from tests.oidc.world import BASE_URL, World, signed_in_world
 
 
 def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
@@ -63,8 +63,9 @@ async def opened(
 
 @pytest.mark.parametrize("origin", [BASE_URL, "https://chat.example.com", None])
 async def test_the_applications_own_pages_and_trusted_ones_open_it(origin: str | None) -> None:
-    world = make_world(mount=mount, settings={"trusted_origins": ["https://chat.example.com"]})
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(
+        mount=mount, settings={"trusted_origins": ["https://chat.example.com"]}
+    )
     headers = [] if origin is None else [(b"origin", origin.encode())]
     accept, *_ = await opened(world, dict(browser.cookies), *headers)
     assert accept["type"] == "websocket.accept"
@@ -74,16 +75,14 @@ async def test_the_applications_own_pages_and_trusted_ones_open_it(origin: str |
     "origin", ["https://evil.test", "null", "", "http://app.test", "https://app.test.evil.test"]
 )
 async def test_a_page_of_another_origin_does_not(origin: str) -> None:
-    world = make_world(mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount)
     (close,) = await opened(world, dict(browser.cookies), (b"origin", origin.encode()))
     assert (close["type"], close["code"]) == ("websocket.close", 1008)
     assert world.events[-1].code == "session.cross_site"
 
 
 async def test_an_event_stream_can_ask_too() -> None:
-    world = make_world(mount=mount, session_store="memory")
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(mount=mount, session_store="memory")
     assert (await browser.get("/events")).text.split() == ["True", "False"]
 
 
@@ -93,8 +92,7 @@ async def test_a_page_of_another_origin_cannot_clear_the_session() -> None:
         async def ws(socket: WebSocket) -> None:
             oidc.clear_session(socket)
 
-    world = make_world(mount=mount_clearing)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(mount=mount_clearing)
     (close,) = await opened(world, dict(browser.cookies), (b"origin", b"https://evil.test"))
     assert close["type"] == "websocket.close"
     assert world.events[-1].code == "session.cross_site"

@@ -1,4 +1,4 @@
-"""A sign-out that names its session by a CSRF token ends that session and no other."""
+"""A sign-out ends the session that its CSRF token names, and always returns to the application."""
 
 from __future__ import annotations
 
@@ -7,12 +7,41 @@ import pytest
 
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.world import LOGIN_URL, Time, World, make_world
+from tests.oidc.world import LOGIN_URL, Time, World, make_world, signed_in_world
 
 
 @pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
 def world(request: pytest.FixtureRequest) -> World:
-    return make_world(session_store=request.param)
+    return make_world(session_store=request.param, settings={"idle_timeout": 600})
+
+
+async def hints_of_a_sign_out(browser: httpx.AsyncClient) -> list[str]:
+    """The hint of each visit to the provider, once the browser is back in the application."""
+    last = await browser.post("/auth/logout")
+    assert str(last.url) == "https://app.test/"
+    assert last.json() == {"is_authenticated": False}
+    visits = [each.url for each in last.history if each.url.path == "/end-session"]
+    return [url.params.get("id_token_hint", "") for url in visits]
+
+
+async def test_a_sign_out_with_a_copy_of_the_cookie_returns_to_the_application(
+    world: World,
+) -> None:
+    """Some providers do not redirect back for the ID token of a session that has ended."""
+    browser, tab = await world.signed_in(), world.browser()
+    tab.cookies.update(dict(browser.cookies))
+    [hint] = await hints_of_a_sign_out(browser)
+    assert hint
+    assert await hints_of_a_sign_out(tab) == []
+
+
+async def test_a_sign_out_after_the_idle_timeout_visits_the_provider_with_its_hint(
+    world: World,
+) -> None:
+    browser = await world.signed_in()
+    world.time.advance(601)
+    [hint] = await hints_of_a_sign_out(browser)
+    assert hint
 
 
 async def token(browser: httpx.AsyncClient) -> str:
@@ -49,8 +78,7 @@ async def test_a_session_that_has_taken_its_place_stays(world: World) -> None:
 async def test_a_store_that_is_down_keeps_nobody_signed_in() -> None:
     time = Time()
     store, options = fallible("store", time)
-    world = make_world(time=time, **options)
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(time=time, **options)
     named = await token(browser)
     store.is_down = True
     assert (await signed_out(browser, named)).status_code == 302
