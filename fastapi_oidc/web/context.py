@@ -16,7 +16,6 @@ from fastapi_oidc.concurrency import called, is_in_event_loop
 from fastapi_oidc.errors import (
     Code,
     ConfigurationError,
-    ProtocolViolation,
     SessionError,
     misconfigured,
 )
@@ -41,10 +40,16 @@ from fastapi_oidc.grants.holders import Change, require_session, response_starte
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web.headers import NO_STORE, own_cookies, require_parsable, token_scheme_in
+from fastapi_oidc.web.headers import (
+    NO_STORE,
+    has_cookie,
+    own_cookies,
+    require_parsable,
+    token_scheme_in,
+)
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
-from fastapi_oidc.web.routes import REGISTRATION, Entrance, OwnRoutes, Role
+from fastapi_oidc.web.routes import REGISTRATION, Entrance, OwnRoutes, Role, origin_of
 from fastapi_oidc.web.runtime import Engine, RequestData, RequestDataContext, Runtime
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
@@ -208,16 +213,7 @@ class RequestContext(Generic[Identity, RequestData]):
     @property
     def origin(self) -> str:
         """Scheme and host of this application, without a trailing slash."""
-        if self.runtime.origin is not None:
-            return self.runtime.origin
-        try:
-            url = self.connection.base_url.components
-        except ValueError:
-            raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "unreadable Host") from None
-        if not url.netloc:
-            raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "no Host")
-        scheme = {"ws": "http", "wss": "https"}.get(url.scheme, url.scheme)
-        return f"{scheme}://{url.netloc}"
+        return self.runtime.origin or origin_of(self.connection)
 
     def url(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
@@ -229,19 +225,10 @@ class RequestContext(Generic[Identity, RequestData]):
         """Load the locals if the request has the instance's session cookie."""
         require_parsable(self.scope["headers"])
         self.scope.setdefault("state", {})[self.name] = _NOBODY
-        is_preloaded = self._has_cookie() and not self._routes.leave_alone(self.path)
-        if is_preloaded and self.is_of_trusted_origin:
+        if self._runtime is None or not has_cookie(self.scope["headers"], self._runtime.cookie):
+            return
+        if not self._routes.leave_alone(self.path) and self.is_of_trusted_origin:
             await self.locals()
-
-    def _has_cookie(self) -> bool:
-        """Whether the request has, or seems to have, the session cookie."""
-        if self._runtime is None:
-            return False
-        cookie = self._runtime.cookie
-        for name, line in self.scope["headers"]:  # noqa: SIM110 - at every request
-            if name == b"cookie" and cookie in line:
-                return True
-        return False
 
     async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
         """The locals of the request; raises SessionError when a store is unavailable.
@@ -374,8 +361,7 @@ class RequestContext(Generic[Identity, RequestData]):
         session, pending, ended, unavailable = resumed
         if not self._is_cleared:
             self._pending = pending or self._pending
-        is_data_due = session is not None and self.engine.load_request_data is not None
-        data = await self._data(session) if is_data_due else None
+        data = await self._data(session)
         is_over = self._is_cleared  # perhaps meanwhile
         return self._set_locals(
             OIDCLocals() if is_over else OIDCLocals(session, data, ended, unavailable)
@@ -441,11 +427,6 @@ class RequestContext(Generic[Identity, RequestData]):
         changes = list(self._changes.values())
         self._changes.clear()
         return changes
-
-    @property
-    def is_signed_in(self) -> bool:
-        """Whether the request has a session, as far as is known."""
-        return self.known is not None and self.known.session is not None
 
     @property
     def depends_on_cookies(self) -> bool:

@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter
-from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -46,7 +45,6 @@ from fastapi_oidc.web.browser.silent_page import SilentPage
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
-from fastapi_oidc.web.locals import usable_session
 from fastapi_oidc.web.misuse import SCOPE_KEY, LoginRedirect, awaited, require_kind
 from fastapi_oidc.web.pages import chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, is_navigation, shown
@@ -60,10 +58,8 @@ from fastapi_oidc.web.requests import (
 )
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
-from fastapi_oidc.web.serving import Serving
-from fastapi_oidc.web.sessions import session_document, session_management
+from fastapi_oidc.web.serving import EndpointFunction, Serving
 
-EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
 OnSuccess: TypeAlias = Callable[
     [Request, SignedIn[Identity]], Response | Awaitable[Response | None] | None
 ]
@@ -80,12 +76,6 @@ class LoginQuery(BaseModel):
     max_age: Annotated[int | None, Field(ge=0, le=LONGEST_DURATION)] = None
     acr_values: Annotated[str, Field(max_length=255)] = ""
     silent: bool = False
-
-
-class SessionQuery(BaseModel):
-    """The parameters of `GET /session`."""
-
-    active: bool = False
 
 
 class Endpoints(Serving[Identity, RequestData]):
@@ -227,28 +217,9 @@ class Endpoints(Serving[Identity, RequestData]):
         require_endings(self.registrations.engine.records_endings)
         return self._named(Role.FRONT_CHANNEL_LOGOUT, self._serve_front_channel_logout)
 
-    def session_handler(self) -> EndpointFunction:
-        """The endpoint function of `GET /session`, the public session for the browser component.
-
-        `active=1` counts as activity of the user.
-        """
-        return self._named(Role.SESSION, self._serve_session)
-
-    def session_management_handler(self) -> EndpointFunction:
-        """The endpoint function of `GET /session-management`, for the browser component."""
-        return self._named(Role.SESSION_MANAGEMENT, self._serve_session_management)
-
     def script_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /oidc-context.js`, the browser component."""
         return self._named(Role.SCRIPT, SCRIPT.serve)
-
-    def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
-        async def endpoint(request: Request) -> Response:
-            with self._context(request).owning:
-                return await serve(request)
-
-        endpoint.__name__ = role.route_name(self.registrations.engine.name)
-        return endpoint
 
     async def _serve_login(self, request: Request) -> Response:
         asked, context = parsed_query(request, LoginQuery), self._context(request)
@@ -366,17 +337,6 @@ class Endpoints(Serving[Identity, RequestData]):
         policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"
         return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})
 
-    async def _serve_session(self, request: Request) -> Response:
-        active, context = parsed_query(request, SessionQuery).active, self._context(request)
-        locals = await context.locals(active=active)
-        usable_session(locals)
-        return _not_stored(await session_document(context.runtime, locals))
-
-    async def _serve_session_management(self, request: Request) -> Response:
-        context = self._context(request)
-        party = await context.registration_of_session() or context.party
-        return _not_stored(await session_management(party, context.origin))
-
 
 async def _registration_for(
     context: RequestContext[Identity, Any], options: LoginOptions
@@ -406,14 +366,9 @@ def _choices(
             "a login with scope or extra_params names its provider: users cannot choose"
         )
     words, login = options.acr_values, context.link_to(Role.LOGIN)
-    wanted = {
-        "return_to": options.return_to,
-        "prompt": options.prompt,
-        "login_hint": options.login_hint,
-        "max_age": options.max_age,
-        "acr_values": (words if isinstance(words, str) else " ".join(words)) or None,
-    }
-    asked = {name: value for name, value in wanted.items() if value is not None}
+    wanted = {name: getattr(options, name) for name in LoginQuery.model_fields}
+    wanted["acr_values"] = (words if isinstance(words, str) else " ".join(words)) or None
+    asked = {name: value for name, value in wanted.items() if not (value is None or value is False)}
     return tuple(
         (label, f"{login}?{urlencode(asked | {'provider': name})}")
         for name, label in context.runtime.labels.items()
@@ -423,11 +378,6 @@ def _choices(
 def _redirect(location: str, *, after_post: bool = False) -> Response:
     """Redirect the browser to `location`; after a POST with a GET (303, RFC 9700 4.12)."""
     return RedirectResponse(location, 303 if after_post else 302, headers=UNREFERRED)
-
-
-def _not_stored(content: object) -> Response:
-    """JSON about one user, which caches must not store."""
-    return JSONResponse(jsonable_encoder(content), headers=NO_STORE)
 
 
 def _announce(party: RelyingParty[Any], name: EventName, error: OIDCError) -> None:

@@ -56,6 +56,14 @@ def require_parsable(headers: Iterable[tuple[bytes, bytes]]) -> None:
         raise HTTPException(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, headers=NO_STORE)
 
 
+def has_cookie(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bool:
+    """Whether there is, or seems to be, a cookie of this name."""
+    for header, line in headers:  # noqa: SIM110 - at every request
+        if header == b"cookie" and name in line:
+            return True
+    return False
+
+
 def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> dict[str, str]:
     """The cookies of this instance, parsed in linear time. Other cookies are not parsed.
 

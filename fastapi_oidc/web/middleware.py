@@ -206,6 +206,7 @@ class _Response:
 
     async def _add_headers(self, message: Message) -> None:
         context, headers = self._context, list(message.get("headers", ()))
+        is_personal = context.known is not None and context.known.session is not None
         changes = await context.take_changes() if context.has_changes else ()
         if context.depends_on_cookies and _VARY not in headers:
             headers.append(_VARY)
@@ -214,7 +215,7 @@ class _Response:
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
             headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
-        elif context.is_signed_in and _CACHE_CONTROL not in [name.lower() for name, _ in headers]:
+        elif is_personal and _CACHE_CONTROL not in [name.lower() for name, _ in headers]:
             headers.append((_CACHE_CONTROL, b"private"))
         message["headers"] = headers
 

@@ -12,12 +12,12 @@ from starlette.responses import Response
 
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.checks import reporting_missing_middleware
-from fastapi_oidc.web.endpoints import EndpointFunction, Endpoints
+from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.pages import method_page
 from fastapi_oidc.web.refusals import is_navigation, shown
 from fastapi_oidc.web.routes import REGISTRATION, Role
-from fastapi_oidc.web.serving import context_of
+from fastapi_oidc.web.serving import EndpointFunction, context_of
 
 _NO_LINK: Final = (
     "Signing out is a POST. Links and images cannot do it, a form can: "

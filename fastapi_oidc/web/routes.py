@@ -8,10 +8,11 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from starlette.datastructures import URLPath
+from starlette.requests import HTTPConnection
 from starlette.routing import NoMatchFound
 from starlette.types import Scope
 
-from fastapi_oidc.errors import OIDCError
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
 from fastapi_oidc.settings import OIDCSettings
 
 REGISTRATION: Final = "registration"
@@ -78,6 +79,18 @@ class Entrance(NamedTuple):
     def of(cls, scope: Scope) -> Entrance:
         """The entrance of a request with this scope, at the middleware."""
         return cls(scope["app"], scope.get("root_path", ""), route_path(scope))
+
+
+def origin_of(connection: HTTPConnection) -> str:
+    """The scheme and host of a request; raises ProtocolViolation without a usable host."""
+    try:
+        url = connection.base_url.components
+    except ValueError:
+        raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "unreadable Host") from None
+    if not url.netloc:
+        raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "no Host")
+    scheme = {"ws": "http", "wss": "https"}.get(url.scheme, url.scheme)
+    return f"{scheme}://{url.netloc}"
 
 
 def route_path(scope: Scope) -> str:

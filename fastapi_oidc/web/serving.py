@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from weakref import ref
 
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
 
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, require_kind
+from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import Registrations, RequestData, Runtime
 
 of_this_task: Final[ContextVar[ref[RequestContext[Any, Any]] | None]] = ContextVar(
@@ -20,6 +23,7 @@ of_this_task: Final[ContextVar[ref[RequestContext[Any, Any]] | None]] = ContextV
 )
 """The context of the running task's request; a task that outlives its request has no tokens."""
 
+EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
 Guarding = TypeVar("Guarding", bound=Dependency)
 
 
@@ -127,3 +131,11 @@ class Serving(Generic[Identity, RequestData]):
         if party.is_one_of_several:
             raise misconfigured("of several registrations, oidc.registration(settings) chooses one")
         return party
+
+    def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
+        async def endpoint(request: Request) -> Response:
+            with self._context(request).owning:
+                return await serve(request)
+
+        endpoint.__name__ = role.route_name(self.registrations.engine.name)
+        return endpoint

@@ -8,7 +8,8 @@ from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError, SessionError
@@ -17,11 +18,14 @@ from fastapi_oidc.flows.revocation import idle_end_of, revoke, sessions_of
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
-from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.locals import OIDCLocals, usable_session
 from fastapi_oidc.web.misuse import awaited, require_kind
 from fastapi_oidc.web.refusals import SignInRequired
+from fastapi_oidc.web.requests import parsed_query
+from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import PublicSessionContext, RequestData, Runtime
-from fastapi_oidc.web.serving import Serving
+from fastapi_oidc.web.serving import EndpointFunction, Serving
 
 POLL_INTERVAL = 5
 """Seconds between two checks by the provider's `check_session_iframe`."""
@@ -88,6 +92,12 @@ async def session_management(
         check_session_iframe=metadata.check_session_iframe,
         redirect_origin=origin,
     )
+
+
+class SessionQuery(BaseModel):
+    """The parameters of `GET /session`."""
+
+    active: bool = False
 
 
 class Sessions(Serving[Identity, RequestData]):
@@ -221,3 +231,30 @@ class Sessions(Serving[Identity, RequestData]):
         except SessionError as error:
             error.instance = self.registrations.engine.name
             raise
+
+    def session_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /session`, the public session for the browser component.
+
+        `active=1` counts as activity of the user.
+        """
+        return self._named(Role.SESSION, self._serve_session)
+
+    def session_management_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /session-management`, for the browser component."""
+        return self._named(Role.SESSION_MANAGEMENT, self._serve_session_management)
+
+    async def _serve_session(self, request: Request) -> Response:
+        active, context = parsed_query(request, SessionQuery).active, self._context(request)
+        locals = await context.locals(active=active)
+        usable_session(locals)
+        return _not_stored(await session_document(context.runtime, locals))
+
+    async def _serve_session_management(self, request: Request) -> Response:
+        context = self._context(request)
+        party = await context.registration_of_session() or context.party
+        return _not_stored(await session_management(party, context.origin))
+
+
+def _not_stored(content: object) -> Response:
+    """JSON about one user, which caches must not store."""
+    return JSONResponse(jsonable_encoder(content), headers=NO_STORE)
