@@ -173,147 +173,90 @@ class PublicAnswer(NamedTuple):
     text: str
 
 
-_MISCONFIGURED = PublicAnswer(
-    HTTPStatus.INTERNAL_SERVER_ERROR,
-    "Sign-in is not set up correctly on this site. Tell the site's operator.",
-)
-_PROVIDER_BROKEN = PublicAnswer(
-    HTTPStatus.BAD_GATEWAY, "The sign-in service sent a response that this site cannot use."
-)
-_PROVIDER_DOWN = PublicAnswer(
-    HTTPStatus.SERVICE_UNAVAILABLE, "The sign-in service is not available. Try again shortly."
-)
-_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
-_NOT_STEPPED_UP = PublicAnswer(
-    HTTPStatus.FORBIDDEN, "The sign-in service did not confirm your sign-in as this site requires."
-)
-_LOGOUT_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "The logout request was refused.")
-_NOT_SIGNED_IN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "Sign in to continue.")
-_UNPROVEN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "The access token was not accepted.")
-_STORE_DOWN = PublicAnswer(
-    HTTPStatus.SERVICE_UNAVAILABLE, "Your session cannot be read right now. Try again shortly."
-)
-_ACCESS_ENDED = PublicAnswer(HTTPStatus.UNAUTHORIZED, "The access has ended.")
+_MISCONFIGURED = 500, "Sign-in is not set up correctly on this site. Tell the site's operator."
+_PROVIDER_BROKEN = 502, "The sign-in service sent a response that this site cannot use."
+_PROVIDER_DOWN = 503, "The sign-in service is not available. Try again shortly."
+_REFUSED = 400, "This sign-in could not be completed."
+_NOT_STEPPED_UP = 403, "The sign-in service did not confirm your sign-in as this site requires."
+_LOGOUT_REFUSED = 400, "The logout request was refused."
+_NOT_SIGNED_IN = 401, "Sign in to continue."
+_UNPROVEN = 401, "The access token was not accepted."
+_STORE_DOWN = 503, "Your session cannot be read right now. Try again shortly."
+_ACCESS_ENDED = 401, "The access has ended."
 
+_BY_AREA: Mapping[str, tuple[int, str]] = {
+    "configuration": _MISCONFIGURED,
+    "provider": _PROVIDER_BROKEN,
+    "authorization": _REFUSED,
+    "token": _PROVIDER_BROKEN,
+    "jws": _REFUSED,
+    "id_token": _REFUSED,
+    "userinfo": _REFUSED,
+    "logout_request": _LOGOUT_REFUSED,
+    "logout_token": _LOGOUT_REFUSED,
+    "access_token": _UNPROVEN,
+    "dpop": _UNPROVEN,
+    "session": _NOT_SIGNED_IN,
+    "broker": _ACCESS_ENDED,
+}
 
-def _by_area() -> dict[Code, PublicAnswer]:
-    """The status and text of each code's area; `ANSWERS` replaces those of some codes."""
-    areas = {
-        "configuration": _MISCONFIGURED,
-        "provider": _PROVIDER_BROKEN,
-        "authorization": _REFUSED,
-        "token": _PROVIDER_BROKEN,
-        "jws": _REFUSED,
-        "id_token": _REFUSED,
-        "userinfo": _REFUSED,
-        "logout_request": _LOGOUT_REFUSED,
-        "logout_token": _LOGOUT_REFUSED,
-        "access_token": _UNPROVEN,
-        "dpop": _UNPROVEN,
-        "session": _NOT_SIGNED_IN,
-        "broker": _ACCESS_ENDED,
-    }
-    return {code: areas[code.partition(".")[0]] for code in Code}
-
-
-ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
-    Code.PROVIDER_UNREACHABLE: PublicAnswer(
-        HTTPStatus.BAD_GATEWAY, "The sign-in service cannot be reached. Try again shortly."
-    ),
+_BY_CODE: Mapping[Code, tuple[int, str]] = {
+    Code.PROVIDER_UNREACHABLE: (502, "The sign-in service cannot be reached. Try again shortly."),
     Code.PROVIDER_UNAVAILABLE: _PROVIDER_DOWN,
     Code.PROVIDER_REFUSAL_UNREADABLE: _PROVIDER_DOWN,
-    Code.PROVIDER_TIMEOUT: PublicAnswer(
-        HTTPStatus.GATEWAY_TIMEOUT, "The sign-in service took too long. Try again shortly."
+    Code.PROVIDER_TIMEOUT: (504, "The sign-in service took too long. Try again shortly."),
+    Code.AUTHORIZATION_TRANSACTION_MISSING: (
+        400,
+        "This sign-in is too old or was started in another browser.",
     ),
-    Code.AUTHORIZATION_TRANSACTION_MISSING: PublicAnswer(
-        HTTPStatus.BAD_REQUEST, "This sign-in is too old or was started in another browser."
-    ),
-    Code.AUTHORIZATION_REFUSED: PublicAnswer(
-        HTTPStatus.BAD_REQUEST, "The sign-in service did not sign you in."
-    ),
-    Code.AUTHORIZATION_OTHER_USER: PublicAnswer(
-        HTTPStatus.FORBIDDEN, "Another user is signed in at the sign-in service."
-    ),
+    Code.AUTHORIZATION_REFUSED: (400, "The sign-in service did not sign you in."),
+    Code.AUTHORIZATION_OTHER_USER: (403, "Another user is signed in at the sign-in service."),
     Code.TOKEN_INVALID_GRANT: _REFUSED,
     Code.ID_TOKEN_AUTH_TIME: _NOT_STEPPED_UP,
     Code.ID_TOKEN_AUTHENTICATION_CONTEXT: _NOT_STEPPED_UP,
-    Code.SESSION_STEP_UP_REQUIRED: PublicAnswer(
-        HTTPStatus.UNAUTHORIZED, "Confirm that it is you. Sign in again to do this."
-    ),
-    Code.ACCESS_TOKEN_REQUIRED: PublicAnswer(
-        HTTPStatus.UNAUTHORIZED, "This request needs an access token."
-    ),
-    Code.ACCESS_TOKEN_REQUEST: PublicAnswer(
-        HTTPStatus.BAD_REQUEST, "The Authorization header cannot be read."
-    ),
-    Code.ACCESS_TOKEN_AUDIENCE: PublicAnswer(
-        HTTPStatus.UNAUTHORIZED, "The access token is for another API."
-    ),
-    Code.ACCESS_TOKEN_EXPIRED: PublicAnswer(
-        HTTPStatus.UNAUTHORIZED, "The access token has expired."
-    ),
-    Code.ACCESS_TOKEN_INACTIVE: PublicAnswer(
-        HTTPStatus.UNAUTHORIZED, "The access token has expired or was revoked."
-    ),
-    Code.ACCESS_TOKEN_BINDING: PublicAnswer(
-        HTTPStatus.UNAUTHORIZED, "The access token needs a matching proof of possession."
-    ),
-    Code.ACCESS_TOKEN_SCOPE: PublicAnswer(
-        HTTPStatus.FORBIDDEN, "The access token lacks a required scope."
-    ),
-    Code.ACCESS_TOKEN_ROLE: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
-    Code.ACCESS_TOKEN_STEP_UP_REQUIRED: PublicAnswer(
-        HTTPStatus.UNAUTHORIZED, "The user must authenticate again for this request."
-    ),
-    Code.SESSION_FORBIDDEN: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
-    Code.SESSION_CROSS_SITE: PublicAnswer(
-        HTTPStatus.FORBIDDEN, "This request came from another site."
-    ),
-    Code.SESSION_CSRF: PublicAnswer(
-        HTTPStatus.FORBIDDEN,
+    Code.SESSION_STEP_UP_REQUIRED: (401, "Confirm that it is you. Sign in again to do this."),
+    Code.ACCESS_TOKEN_REQUIRED: (401, "This request needs an access token."),
+    Code.ACCESS_TOKEN_REQUEST: (400, "The Authorization header cannot be read."),
+    Code.ACCESS_TOKEN_AUDIENCE: (401, "The access token is for another API."),
+    Code.ACCESS_TOKEN_EXPIRED: (401, "The access token has expired."),
+    Code.ACCESS_TOKEN_INACTIVE: (401, "The access token has expired or was revoked."),
+    Code.ACCESS_TOKEN_BINDING: (401, "The access token needs a matching proof of possession."),
+    Code.ACCESS_TOKEN_SCOPE: (403, "The access token lacks a required scope."),
+    Code.ACCESS_TOKEN_ROLE: (403, "You may not do this."),
+    Code.ACCESS_TOKEN_STEP_UP_REQUIRED: (401, "The user must authenticate again for this request."),
+    Code.SESSION_FORBIDDEN: (403, "You may not do this."),
+    Code.SESSION_CROSS_SITE: (403, "This request came from another site."),
+    Code.SESSION_CSRF: (
+        403,
         "This form is no longer valid. Go back, reload the page and try again.",
     ),
-    Code.SESSION_COOKIE_TOO_LARGE: PublicAnswer(
-        HTTPStatus.INTERNAL_SERVER_ERROR,
+    Code.SESSION_COOKIE_TOO_LARGE: (
+        500,
         "Your session is too large for this site to store. Tell the site's operator.",
     ),
     Code.SESSION_STORE_UNAVAILABLE: _STORE_DOWN,
     Code.SESSION_LOCK_UNAVAILABLE: _STORE_DOWN,
-    Code.SESSION_REFRESH_POSTPONED: PublicAnswer(
-        HTTPStatus.SERVICE_UNAVAILABLE,
+    Code.SESSION_REFRESH_POSTPONED: (
+        503,
         "Your session cannot be renewed right now. Try again shortly.",
     ),
     Code.SESSION_RESPONSE_STARTED: _MISCONFIGURED,
-    Code.BROKER_REQUEST: PublicAnswer(
-        HTTPStatus.BAD_REQUEST, "The request cannot be passed on as it is."
-    ),
-    Code.BROKER_NAME: PublicAnswer(
-        HTTPStatus.NOT_FOUND, "No API of this name was given to this machine."
-    ),
-    Code.BROKER_NOT_ALLOWED: PublicAnswer(
-        HTTPStatus.FORBIDDEN, "This machine may not call this method and path."
-    ),
-    Code.BROKER_NOT_APPROVED: PublicAnswer(
-        HTTPStatus.FORBIDDEN, "The person did not approve this call."
-    ),
-    Code.BROKER_USED_UP: PublicAnswer(
-        HTTPStatus.TOO_MANY_REQUESTS, "All calls of this access are used up."
-    ),
-    Code.BROKER_BUSY: PublicAnswer(
-        HTTPStatus.TOO_MANY_REQUESTS, "Too many calls are under way. Try again shortly."
-    ),
-    Code.BROKER_TOO_LARGE: PublicAnswer(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large."
-    ),
-    Code.BROKER_TIMEOUT: PublicAnswer(HTTPStatus.GATEWAY_TIMEOUT, "The call took too long."),
-    Code.BROKER_ADDRESS: PublicAnswer(
-        HTTPStatus.BAD_GATEWAY, "The API is at an address that may not be called."
-    ),
-    Code.BROKER_UNREACHABLE: PublicAnswer(
-        HTTPStatus.BAD_GATEWAY, "The API sent no usable response."
-    ),
-    Code.BROKER_TAKEN: PublicAnswer(
-        HTTPStatus.CONFLICT, "Another person has given this machine access."
-    ),
+    Code.BROKER_REQUEST: (400, "The request cannot be passed on as it is."),
+    Code.BROKER_NAME: (404, "No API of this name was given to this machine."),
+    Code.BROKER_NOT_ALLOWED: (403, "This machine may not call this method and path."),
+    Code.BROKER_NOT_APPROVED: (403, "The person did not approve this call."),
+    Code.BROKER_USED_UP: (429, "All calls of this access are used up."),
+    Code.BROKER_BUSY: (429, "Too many calls are under way. Try again shortly."),
+    Code.BROKER_TOO_LARGE: (413, "The body is too large."),
+    Code.BROKER_TIMEOUT: (504, "The call took too long."),
+    Code.BROKER_ADDRESS: (502, "The API is at an address that may not be called."),
+    Code.BROKER_UNREACHABLE: (502, "The API sent no usable response."),
+    Code.BROKER_TAKEN: (409, "Another person has given this machine access."),
+}
+
+ANSWERS: Mapping[Code, PublicAnswer] = {
+    code: PublicAnswer(HTTPStatus(status), text)
+    for code in Code
+    for status, text in [_BY_CODE.get(code) or _BY_AREA[code.partition(".")[0]]]
 }
 """For every code, the HTTP status and the sentence that a browser may see."""
