@@ -9,7 +9,6 @@ import pytest
 from fastapi import FastAPI, Request, WebSocket
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCError, OIDCMiddleware
-from tests.oidc.web.asking import browser_of
 from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import BASE_URL, make_world, signed_in_world
 
@@ -65,20 +64,6 @@ async def test_a_websocket_of_another_origin_gets_no_session_in_any_way(
         assert seen[1]
     else:
         assert seen == [None, Code.SESSION_CROSS_SITE]
-
-
-async def test_a_mounted_application_warns_once_that_nothing_waits_at_its_shutdown(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world = make_world()
-    outer = FastAPI()
-    outer.mount("/inner", world.app)
-    async with browser_of(outer) as browser:
-        for _ in range(2):
-            await browser.get("/inner/")
-    warnings = [record.message for record in caplog.records if "is mounted" in record.message]
-    assert len(warnings) == 1
-    assert "await oidc.aclose()" in warnings[0]
 
 
 def test_another_event_loop_than_asyncio_is_named() -> None:

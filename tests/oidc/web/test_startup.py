@@ -53,27 +53,6 @@ async def test_what_is_complete_starts_in_silence(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == []
 
 
-async def test_a_missing_middleware_is_three_lines(caplog: pytest.LogCaptureFixture) -> None:
-    app = FastAPI()
-    app.include_router(an_instance().router, prefix="/auth")
-    await start(app)
-    (message,) = caplog.messages
-    assert message.splitlines()[-1] == (
-        "Add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)"
-    )
-    assert len(message.splitlines()) == 3
-
-
-async def test_missing_routes_are_three_lines(caplog: pytest.LogCaptureFixture) -> None:
-    app = FastAPI()
-    app.add_middleware(OIDCMiddleware, oidc=an_instance())
-    await start(app)
-    (message,) = caplog.messages
-    first, _, last = message.splitlines()
-    assert first == "OIDC instance 'oidc' has no route for: login, callback."
-    assert last == "Add the line: app.include_router(oidc.router, prefix='/auth')"
-
-
 @pytest.mark.parametrize("hide", ["route", "mount"])
 async def test_a_route_that_hides_the_login_is_named(
     hide: str, caplog: pytest.LogCaptureFixture
