@@ -12,8 +12,7 @@ import pytest
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.redis.clients import client_of
-from fastapi_oidc.session.redis.connections import Connections
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT
 from tests.oidc.redis_topologies.servers import PATIENCE, program_of
 from tests.oidc.redis_topologies.watched import SERVICE, running_watched
 from tests.oidc.session.values import has_one
@@ -40,10 +39,11 @@ async def test_a_master_is_found_again_behind_sentinels_that_are_mute(tmp_path: 
         mute_hosts() as mute,
     ):
         url = f"redis+sentinel://{mute},127.0.0.1:{watched.sentinel.port}/{SERVICE}"
-        client = client_of(url)
-        with pytest.raises(TimeoutError):
-            await Connections(client, 0.01).run(never)
-        store = RedisStore(client)
+        store = RedisStore(url)
+        store._timeout = 0.01
+        with pytest.raises(SessionError):
+            await store._run(never, "wait")
+        store._timeout = DEFAULT_TIMEOUT
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:

@@ -11,9 +11,6 @@ from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.redis.clients import client_of
-from fastapi_oidc.session.redis.connections import Connections
-from fastapi_oidc.session.store import DEFAULT_TIMEOUT
 from tests.oidc.session.values import KEY, has_one, put_one
 from tests.redis_server import running_redis
 
@@ -41,9 +38,8 @@ async def test_a_pool_that_raises_is_used_by_half_and_by_fifty_at_the_most(
     redis_url: str, allowed: int, at_once: int
 ) -> None:
     client = Redis.from_url(redis_url, max_connections=allowed)
-    commands = Commands(at_once)
-    both = [Connections(client, DEFAULT_TIMEOUT), Connections(client, DEFAULT_TIMEOUT)]
-    running = [asyncio.create_task(both[n % 2].run(commands)) for n in range(120)]
+    commands, store = Commands(at_once), RedisStore(client)
+    running = [asyncio.create_task(store._run(commands, "wait")) for _ in range(120)]
     await commands.reached.wait()
     commands.go_on.set()
     await asyncio.gather(*running)
@@ -51,15 +47,16 @@ async def test_a_pool_that_raises_is_used_by_half_and_by_fifty_at_the_most(
     await client.aclose()
 
 
-async def test_a_pool_that_waits_or_is_ours_is_used_as_it_is(redis_url: str) -> None:
+async def test_a_pool_that_waits_or_is_of_the_store_is_used_as_it_is(redis_url: str) -> None:
     pool = BlockingConnectionPool.from_url(redis_url, max_connections=7)
-    for client in (Redis(connection_pool=pool), client_of(redis_url, 7)):
-        commands = Commands()
+    stores = RedisStore(Redis(connection_pool=pool)), RedisStore(redis_url, max_connections=7)
+    for store in stores:
+        commands = Commands(7)
+        running = [asyncio.create_task(store._run(commands, "wait")) for _ in range(30)]
+        await commands.reached.wait()
         commands.go_on.set()
-        shared = Connections(client, DEFAULT_TIMEOUT)
-        await asyncio.gather(*(shared.run(commands) for _ in range(30)))
-        assert commands.ended == 30
-        assert shared._here().limit.limit == 7
+        await asyncio.gather(*running)
+        assert (commands.most_at_once, commands.ended) == (7, 30)
 
 
 async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, prefix: str) -> None:
@@ -75,20 +72,12 @@ async def test_a_command_that_waits_too_long_for_a_turn_raises_that_the_store_is
     redis_url: str,
 ) -> None:
     client = Redis.from_url(redis_url, max_connections=1)
-    commands = Commands()
-    held = asyncio.create_task(Connections(client, DEFAULT_TIMEOUT).run(commands))
-    await commands.reached.wait()
-    with pytest.raises(SessionError) as caught:
-        await RedisStore(client, timeout=0.01).read([KEY])
+    store = RedisStore(client, timeout=0.01)
+    async with store._here().slots:
+        with pytest.raises(SessionError) as caught:
+            await store.read([KEY])
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
-    commands.go_on.set()
-    await held
     await client.aclose()
-
-
-async def test_a_redis_that_does_not_answer_is_given_up(redis: Redis) -> None:
-    with pytest.raises(TimeoutError):
-        await Connections(redis, 0.01).run(Commands())
 
 
 async def test_the_nodes_of_a_cluster_are_asked_for_what_each_has(
@@ -98,8 +87,8 @@ async def test_the_nodes_of_a_cluster_are_asked_for_what_each_has(
         return [name.encode() for name in names]
 
     monkeypatch.setattr(RedisCluster, "mget_nonatomic", answered)
-    cluster = Connections(client_of("redis+cluster://10.0.0.1"), DEFAULT_TIMEOUT)
-    assert await cluster.values(["one", "two"]) == [b"one", b"two"]
+    store = RedisStore("redis+cluster://10.0.0.1", prefix="0123456789abcdef")
+    assert list(await store.read(["one", "two"])) == [b"one", b"two"]
 
 
 async def test_a_store_made_of_a_url_closes_what_it_opened(redis_url: str, prefix: str) -> None:
@@ -108,11 +97,6 @@ async def test_a_store_made_of_a_url_closes_what_it_opened(redis_url: str, prefi
         await put_one(store)
         assert await has_one(store)
         await store.aclose()
-
-
-async def test_a_store_has_as_many_connections_as_it_is_allowed(redis_url: str) -> None:
-    store = RedisStore(redis_url, max_connections=7)
-    assert store._connections._here().limit.limit == 7
 
 
 async def test_a_client_that_was_given_is_not_closed(redis: Redis, prefix: str) -> None:

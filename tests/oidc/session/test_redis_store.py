@@ -15,12 +15,6 @@ def store(redis: Redis, prefix: str) -> RedisStore:
     return RedisStore(redis, prefix=prefix)
 
 
-async def commands(redis: Redis) -> int:
-    """How many commands this Redis has been given, scripts' own left out."""
-    stats = await redis.info("commandstats")
-    return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "mget"))
-
-
 async def test_a_key_has_the_time_the_value_and_its_end(
     store: RedisStore, redis: Redis, prefix: str
 ) -> None:
