@@ -16,7 +16,7 @@ from sqlalchemy.schema import DropTable
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.sql.dialects import require_supported
+from fastapi_oidc.session.sql.database import _require_supported
 from fastapi_oidc.session.sql.store import table
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell
 from tests.oidc.protocol.examples import refused
@@ -47,7 +47,7 @@ def test_a_url_of_no_asynchronous_driver_is_refused_and_not_repeated(url: str) -
 
 def test_another_database_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="PostgreSQL and SQLite, not on oracle"):
-        require_supported("oracle")
+        _require_supported("oracle")
 
 
 @pytest.mark.parametrize("url", ["sqlite+aiosqlite://", "sqlite+aiosqlite:///:memory:"])

@@ -60,7 +60,7 @@ async def test_expired_rows_are_removed_a_thousand_at_a_time_and_no_others(
         for number in range(PURGED_AT_ONCE + 1)
     ]
     await sql_values._database.run(table.insert().values(expired), {})
-    engine = sql_values._database._here().autocommit
+    engine = sql_values._database.here()
     statements: list[str] = []
     event.listen(
         engine.sync_engine,
