@@ -27,9 +27,9 @@ from fastapi_oidc.grants.exchanges import (
 )
 from fastapi_oidc.grants.holders import Holder
 from fastapi_oidc.grants.once import Obtain, Once
-from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
+from fastapi_oidc.provider import Proofs
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.ttl_cache import TTLCache
 

@@ -34,7 +34,7 @@ async def test_a_redirect_is_refused_and_not_followed(status: int) -> None:
         return httpx.Response(status, headers={"Location": "https://evil.test/"})
 
     with refused(Code.PROVIDER_REDIRECTED, ProviderError):
-        await client_for(handler).post(URL, {}, {})
+        await client_for(handler).request("POST", URL, form={})
     assert seen == [URL]
 
 
@@ -97,6 +97,8 @@ async def test_an_error_names_the_endpoint_without_query_or_credentials() -> Non
         raise httpx.ReadError("reset")
 
     with pytest.raises(ProviderError) as caught:
-        await client_for(handler).post(f"{URL}?a=secret-1", {"code": "secret-2"}, {"A": "secret-3"})
+        await client_for(handler).request(
+            "POST", f"{URL}?a=secret-1", form={"code": "secret-2"}, headers={"A": "secret-3"}
+        )
     assert caught.value.details == {"url": URL}
     assert "secret" not in str(caught.value)

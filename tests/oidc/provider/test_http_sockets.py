@@ -66,6 +66,6 @@ async def test_a_get_survives_one_hang_up() -> None:
 async def test_a_post_is_sent_once_only() -> None:
     async with listening(hangs_up, writes(whole(b"ok"))) as server, client() as http:
         with pytest.raises(ProviderError) as caught:
-            await http.post(server.url, {"code": "c"}, {})
+            await http.request("POST", server.url, form={"code": "c"})
     assert caught.value.code == Code.PROVIDER_UNREACHABLE
     assert server.connections == 1
