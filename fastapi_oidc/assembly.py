@@ -15,8 +15,7 @@ from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import Announcer, EventListener
 from fastapi_oidc.flows.callback import CodeExchanges, longest_login
 from fastapi_oidc.flows.endings import Endings
-from fastapi_oidc.flows.outcomes import Postponements
-from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.relying_party import (
     Application,
     BeforeSessionPersist,
@@ -108,7 +107,6 @@ class Assembly(Generic[Identity, RequestData]):
         self._in_store = options.get("session_store") is not None
         self._is_alone = len(settings) == 1
         store = _store(options, clock)
-        coordinator: RefreshCoordinator[Identity] = RefreshCoordinator(Postponements(clock))
         self.engine: Engine[Identity, RequestData] = Engine(
             name=name,
             identity_type=identity_type,
@@ -117,8 +115,8 @@ class Assembly(Generic[Identity, RequestData]):
             network=Network(options.get("transport")),
             endings=Endings(clock),
             last_steps=SingleFlight(),
-            coordinator=coordinator,
-            grants=Grants(coordinator, clock),
+            refreshes=Refreshes(clock),
+            grants=Grants(clock),
             code_exchanges=CodeExchanges(clock),
             sign_outs=SingleFlight(),
             announcer=announcer,
@@ -168,6 +166,7 @@ class Assembly(Generic[Identity, RequestData]):
             settings=settings,
             provider=provider_of(settings, clock, http=http, network=network),
             sessions=sessions,
+            refreshes=self.engine.refreshes,
             transactions=self._transactions(settings, keys, sessions.names),
             logouts=LogoutCookie(keys.sealer("logout"), sessions.names),
             clock=clock,

@@ -12,6 +12,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import ConcurrencyLimit, called
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Announcer, Event, EventName
+from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
 from fastapi_oidc.protocol.error_text import shown
@@ -158,6 +159,7 @@ class RelyingParty(Generic[Identity]):
     settings: OIDCSettings
     provider: Provider
     sessions: Sessions[Identity]
+    refreshes: Refreshes[Identity]
     transactions: TransactionCookies
     logouts: LogoutCookie
     clock: Clock

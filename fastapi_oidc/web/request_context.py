@@ -195,9 +195,7 @@ class RequestContext(Generic[Identity, RequestData]):
             return self.known
         try:
             self._require_trusted_origin()
-            resumed = await resume(
-                self.runtime.party, self.runtime.engine.coordinator, self.cookies, active=active
-            )
+            resumed = await resume(self.runtime.party, self.cookies, active=active)
             return await self._apply(resumed)
         except OIDCError as error:
             self.own(error)
@@ -221,10 +219,10 @@ class RequestContext(Generic[Identity, RequestData]):
             if self._is_cleared:
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
             self._require_trusted_origin()
-            party, coordinator = self.runtime.party, self.runtime.engine.coordinator
+            party = self.runtime.party
             if not (party.sessions.in_store or self.is_open):
                 raise response_started()
-            return await self._apply(await refresh_now(party, coordinator, self.cookies))
+            return await self._apply(await refresh_now(party, self.cookies))
 
     async def current(self) -> Live[Identity] | None:
         """The request's current session, None if it has ended. It is not refreshed."""

@@ -11,8 +11,8 @@ import pytest
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.sessions import Live, Over, Prepared
-from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
 from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import PreviousSession
