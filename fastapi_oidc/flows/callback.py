@@ -24,9 +24,9 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode, response_stat
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.cookies import PENDING_SECONDS
-from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
 from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.ttl_cache import TTLCache
 

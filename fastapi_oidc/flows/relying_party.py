@@ -19,9 +19,8 @@ from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.session.logout_cookie import LogoutCookie
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.transaction_cookies import TransactionCookies
+from fastapi_oidc.session.pending_cookies import LogoutCookie, TransactionCookies
 from fastapi_oidc.settings import OIDCSettings
 
 Changes: TypeAlias = tuple[CookieChange, ...]

@@ -14,8 +14,8 @@ from fastapi_oidc.flows.refresh import refresh
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.revocation import absolute_end_of, end, end_of
 from fastapi_oidc.flows.sessions import Found, Live, Over
-from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.settings import OIDCSettings
 
 WRITES_PER_IDLE_TIMEOUT: Final = 10

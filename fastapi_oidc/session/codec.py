@@ -1,13 +1,13 @@
-"""Sessions and transactions as bytes and back; only this module serializes their secrets."""
+"""Sessions as bytes and back; only this module serializes their secrets."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import from_json, to_json
 
@@ -17,13 +17,10 @@ from fastapi_oidc.session.claims import Claims
 from fastapi_oidc.session.model import (
     SEALING,
     Identity,
-    LoginTransaction,
     OIDCSession,
     copied,
 )
 from fastapi_oidc.session.origin import reading_back
-
-Model = TypeVar("Model", bound=BaseModel)
 
 _JWT_BEGINS, _JWT_ENDS = b"\x01", b"\x00"
 _JSON_PART: Final = re.compile(rb'(?<=[".])eyJ[A-Za-z0-9_-]+')  # eyJ is {" in base64
@@ -104,21 +101,6 @@ class SessionReader(Generic[Identity]):
             claims[name] = copied(claims[name])
         own.__dict__.update(claims=Claims(claims), identity=self._codec.read_identity(identity))
         return own
-
-
-class TransactionCodec:
-    """Writes and reads pending logins."""
-
-    def encode(self, transaction: LoginTransaction) -> bytes:
-        """The transaction with its secrets, as JSON."""
-        return transaction.model_dump_json(exclude_defaults=True).encode()
-
-    def decode(self, encoded: bytes) -> LoginTransaction:
-        """The transaction that `encode` wrote; raises SessionError (session.malformed)."""
-        try:
-            return LoginTransaction.model_validate_json(encoded)
-        except ValidationError as error:
-            raise _malformed(error) from None
 
 
 def unpack_jwts(encoded: bytes) -> bytes:

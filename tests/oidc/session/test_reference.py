@@ -7,9 +7,9 @@ import pytest
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import OIDCSession
-from fastapi_oidc.session.reference import ReferenceCookie, digest_of
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import ReferenceCookie, digest_of
 from tests.oidc.session.examples import SECRET, User, a_session
 
 NAMES = CookieNames("oidc", secure=True)

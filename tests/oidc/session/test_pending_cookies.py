@@ -5,17 +5,22 @@ import pytest
 from fastapi_oidc.protocol.return_path import MAX_RETURN_PATH_LENGTH
 from fastapi_oidc.session.cookies import PENDING_SECONDS, CookieChange, CookieNames
 from fastapi_oidc.session.model import PreviousSession
-from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.transaction_cookies import (
+from fastapi_oidc.session.pending_cookies import (
     MAXIMUM_COOKIE_BYTES,
     MAXIMUM_PENDING,
     REFERENCE_BYTES,
+    LogoutCookie,
+    PendingLogout,
     TransactionCookies,
 )
+from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import NOW, SECRET, a_transaction
 
 NAMES = CookieNames("oidc", secure=True)
-TRANSACTIONS = TransactionCookies(KeyRing([SECRET]).sealer("transaction"), NAMES)
+SEALER = KeyRing([SECRET]).sealer("pending")
+TRANSACTIONS = TransactionCookies(SEALER, NAMES)
+LOGOUTS = LogoutCookie(SEALER, NAMES)
+PENDING = PendingLogout(state="state-1", return_to="/bye", created_at=NOW)
 
 ROOM = MAXIMUM_COOKIE_BYTES - REFERENCE_BYTES
 
@@ -55,14 +60,13 @@ def test_a_transaction_under_the_name_of_another_is_not_found() -> None:
 
 
 def test_a_login_is_kept_for_requests_of_this_site_unless_the_provider_posts() -> None:
-    sealer = KeyRing([SECRET]).sealer("transaction")
     ordinary, posted = (
-        TransactionCookies(sealer, NAMES),
-        TransactionCookies(sealer, NAMES, same_site="none"),
+        TransactionCookies(SEALER, NAMES),
+        TransactionCookies(SEALER, NAMES, same_site="none"),
     )
     assert [change.same_site for change in ordinary.ended("one", {})] == ["lax"]
     assert [change.same_site for change in posted.ended("one", {})] == ["none"]
-    plain = TransactionCookies(sealer, CookieNames("oidc", secure=False))
+    plain = TransactionCookies(SEALER, CookieNames("oidc", secure=False))
     assert [change.secure for change in ordinary.ended("one", {})] == [True]
     assert [change.secure for change in plain.ended("one", {})] == [False]
 
@@ -140,3 +144,41 @@ def test_an_instance_leaves_the_cookies_of_others_alone() -> None:
     browser = Browser({other.session: "x", other.transaction("a"): "x", NAMES.session: "x"})
     (only,) = browser.begin("new")
     assert only.name == NAMES.transaction("new")
+
+
+def test_what_a_transaction_has_not_takes_no_room() -> None:
+    (change,) = TRANSACTIONS.begun(a_transaction(), {})
+    assert b"null" not in SEALER.open(change.value or "", name=change.name)
+
+
+def test_a_pending_logout_is_found_for_ten_minutes() -> None:
+    change = LOGOUTS.begun(PENDING)
+    cookies = {change.name: change.value or ""}
+    assert change.max_age == PENDING_SECONDS == 600
+    assert LOGOUTS.find(cookies, now=NOW + PENDING_SECONDS - 1) == PENDING
+    assert LOGOUTS.find(cookies, now=NOW + PENDING_SECONDS) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "garbage", SEALER.seal(b"{}", name=NAMES.logout)],
+    ids=["empty", "garbage", "sealed but no logout"],
+)
+def test_what_is_no_pending_logout_finds_nothing(value: str) -> None:
+    assert LOGOUTS.find({NAMES.logout: value}, now=NOW) is None
+    assert LOGOUTS.find({}, now=NOW) is None
+
+
+def test_an_ended_logout_is_forgotten() -> None:
+    change = LOGOUTS.ended()
+    assert (change.name, change.value) == (NAMES.logout, None)
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_the_cookie_is_secure_where_the_application_is(secure: bool) -> None:
+    logouts = LogoutCookie(SEALER, CookieNames("oidc", secure=secure))
+    assert logouts.begun(PENDING).secure is logouts.ended().secure is secure
+
+
+def test_the_state_is_not_in_repr() -> None:
+    assert "state-1" not in repr(PENDING) + repr(LOGOUTS.begun(PENDING))
