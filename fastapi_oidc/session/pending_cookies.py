@@ -30,7 +30,7 @@ class PendingLogout(Frozen):
     created_at: int
 
 
-Pending = TypeVar("Pending", bound=LoginTransaction | PendingLogout)
+Pending = TypeVar("Pending", LoginTransaction, PendingLogout)
 
 
 class _PendingCookies(Generic[Pending]):
@@ -39,7 +39,8 @@ class _PendingCookies(Generic[Pending]):
     def __init__(
         self, kind: type[Pending], sealer: Sealer, names: CookieNames, same_site: SameSite = "lax"
     ) -> None:
-        self._kind, self._sealer, self._names, self._same_site = kind, sealer, names, same_site
+        self._kind: type[Pending] = kind
+        self._sealer, self._names, self._same_site = sealer, names, same_site
 
     def _set(self, name: str, pending: Pending) -> CookieChange:
         plaintext = pending.model_dump_json(exclude_defaults=True).encode()
