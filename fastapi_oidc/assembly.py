@@ -179,7 +179,7 @@ class Assembly(Generic[Identity, RequestData]):
         clock, engine = self._clock or Clock(), self.engine
         form: CookieForm[Identity]
         if self._in_store:
-            form = ReferenceCookie(keys.sealer("reference"), names, clock=clock)
+            form = ReferenceCookie(keys.sealer("reference"), names)
         else:
             limit, sealer = settings.max_cookie_size, keys.sealer("session")
             form = SessionCookie(self._codec, sealer, names, max_cookie_size=limit, clock=clock)

@@ -10,7 +10,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.codec import SessionCodec, SessionReader, pack_jwts, unpack_jwts
+from fastapi_oidc.session.codec import SessionCodec, pack_jwts, unpack_jwts
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
@@ -79,7 +79,7 @@ class SessionCookie(Generic[Identity]):
     ) -> None:
         self._codec, self._sealer, self._name = codec, sealer, names.session
         self._limit = max_cookie_size
-        self._readers = DecryptionCache(self._reader, clock=clock or Clock())
+        self._contents = DecryptionCache(self._content_of, clock=clock or Clock())
 
     def seal(
         self, session: OIDCSession[Identity], content: bytes, epoch: int, secret: bytes
@@ -94,7 +94,7 @@ class SessionCookie(Generic[Identity]):
 
     def open(self, value: str) -> Copy[Identity]:
         """The content; raises SessionError (session.seal_broken, session.malformed)."""
-        session = self._readers.open(value)()
+        session = self._codec.decode(self._contents.open(value))
         generation, ends = session.generation, session.last_end
         return Copy(session.id, keys_of(session), generation, ends, session)
 
@@ -106,13 +106,13 @@ class SessionCookie(Generic[Identity]):
             session.last_seen_at or 0,
         )
 
-    def _reader(self, value: str) -> tuple[SessionReader[Identity], int]:
+    def _content_of(self, value: str) -> tuple[bytes, int]:
         plaintext = self._sealer.open(value, name=self._name)
         if plaintext.startswith(_DEFLATED):
             plaintext = _inflated(plaintext[len(_DEFLATED) :])
         elif plaintext.startswith(_DEFLATED_UNPACKED):
             plaintext = pack_jwts(_inflated(plaintext[len(_DEFLATED_UNPACKED) :]))
-        return SessionReader(self._codec, plaintext), len(value) + len(plaintext)
+        return plaintext, len(value) + len(plaintext)
 
 
 class ReferenceCookie(Generic[Identity]):
@@ -122,13 +122,18 @@ class ReferenceCookie(Generic[Identity]):
     the id, which is in logs, is enough to make a cookie.
     """
 
-    def __init__(self, sealer: Sealer, names: CookieNames, *, clock: Clock | None = None) -> None:
+    def __init__(self, sealer: Sealer, names: CookieNames) -> None:
         self._sealer, self._name = sealer, names.session
-        self._copies = DecryptionCache(self._read, clock=clock or Clock())
 
     def open(self, value: str) -> Copy[Identity]:
         """Like `SessionCookie.open`."""
-        return self._copies.open(value)
+        plaintext = self._sealer.open(value, name=self._name)
+        secret, head = plaintext[:SECRET_BYTES], plaintext[SECRET_BYTES:]
+        try:
+            id, keys, epoch, expires_at = json.loads(head)
+            return Copy(id, tuple(keys), epoch, expires_at, secret=secret)
+        except (ValueError, TypeError):
+            raise SessionError(Code.SESSION_MALFORMED, "not a reference") from None
 
     def seal(
         self, session: OIDCSession[Identity], content: bytes, epoch: int, secret: bytes
@@ -140,16 +145,6 @@ class ReferenceCookie(Generic[Identity]):
     def leads_to(self, copy: Copy[Identity], session: OIDCSession[Identity], epoch: int) -> bool:
         """Like `SessionCookie.leads_to`. The keys change with the `sid`."""
         return copy.epoch == epoch and copy.keys == keys_of(session)
-
-    def _read(self, value: str) -> tuple[Copy[Identity], int]:
-        plaintext = self._sealer.open(value, name=self._name)
-        secret, head = plaintext[:SECRET_BYTES], plaintext[SECRET_BYTES:]
-        try:
-            id, keys, epoch, expires_at = json.loads(head)
-            copy: Copy[Identity] = Copy(id, tuple(keys), epoch, expires_at, secret=secret)
-        except (ValueError, TypeError):
-            raise SessionError(Code.SESSION_MALFORMED, "not a reference") from None
-        return copy, len(value) + len(plaintext)
 
 
 CookieForm: TypeAlias = SessionCookie[Identity] | ReferenceCookie[Identity]
