@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
-from tests.oidc.session.values import KEY, has_one, put_one
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell
+from tests.oidc.session.values import KEY, LATER, ONE, calls_of, has_one, put_one
 from tests.redis_server import running_redis
 
 
@@ -137,3 +142,77 @@ def test_a_store_made_of_a_url_works_in_every_event_loop(redis_url: str, prefix:
         assert asyncio.run(use(store))
     del store
     gc.collect()  # the warnings come within this test
+
+
+@pytest.fixture
+async def gone(tmp_path: Path) -> AsyncIterator[Redis]:
+    client = Redis(unix_socket_path=str(tmp_path / "nobody.sock"), retry=Retry(NoBackoff(), 0))
+    yield client
+    await client.aclose()
+
+
+REFUSING = [
+    ("unix://app:right@", "ACL SETUSER app on >right +hello +get ~*", "NoPermissionError"),
+    ("unix://", "CONFIG SET maxmemory 1", "OutOfMemoryError"),
+    ("unix://", "REPLICAOF 127.0.0.1 1", "ReadOnlyError"),
+]
+
+
+@pytest.mark.parametrize(("user", "change", "error"), REFUSING, ids=[row[-1] for row in REFUSING])
+async def test_the_error_names_what_redis_refuses_and_costs_no_wait(
+    user: str, change: str, error: str
+) -> None:
+    with running_redis() as url:
+        operator = Redis.from_url(url)
+        await operator.execute_command(*change.split())  # type: ignore[no-untyped-call]
+        store = RedisStore(url.replace("unix://", user))
+        for _ in range(3):
+            with pytest.raises(
+                SessionError, match=f"the store unix://.* could not write: {error}: "
+            ) as caught:
+                await store.swap(KEY, b"", ONE)
+            assert caught.value.status == 503
+        await asyncio.gather(store.aclose(), operator.aclose())
+
+
+async def test_the_patience_given_with_a_url_is_kept(tmp_path: Path) -> None:
+    """With a server that takes connections and says nothing."""
+    path = tmp_path / "unresponsive.sock"
+    with socket.socket(socket.AF_UNIX) as unresponsive:
+        unresponsive.bind(str(path))
+        unresponsive.listen()
+        store = RedisStore(f"unix://{path}", timeout=0.05)
+        for call in calls_of(store):
+            async with asyncio.timeout(DEFAULT_TIMEOUT / 2):
+                with pytest.raises(SessionError):
+                    await call
+        await store.aclose()
+
+
+@pytest.fixture
+def store(redis: Redis, prefix: str) -> RedisStore:
+    return RedisStore(redis, prefix=prefix)
+
+
+async def test_a_key_has_the_time_the_value_and_its_end(
+    store: RedisStore, redis: Redis, prefix: str
+) -> None:
+    before = (await redis.time())[0]
+    await put_one(store)
+    stored = await redis.get(prefix + KEY)
+    assert stored is not None
+    assert stored[16:] == ONE.value
+    assert before <= int(stored[:16]) / 1e6 <= (await redis.time())[0] + 1
+    assert await redis.expiretime(prefix + KEY) == LATER
+    await store.swap(KEY, ONE.value, Cell(b"", LATER))
+    assert not await redis.exists(prefix + KEY)
+
+
+async def test_ages_are_by_the_clock_of_redis(store: RedisStore, redis: Redis, prefix: str) -> None:
+    now = (await redis.time())[0]
+    for seconds in (3600, -3600):
+        await redis.set(prefix + KEY, b"%010d000000one" % (now - seconds))
+        seen = await store.swap(KEY, None, ONE)
+        assert seen is not None
+        assert seen.value == b"one"
+        assert seen.age == pytest.approx(seconds, abs=60)
