@@ -15,8 +15,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.events import Announcer, EventListener
 from fastapi_oidc.flows.callback import CodeExchanges, longest_login
 from fastapi_oidc.flows.endings import Endings
-from fastapi_oidc.flows.outcomes import Postponements
-from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.relying_party import (
     Application,
     BeforeSessionPersist,
@@ -31,18 +30,15 @@ from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration
 from fastapi_oidc.session.cells import Cells
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieNames, SameSite
-from fastapi_oidc.session.copies import CookieForm
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.logout_cookie import LogoutCookie
 from fastapi_oidc.session.memory_store import MemoryStore
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.session.own_store import RefreshLock, SessionStore
-from fastapi_oidc.session.reference import ReferenceCookie
+from fastapi_oidc.session.pending_cookies import REFERENCE_BYTES, LogoutCookie, TransactionCookies
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.session_cookie import SessionCookie
+from fastapi_oidc.session.session_cookie import CookieForm, ReferenceCookie, SessionCookie
 from fastapi_oidc.session.store import Store
 from fastapi_oidc.session.store_options import store_of
-from fastapi_oidc.session.transaction_cookies import REFERENCE_BYTES, TransactionCookies
 from fastapi_oidc.settings import OIDCSettings, revealed
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.misuse import require_kind
@@ -108,7 +104,6 @@ class Assembly(Generic[Identity, RequestData]):
         self._in_store = options.get("session_store") is not None
         self._is_alone = len(settings) == 1
         store = _store(options, clock)
-        coordinator: RefreshCoordinator[Identity] = RefreshCoordinator(Postponements(clock))
         self.engine: Engine[Identity, RequestData] = Engine(
             name=name,
             identity_type=identity_type,
@@ -117,8 +112,8 @@ class Assembly(Generic[Identity, RequestData]):
             network=Network(options.get("transport")),
             endings=Endings(clock),
             last_steps=SingleFlight(),
-            coordinator=coordinator,
-            grants=Grants(coordinator, clock),
+            refreshes=Refreshes(clock),
+            grants=Grants(clock),
             code_exchanges=CodeExchanges(clock),
             sign_outs=SingleFlight(),
             announcer=announcer,
@@ -168,6 +163,7 @@ class Assembly(Generic[Identity, RequestData]):
             settings=settings,
             provider=provider_of(settings, clock, http=http, network=network),
             sessions=sessions,
+            refreshes=self.engine.refreshes,
             transactions=self._transactions(settings, keys, sessions.names),
             logouts=LogoutCookie(keys.sealer("logout"), sessions.names),
             clock=clock,
@@ -183,7 +179,7 @@ class Assembly(Generic[Identity, RequestData]):
         clock, engine = self._clock or Clock(), self.engine
         form: CookieForm[Identity]
         if self._in_store:
-            form = ReferenceCookie(keys.sealer("reference"), names, clock=clock)
+            form = ReferenceCookie(keys.sealer("reference"), names)
         else:
             limit, sealer = settings.max_cookie_size, keys.sealer("session")
             form = SessionCookie(self._codec, sealer, names, max_cookie_size=limit, clock=clock)

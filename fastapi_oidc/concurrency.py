@@ -1,11 +1,10 @@
-"""Run an operation once for many callers, limit concurrency, and stop work at shutdown."""
+"""Run an operation once for many callers, and limit concurrency."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
 from typing import Generic, TypeVar, cast
 
@@ -92,39 +91,6 @@ class ConcurrencyLimit:
         if self._loop is not loop:
             self._loop, self._semaphore = loop, asyncio.Semaphore(self.limit)
         return self._semaphore
-
-
-class ShuttingDown(Exception):
-    """The operation had not started when the application shut down."""
-
-
-class ShutdownGate:
-    """Refuses operations that were requested before a shutdown and have not started yet.
-
-    An application may shut down and start again any number of times.
-    """
-
-    def __init__(self) -> None:
-        self._open = [True]
-
-    def ticket(self) -> Callable[[], None]:
-        """A check for one operation: it raises ShuttingDown once a shutdown has begun."""
-        gate = self._open
-
-        def check() -> None:
-            if not gate[0]:
-                raise ShuttingDown
-
-        return check
-
-    @contextmanager
-    def closed(self) -> Iterator[None]:
-        """Close the gate within the block. Operations that are requested later may run."""
-        self._open[0] = False
-        try:
-            yield
-        finally:
-            self._open = [True]
 
 
 async def called(

@@ -14,11 +14,11 @@ from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import absolute_end_of
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
-from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.lists import ids_in, with_id
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import user_key
 from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session.session_cookie import Copy
 
 Rule: TypeAlias = Callable[..., Access | None]
 """A pure function: the access as it is, and arguments -> as it is to be, None if it has ended."""

@@ -65,7 +65,7 @@ async def optional_endpoints(
         is_needed = name == "userinfo_endpoint" and settings.fetch_userinfo
         missing = fault if is_needed else warning
         try:
-            answer = await http.probe(method, url)
+            answer = await http.request(method, url, may_redirect=True)
         except OIDCError as error:
             yield missing("endpoint", f"{name}: {error.code}: {error.message}")
             continue
@@ -122,7 +122,7 @@ async def redirect_uri(
     )
     try:
         url = await _address(settings, metadata, provider, request)
-        return _judged(await http.probe("GET", url), request)
+        return _judged(await http.request("GET", url, may_redirect=True), request)
     except ValueError:
         return fault("redirect URI", "the provider redirects to what is no URL")
     except OIDCError as error:

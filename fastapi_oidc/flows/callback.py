@@ -17,7 +17,6 @@ from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderErro
 from fastapi_oidc.events import Event, EventName, refusal
 from fastapi_oidc.flows.code_exchange import CodeNotSent, Login, scope_of
 from fastapi_oidc.flows.login_sessions import confirm, sign_in
-from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import Live
@@ -25,9 +24,9 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode, response_stat
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.cookies import PENDING_SECONDS
-from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
 from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.ttl_cache import TTLCache
 
@@ -153,7 +152,6 @@ def longest_login(settings: OIDCSettings) -> float:
 
 async def complete_login(
     party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
     exchanges: CodeExchanges[Identity],
     callback: Callback,
 ) -> LoginOutcome[Identity]:
@@ -173,7 +171,7 @@ async def complete_login(
         login = Login(await _code(party, callback, transaction), callback.cookies, transaction)
         outcome = await exchanges.once(
             _name(transaction),
-            lambda: _redeem(party, coordinator, login),
+            lambda: _redeem(party, login),
             seconds=longest_login(party.settings),
         )
         if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
@@ -224,15 +222,13 @@ async def _code(
     )
 
 
-async def _redeem(
-    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: Login
-) -> LoginOutcome[Identity]:
+async def _redeem(party: RelyingParty[Identity], login: Login) -> LoginOutcome[Identity]:
     silent = login.transaction.silent
     try:
         if silent:
-            live = await confirm(party, coordinator, login)
+            live = await confirm(party, login)
             return SignedIn(live.session, "/", silent=True, live=live)
-        return await _sign_in_once(party, coordinator, login)
+        return await _sign_in_once(party, login)
     except CodeNotSent as unsent:
         party.announcer(refusal(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
         return LoginRefused(unsent.error, silent, may_be_retried=True)
@@ -262,9 +258,7 @@ async def _without_transaction(
     return SignedIn(live.session, path, replayed=True, changes=changes)
 
 
-async def _sign_in_once(
-    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: Login
-) -> SignedIn[Identity]:
+async def _sign_in_once(party: RelyingParty[Identity], login: Login) -> SignedIn[Identity]:
     """The session of this login, made only once across all processes.
 
     While the store is unavailable, the code is not sent: another process may have sent it.
@@ -285,7 +279,7 @@ async def _sign_in_once(
         await turn.pause()
     try:
         async with turn.renewing():
-            live = await sign_in(party, coordinator, login, turn.require_lease)
+            live = await sign_in(party, login, turn.require_lease)
     except CodeNotSent:
         await turn.last(turn.release)
         raise

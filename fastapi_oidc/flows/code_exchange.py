@@ -16,8 +16,8 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, LoginTransaction
+from fastapi_oidc.session.session_cookie import Copy
 
 NOBODY: Final[Any] = None
 """The identity of a session that is never stored."""

@@ -10,7 +10,7 @@ from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.code_exchange import Login, copy_before, discard, exchange_code
 from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
-from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.refresh import replace_session
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import current, unless_ended
 from fastapi_oidc.flows.revocation import discard_tokens, may_share_grant
@@ -36,7 +36,6 @@ _OFFLINE: Final = (
 
 async def sign_in(
     party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
     login: Login,
     before_sending: Callable[[], None],
 ) -> Live[Identity]:
@@ -49,7 +48,7 @@ async def sign_in(
         before = await _before(party, login)
         continued = unless_ended(party, before) if login.transaction.steps_up else None
         if continued is not None and _is_of(party, continued, id_token):
-            live = await _stepped_up(party, coordinator, continued, login, bundle, id_token)
+            live = await _stepped_up(party, continued, login, bundle, id_token)
             return _announce(party, live)
         resolving = party.application.identity_of(
             id_token.claims,
@@ -107,7 +106,6 @@ def _requirements(party: RelyingParty[Identity], login: Login) -> SteppedUp | No
 
 async def _stepped_up(
     party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
     before: Live[Identity],
     login: Login,
     bundle: TokenBundle,
@@ -131,7 +129,7 @@ async def _stepped_up(
         session = session.model_copy(update=changes)
         return await apply_callbacks(party, live, session, bundle)
 
-    return live_after(await coordinator.replace(party, before, make))
+    return live_after(await replace_session(party, before, make))
 
 
 def live_after(outcome: Outcome[Identity]) -> Live[Identity]:
@@ -176,9 +174,7 @@ async def _end_previous(
         await party.sessions.end(previous.id, "signed_out", expires_at=previous.expires_at)
 
 
-async def confirm(
-    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: Login
-) -> Live[Identity]:
+async def confirm(party: RelyingParty[Identity], login: Login) -> Live[Identity]:
     """The session with new tokens, if the end user is the same (Session Management 3.1).
 
     Raises SessionError when the session has ended in the meantime, ProtocolViolation
@@ -186,7 +182,7 @@ async def confirm(
     """
     bundle, id_token, _ = await exchange_code(party, login)
     try:
-        return await _confirm(party, coordinator, login, bundle, id_token)
+        return await _confirm(party, login, bundle, id_token)
     except Exception:
         await discard(party, login, bundle, id_token)
         raise
@@ -194,7 +190,6 @@ async def confirm(
 
 async def _confirm(
     party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
     login: Login,
     bundle: TokenBundle,
     id_token: IdToken,
@@ -212,4 +207,4 @@ async def _confirm(
             session = with_new_login(session, id_token)
         return await apply_callbacks(party, now, session, bundle)
 
-    return live_after(await coordinator.replace(party, live, make))
+    return live_after(await replace_session(party, live, make))

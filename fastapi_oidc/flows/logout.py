@@ -28,8 +28,8 @@ from fastapi_oidc.protocol.logout_token import (
     logout_token_parameter,
 )
 from fastapi_oidc.protocol.return_path import same_origin_path
-from fastapi_oidc.session.logout_cookie import PendingLogout
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.pending_cookies import PendingLogout
 from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, sid_key, user_key
 
 _log = logging.getLogger("fastapi_oidc.logout")

@@ -1,15 +1,19 @@
-"""The outcomes of a refresh, and the pauses after refreshes without a result."""
+"""What one process knows of refreshes: answers, outcomes, and the pauses without a result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeAlias
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, Self, TypeAlias
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Announcer, EventName, refusal
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.refusal import RefusedRequest
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.ttl_cache import TTLCache
 
@@ -21,6 +25,37 @@ RETRY_SECONDS: Final = 1
 
 MOST_POSTPONED: Final = 20_000
 """Maximum number of sessions whose pauses one process knows; beyond it, a pause is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAnswer:
+    """The `body` of a successful response, which came at `received_at` (seconds since the epoch).
+
+    With `api` the access token is for that API, and only the other tokens belong to the session.
+    """
+
+    received_at: int
+    body: bytes = field(repr=False)
+    api: str = ""
+
+    def encode(self) -> bytes:
+        """The answer with its tokens, for the session's row."""
+        return json.dumps([self.received_at, self.api]).encode() + b"\n" + self.body
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Self:
+        """Read the result of `encode`; raises SessionError (session.store_unavailable)."""
+        head, _, body = encoded.partition(b"\n")
+        try:
+            received_at, api = json.loads(head)
+        except (ValueError, TypeError):
+            explanation = "another release of this library wrote the row"
+            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
+        return cls(received_at, body, api)
+
+    def response(self) -> TokenResponse:
+        """The parsed response; raises ProviderError (token.malformed, token.type)."""
+        return TokenResponse.read(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +99,47 @@ class Postponed:
 Outcome: TypeAlias = Refreshed[Identity] | Ended | Postponed
 
 
-class Postponements:
-    """The pauses of one process, by session id."""
+class ShuttingDown(Exception):
+    """The refresh had not started when the application shut down."""
+
+
+class Refreshes(Generic[Identity]):
+    """The refreshes of one process, by session id: those under way, and the pauses.
+
+    An application may shut down and start again any number of times.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._pauses: TTLCache[str, Postponed] = TTLCache(clock, max_entries=MOST_POSTPONED)
+        self.tasks: SingleFlight[str, Outcome[Identity]] = SingleFlight()
+        self.runs: dict[str, Any] = {}
+        """The attempt that each task began with, which knows how far it is."""
+        self._is_open = [True]
 
-    def of(self, session: OIDCSession[Identity]) -> Postponed | None:
+    def ticket(self) -> Callable[[], None]:
+        """A check for one refresh: it raises ShuttingDown once a shutdown has begun."""
+        gate = self._is_open
+
+        def check() -> None:
+            if not gate[0]:
+                raise ShuttingDown
+
+        return check
+
+    async def aclose(self, seconds: float) -> None:
+        """Wait for the responses to token requests that were sent, and send no further requests.
+
+        Their refresh tokens are used up, so the responses must not be lost. Refreshes that are
+        requested later may run.
+        """
+        self._is_open[0] = False
+        try:
+            await self.tasks.wait(seconds)
+        finally:
+            self._is_open = [True]
+
+    def pause_of(self, session: OIDCSession[Identity]) -> Postponed | None:
         """The pause of this generation of the session; None if a refresh is due."""
         found = self._last(session)
         # A time that is further away than the pause is from before the clock was set back.

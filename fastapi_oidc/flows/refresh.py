@@ -13,14 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias
 
-from fastapi_oidc.concurrency import ShutdownGate, ShuttingDown, SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponements, Refreshed
+from fastapi_oidc.flows.outcomes import Ended, Outcome, Refreshed, ShuttingDown, TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
 from fastapi_oidc.flows.sessions import Live, Prepared
-from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.flows.token_sessions import fold
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
@@ -63,13 +61,16 @@ class _Run(Generic[Identity]):
 
     party: RelyingParty[Identity]
     live: Live[Identity]
-    require_running: Callable[[], None]
     make: Make[Identity] | None = None
     api: DownstreamAPI | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     answer: TokenAnswer | None = None
     is_new: bool = False
+    require_running: Callable[[], None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.require_running = self.party.refreshes.ticket()
 
     @property
     def is_for_one_caller(self) -> bool:
@@ -77,258 +78,249 @@ class _Run(Generic[Identity]):
         return self.make is not None or self.api is not None
 
 
-class RefreshCoordinator(Generic[Identity]):
-    """Brings sessions to their next generation."""
+async def refresh(
+    party: RelyingParty[Identity],
+    live: Live[Identity],
+    serves: Serves[Identity] = lambda session: True,
+) -> Outcome[Identity]:
+    """The outcome of refreshing `live`: one request to the provider for all waiting callers.
 
-    def __init__(self, postponements: Postponements) -> None:
-        self._postponements = postponements
-        self._tasks: SingleFlight[str, Outcome[Identity]] = SingleFlight()
-        self._runs: dict[str, _Run[Identity]] = {}
-        self._gate = ShutdownGate()
-
-    async def refresh(
-        self,
-        party: RelyingParty[Identity],
-        live: Live[Identity],
-        serves: Serves[Identity] = lambda session: True,
-    ) -> Outcome[Identity]:
-        """The outcome of refreshing `live`: one request to the provider for all waiting callers.
-
-        A newer state of the session is the outcome if it `serves`; otherwise that state is
-        refreshed. Raises SessionError when the store fails.
-        """
-        while True:
-            if (postponed := self._postponements.of(live.session)) is not None:
-                return postponed
-            outcome = await self._join(_Run(party, live, self._gate.ticket()))
-            if isinstance(outcome, Refreshed):
-                if outcome.is_new or serves(outcome.live.session):
-                    return outcome
-                live = outcome.live
-            elif outcome is not None:
+    A newer state of the session is the outcome if it `serves`; otherwise that state is
+    refreshed. Raises SessionError when the store fails.
+    """
+    while True:
+        if (postponed := party.refreshes.pause_of(live.session)) is not None:
+            return postponed
+        outcome = await _join(_Run(party, live))
+        if isinstance(outcome, Refreshed):
+            if outcome.is_new or serves(outcome.live.session):
                 return outcome
-
-    async def replace(
-        self,
-        party: RelyingParty[Identity],
-        live: Live[Identity],
-        make: Make[Identity],
-    ) -> Outcome[Identity]:
-        """The outcome of replacing `live` with the session from `make`, in place of a refresh.
-
-        A refresh under way, or one with a stored response, is completed first; `make` gets the
-        newest state. An exception of `make` is raised here and leaves the session unchanged.
-        """
-        run = _Run(party, live, self._gate.ticket(), make=make)
-        return await self._complete(run)
-
-    async def refresh_for(
-        self, party: RelyingParty[Identity], live: Live[Identity], api: DownstreamAPI
-    ) -> tuple[Outcome[Identity], TokenAnswer | None]:
-        """Get a token for `api` with the refresh token of `live` (RFC 8707 2.2).
-
-        The result is the outcome for the session and the response with the token. The session keeps
-        its access token. A refusal of the provider is raised here and does not end the session: the
-        next refresh decides that.
-        """
-        run = _Run(party, live, self._gate.ticket(), api=api)
-        outcome = await self._complete(run)
-        return outcome, run.answer
-
-    async def aclose(self, seconds: float) -> None:
-        """Wait for the responses to token requests that were sent, and send no further requests.
-
-        Their refresh tokens are used up, so the responses must not be lost.
-        """
-        with self._gate.closed():
-            await self._tasks.wait(seconds)
-
-    async def _complete(self, run: _Run[Identity]) -> Outcome[Identity]:
-        """The outcome of `run` itself, after the attempts under way."""
-        while True:
-            outcome = await self._join(run)
-            if isinstance(outcome, Refreshed) and not outcome.is_new:
-                run.live, run.answer = outcome.live, None
-            elif outcome is not None:
-                return outcome
-
-    async def _join(self, run: _Run[Identity]) -> Outcome[Identity] | None:
-        """The outcome of the attempt under way, or of `run`, in a limited time.
-
-        None if the attempt of another caller concerned that caller alone.
-        """
-        live, settings = run.live, run.party.settings
-        if not self._tasks.is_running(live.id):
-            self._runs[live.id] = run
-            run.settled.clear()  # of an attempt before
-        current = self._runs[live.id]
-        task = self._tasks.start(live.id, lambda: self._begin(run))
-        task.add_done_callback(lambda _: current.settled.set())
-        if current is run and run.make is not None:
-            # A login waits for its own result, because a reload of the callback gets it too.
-            await asyncio.wait([task])
-        with suppress(TimeoutError):
-            async with asyncio.timeout(START_SECONDS):
-                await current.started.wait()
-            async with asyncio.timeout(settings.provider_timeout + settings.callback_timeout):
-                await current.settled.wait()
-        if not task.done():
-            return self._postponements.briefly(live.session, "it is still under way")
-        try:
-            outcome = task.result()
-        except _NotMade as failed:
-            if current is run and failed.__cause__ is not None:
-                raise failed.__cause__ from None
-            return None
-        if current is run or not isinstance(outcome, Refreshed):
+            live = outcome.live
+        elif outcome is not None:
             return outcome
-        return self._of_row(run, outcome.live.seen, outcome.live.cookie)
 
-    def _of_row(self, run: _Run[Identity], seen: Seen, cookie: str = "") -> Outcome[Identity]:
-        """What the row of another attempt says to the copy that the caller has brought."""
-        found = run.party.sessions.live(run.live.copy, seen, cookie)
-        if isinstance(found, Live):
-            if found.session.generation < seen.row.generation:
-                return self._postponements.briefly(found.session, "another cookie has its tokens")
-            return Refreshed(found)
-        return Ended(
-            Code.SESSION_SIGNED_OUT, reason="signed_out" if found is None else found.reason
-        )
 
-    async def _begin(self, run: _Run[Identity]) -> Outcome[Identity]:
-        session = run.live.session
-        try:
-            # Get the metadata and keys first: the refresh token may be sent only once.
-            await run.party.provider.prepare_refresh()
-            return await self._take_turn(run)
-        except ShuttingDown:
-            return self._postponements.briefly(session, "a shutdown has begun")
-        except OIDCError as error:
-            if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
-                raise
-            return self._postponements.postpone(session, error, run.party.announcer)
-        finally:
-            run.started.set()
-            del self._runs[session.id]
+async def replace_session(
+    party: RelyingParty[Identity], live: Live[Identity], make: Make[Identity]
+) -> Outcome[Identity]:
+    """The outcome of replacing `live` with the session from `make`, in place of a refresh.
 
-    async def _take_turn(self, run: _Run[Identity]) -> Outcome[Identity]:
-        """Make the next generation, or wait for the attempt that makes it."""
-        party, live = run.party, run.live
-        session, sessions = live.session, party.sessions
-        base, key = sessions.base_of(live), row_key(session.id)
-        turn = Turn(sessions.cells, key, base, live.seen, tried=run.settled)
-        patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
-        while True:
-            async with party.refreshing.slot():
-                run.require_running()
-                run.started.set()
-                row = await turn.take()
-                if turn.owns(row):
-                    return await self._work(run, turn, row)
-            if row.ended or row.generation > session.generation or row == Row():
-                return self._of_row(run, turn.seen)
-            if turn.waited > patience:
-                explanation = "another process refreshes the session and may still get a response"
-                raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
-            await turn.pause()
+    A refresh under way, or one with a stored response, is completed first; `make` gets the
+    newest state. An exception of `make` is raised here and leaves the session unchanged.
+    """
+    return await _complete(_Run(party, live, make=make))
 
-    async def _work(self, run: _Run[Identity], turn: Turn, row: Row) -> Outcome[Identity]:
-        """Make the next generation in this process, as the owner of the row."""
-        party, live = run.party, run.live
-        try:
-            async with turn.renewing():
-                prepared = await self._make(run, turn, row)
-                made = party.sessions.row_of(prepared, live)
-                row = await turn.finish(made)
-        except Exception as error:
-            return await self._fail(run, turn, error)
-        if row.content != made.content:
-            # A sign-out during the refresh has not known these tokens.
-            if row.ended and not row.keeps_grant:
-                await discard_tokens(party, prepared.session)
-            return self._of_row(run, turn.seen)
-        session = prepared.session
-        party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
-        # After a step-up the response sends another cookie.
-        copy = live.copy._replace(epoch=max(live.copy.epoch, row.epoch))
-        return Refreshed(Live(session, turn.seen, copy, prepared.cookie), run.is_new)
 
-    async def _make(self, run: _Run[Identity], turn: Turn, row: Row) -> Prepared[Identity]:
-        """The next generation, from a token response or `run.make`. It is not stored yet."""
-        run.is_new = not row.answer
-        if run.make is not None and run.is_new:
-            return await run.make(run.live)
-        if run.is_new:
-            run.answer = await self._present(run, turn)
-            own = run.answer.encode()
-            row = await turn.record(own)
-            run.is_new = row.answer in (b"", own)  # another attempt's may have been first
-        if row.answer:  # else `finish` will find why: the session has ended, or has moved on
-            run.answer = TokenAnswer.decode(row.answer)
-        assert run.answer is not None
-        return await fold(run.party, run.live, run.answer)
+async def refresh_for(
+    party: RelyingParty[Identity], live: Live[Identity], api: DownstreamAPI
+) -> tuple[Outcome[Identity], TokenAnswer | None]:
+    """Get a token for `api` with the refresh token of `live` (RFC 8707 2.2).
 
-    async def _present(self, run: _Run[Identity], turn: Turn) -> TokenAnswer:
-        """Send the refresh token, and return the token endpoint's response."""
-        try:
-            body = await self._send(run, turn)
-        except NonceRequired:
-            if run.live.session.tokens.dpop_key is None:
-                raise
-            # The provider has only checked the proof, and this process may be shutting down by now.
+    The result is the outcome for the session and the response with the token. The session keeps
+    its access token. A refusal of the provider is raised here and does not end the session: the
+    next refresh decides that.
+    """
+    run = _Run(party, live, api=api)
+    outcome = await _complete(run)
+    return outcome, run.answer
+
+
+async def _complete(run: _Run[Identity]) -> Outcome[Identity]:
+    """The outcome of `run` itself, after the attempts under way."""
+    while True:
+        outcome = await _join(run)
+        if isinstance(outcome, Refreshed) and not outcome.is_new:
+            run.live, run.answer = outcome.live, None
+        elif outcome is not None:
+            return outcome
+
+
+async def _join(run: _Run[Identity]) -> Outcome[Identity] | None:
+    """The outcome of the attempt under way, or of `run`, in a limited time.
+
+    None if the attempt of another caller concerned that caller alone.
+    """
+    live, settings, refreshes = run.live, run.party.settings, run.party.refreshes
+    if not refreshes.tasks.is_running(live.id):
+        refreshes.runs[live.id] = run
+        run.settled.clear()  # of an attempt before
+    current = refreshes.runs[live.id]
+    task = refreshes.tasks.start(live.id, lambda: _begin(run))
+    task.add_done_callback(lambda _: current.settled.set())
+    if current is run and run.make is not None:
+        # A login waits for its own result, because a reload of the callback gets it too.
+        await asyncio.wait([task])
+    with suppress(TimeoutError):
+        async with asyncio.timeout(START_SECONDS):
+            await current.started.wait()
+        async with asyncio.timeout(settings.provider_timeout + settings.callback_timeout):
+            await current.settled.wait()
+    if not task.done():
+        return refreshes.briefly(live.session, "it is still under way")
+    try:
+        outcome = task.result()
+    except _NotMade as failed:
+        if current is run and failed.__cause__ is not None:
+            raise failed.__cause__ from None
+        return None
+    if current is run or not isinstance(outcome, Refreshed):
+        return outcome
+    return _of_row(run, outcome.live.seen, outcome.live.cookie)
+
+
+def _of_row(run: _Run[Identity], seen: Seen, cookie: str = "") -> Outcome[Identity]:
+    """What the row of another attempt says to the copy that the caller has brought."""
+    found = run.party.sessions.live(run.live.copy, seen, cookie)
+    if isinstance(found, Live):
+        if found.session.generation < seen.row.generation:
+            return run.party.refreshes.briefly(found.session, "another cookie has its tokens")
+        return Refreshed(found)
+    return Ended(Code.SESSION_SIGNED_OUT, reason="signed_out" if found is None else found.reason)
+
+
+async def _begin(run: _Run[Identity]) -> Outcome[Identity]:
+    session, refreshes = run.live.session, run.party.refreshes
+    try:
+        # Get the metadata and keys first: the refresh token may be sent only once.
+        await run.party.provider.prepare_refresh()
+        return await _take_turn(run)
+    except ShuttingDown:
+        return refreshes.briefly(session, "a shutdown has begun")
+    except OIDCError as error:
+        if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
+            raise
+        return refreshes.postpone(session, error, run.party.announcer)
+    finally:
+        run.started.set()
+        del refreshes.runs[session.id]
+
+
+async def _take_turn(run: _Run[Identity]) -> Outcome[Identity]:
+    """Make the next generation, or wait for the attempt that makes it."""
+    party, live = run.party, run.live
+    session, sessions = live.session, party.sessions
+    base, key = sessions.base_of(live), row_key(session.id)
+    turn = Turn(sessions.cells, key, base, live.seen, tried=run.settled)
+    patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
+    while True:
+        async with party.refreshing.slot():
             run.require_running()
-            body = await self._send(run, turn)
-        name = "" if run.api is None else run.api.key(run.api.grant)
-        return TokenAnswer(run.party.clock.now(), body, name)
+            run.started.set()
+            row = await turn.take()
+            if turn.owns(row):
+                return await _work(run, turn, row)
+        if row.ended or row.generation > session.generation or row == Row():
+            return _of_row(run, turn.seen)
+        if turn.waited > patience:
+            explanation = "another process refreshes the session and may still get a response"
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
+        await turn.pause()
 
-    async def _send(self, run: _Run[Identity], turn: Turn) -> bytes:
-        tokens = run.live.session.tokens
-        return await run.party.provider.refresh(
-            tokens.refresh_token or "",
-            key=tokens.proof_key(),
-            target=None if run.api is None else run.api.parameters(),
-            before_sending=turn.require_lease,
-        )
 
-    async def _fail(self, run: _Run[Identity], turn: Turn, error: Exception) -> Outcome[Identity]:
-        """Do the last step of an attempt that failed: end the session, or release its row."""
-        is_own = run.is_new and run.is_for_one_caller
-        if not is_own and isinstance(error, OIDCError) and self._is_final(run, error):
-            reason = end_reason(error.code)
-            if isinstance(error, RefusedGrant | RefusedRequest):
-                row = await turn.refuse(reason)
-            else:
-                row = await turn.end(reason)
-                await self._discard(run, row)
-            if row.ended:
-                return Ended(error.code, error.message, row.ended)
-            return self._of_row(run, turn.seen)
-        forget = isinstance(error, ProviderError) and error.code is Code.TOKEN_MALFORMED
-        turn.begin_last(lambda: self._let_go(run, turn, forget=forget))
-        if is_own and not isinstance(error, ShuttingDown):
-            raise _NotMade from error
-        raise error
+async def _work(run: _Run[Identity], turn: Turn, row: Row) -> Outcome[Identity]:
+    """Make the next generation in this process, as the owner of the row."""
+    party, live = run.party, run.live
+    try:
+        async with turn.renewing():
+            prepared = await _make(run, turn, row)
+            made = party.sessions.row_of(prepared, live)
+            row = await turn.finish(made)
+    except Exception as error:
+        return await _fail(run, turn, error)
+    if row.content != made.content:
+        # A sign-out during the refresh has not known these tokens.
+        if row.ended and not row.keeps_grant:
+            await discard_tokens(party, prepared.session)
+        return _of_row(run, turn.seen)
+    session = prepared.session
+    party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
+    # After a step-up the response sends another cookie.
+    copy = live.copy._replace(epoch=max(live.copy.epoch, row.epoch))
+    return Refreshed(Live(session, turn.seen, copy, prepared.cookie), run.is_new)
 
-    async def _let_go(self, run: _Run[Identity], turn: Turn, *, forget: bool) -> Row:
-        """Release the row for the next attempt; there is none for a session that has ended."""
-        row = await turn.release(forget=forget)
+
+async def _make(run: _Run[Identity], turn: Turn, row: Row) -> Prepared[Identity]:
+    """The next generation, from a token response or `run.make`. It is not stored yet."""
+    run.is_new = not row.answer
+    if run.make is not None and run.is_new:
+        return await run.make(run.live)
+    if run.is_new:
+        run.answer = await _present(run, turn)
+        own = run.answer.encode()
+        row = await turn.record(own)
+        run.is_new = row.answer in (b"", own)  # another attempt's may have been first
+    if row.answer:  # else `finish` will find why: the session has ended, or has moved on
+        run.answer = TokenAnswer.decode(row.answer)
+    assert run.answer is not None
+    return await fold(run.party, run.live, run.answer)
+
+
+async def _present(run: _Run[Identity], turn: Turn) -> TokenAnswer:
+    """Send the refresh token, and return the token endpoint's response."""
+    try:
+        body = await _send(run, turn)
+    except NonceRequired:
+        if run.live.session.tokens.dpop_key is None:
+            raise
+        # The provider has only checked the proof, and this process may be shutting down by now.
+        run.require_running()
+        body = await _send(run, turn)
+    name = "" if run.api is None else run.api.key(run.api.grant)
+    return TokenAnswer(run.party.clock.now(), body, name)
+
+
+async def _send(run: _Run[Identity], turn: Turn) -> bytes:
+    tokens = run.live.session.tokens
+    return await run.party.provider.refresh(
+        tokens.refresh_token or "",
+        key=tokens.proof_key(),
+        target=None if run.api is None else run.api.parameters(),
+        before_sending=turn.require_lease,
+    )
+
+
+async def _fail(run: _Run[Identity], turn: Turn, error: Exception) -> Outcome[Identity]:
+    """Do the last step of an attempt that failed: end the session, or release its row."""
+    is_own = run.is_new and run.is_for_one_caller
+    if not is_own and isinstance(error, OIDCError) and _is_final(run, error):
+        reason = end_reason(error.code)
+        if isinstance(error, RefusedGrant | RefusedRequest):
+            row = await turn.refuse(reason)
+        else:
+            row = await turn.end(reason)
+            await _discard(run, row)
         if row.ended:
-            await self._discard(run, row)
-        return row
+            return Ended(error.code, error.message, row.ended)
+        return _of_row(run, turn.seen)
+    forget = isinstance(error, ProviderError) and error.code is Code.TOKEN_MALFORMED
+    turn.begin_last(lambda: _let_go(run, turn, forget=forget))
+    if is_own and not isinstance(error, ShuttingDown):
+        raise _NotMade from error
+    raise error
 
-    async def _discard(self, run: _Run[Identity], row: Row) -> None:
-        if not row.keeps_grant:
-            await discard_answer(run.party, run.live.session, run.answer)
 
-    def _is_final(self, run: _Run[Identity], error: OIDCError) -> bool:
-        """Whether the error ends the session, and is not merely temporary."""
-        if isinstance(error, SessionError):
-            return not error.is_outage
-        if isinstance(error, ProtocolViolation):
-            # A key may sign before it is published (OpenID Connect Core 10.1.1). A clock that is
-            # behind does not end the session: a process with a correct clock accepts the response.
-            return error.code is not Code.JWS_KEY_MISSING and not error.is_early
-        if isinstance(error, RefusedRequest):
-            refusals = self._postponements.refusals_of(run.live.session) + 1
-            return refusals >= REFUSALS_BEFORE_END and run.party.has_expired(run.live.session)
-        return isinstance(error, RefusedGrant)
+async def _let_go(run: _Run[Identity], turn: Turn, *, forget: bool) -> Row:
+    """Release the row for the next attempt; there is none for a session that has ended."""
+    row = await turn.release(forget=forget)
+    if row.ended:
+        await _discard(run, row)
+    return row
+
+
+async def _discard(run: _Run[Identity], row: Row) -> None:
+    if not row.keeps_grant:
+        await discard_answer(run.party, run.live.session, run.answer)
+
+
+def _is_final(run: _Run[Identity], error: OIDCError) -> bool:
+    """Whether the error ends the session, and is not merely temporary."""
+    if isinstance(error, SessionError):
+        return not error.is_outage
+    if isinstance(error, ProtocolViolation):
+        # A key may sign before it is published (OpenID Connect Core 10.1.1). A clock that is
+        # behind does not end the session: a process with a correct clock accepts the response.
+        return error.code is not Code.JWS_KEY_MISSING and not error.is_early
+    if isinstance(error, RefusedRequest):
+        refusals = run.party.refreshes.refusals_of(run.live.session) + 1
+        return refusals >= REFUSALS_BEFORE_END and run.party.has_expired(run.live.session)
+    return isinstance(error, RefusedGrant)

@@ -12,15 +12,15 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import ConcurrencyLimit, called
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Announcer, Event, EventName
+from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
 from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.session.logout_cookie import LogoutCookie
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.transaction_cookies import TransactionCookies
+from fastapi_oidc.session.pending_cookies import LogoutCookie, TransactionCookies
 from fastapi_oidc.settings import OIDCSettings
 
 Changes: TypeAlias = tuple[CookieChange, ...]
@@ -158,6 +158,7 @@ class RelyingParty(Generic[Identity]):
     settings: OIDCSettings
     provider: Provider
     sessions: Sessions[Identity]
+    refreshes: Refreshes[Identity]
     transactions: TransactionCookies
     logouts: LogoutCookie
     clock: Clock

@@ -10,12 +10,12 @@ from typing import Final, Generic, NamedTuple, TypeAlias
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
-from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.refresh import refresh
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.revocation import absolute_end_of, end, end_of
 from fastapi_oidc.flows.sessions import Found, Live, Over
-from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.settings import OIDCSettings
 
 WRITES_PER_IDLE_TIMEOUT: Final = 10
@@ -111,7 +111,6 @@ def decide(session: OIDCSession[Identity], settings: OIDCSettings, *, now: int) 
 
 async def resume(
     party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
     cookies: Mapping[str, str],
     *,
     active: bool,
@@ -136,7 +135,7 @@ async def resume(
             return _over(party, over, Code.SESSION_EXPIRED)
         case Decision.REFRESH:
             # An old cookie may arrive long after another process has refreshed the session.
-            outcome = await coordinator.refresh(party, found, lambda s: not party.has_expired(s))
+            outcome = await refresh(party, found, lambda s: not party.has_expired(s))
             return await _after(party, outcome, found, active=active)
         case Decision.KEEP:
             live = await _use(party, found, active=active)
@@ -145,7 +144,6 @@ async def resume(
 
 async def refresh_now(
     party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
     cookies: Mapping[str, str],
 ) -> Resumed[Identity]:
     """The session of this request with new tokens, however long the old ones are still valid.
@@ -165,7 +163,7 @@ async def refresh_now(
     def has_new_token(session: OIDCSession[Identity]) -> bool:
         return _token_of(session) != _token_of(known) and not party.has_expired(session)
 
-    outcome = await coordinator.refresh(party, live, has_new_token)
+    outcome = await refresh(party, live, has_new_token)
     if isinstance(outcome, Postponed):
         raise unavailable_until(party, outcome)
     return await _after(party, outcome, live)

@@ -10,9 +10,9 @@ from typing import Final
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Over
-from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession

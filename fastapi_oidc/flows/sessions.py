@@ -21,15 +21,13 @@ from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.cells import Cells, Seen, Unreadable
-from fastapi_oidc.session.codec import SessionCodec, SessionReader
+from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
-from fastapi_oidc.session.copies import CookieForm, Copy
 from fastapi_oidc.session.lists import MOST_LISTED, ids_in, with_id
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
-from fastapi_oidc.session.reference import SECRET_BYTES, digest_of
 from fastapi_oidc.session.revocations import Revocation
 from fastapi_oidc.session.rows import Row, row_key
-from fastapi_oidc.session.sealing import DecryptionCache
+from fastapi_oidc.session.session_cookie import SECRET_BYTES, CookieForm, Copy, digest_of
 from fastapi_oidc.session.store import Cell
 
 READ_TOGETHER: Final = 32
@@ -110,7 +108,6 @@ class Sessions(Generic[Identity]):
         self.cells, self.codec, self.names = cells, codec, names
         self.in_store, self.records_endings = in_store, records_endings
         self._form, self._clock, self.announcer = form, clock, announcer
-        self._readers = DecryptionCache(self._reader, clock=clock)
         self.endings = endings
 
     @property
@@ -359,12 +356,9 @@ class Sessions(Generic[Identity]):
 
     def _opened(self, content: bytes) -> OIDCSession[Identity] | None:
         try:
-            return self._readers.open(content)()
+            return self.codec.decode(content)
         except SessionError:  # written before the identity's type changed
             return None
-
-    def _reader(self, content: bytes) -> tuple[SessionReader[Identity], int]:
-        return SessionReader(self.codec, content), 2 * len(content)
 
     def require_rows(self, purpose: str) -> None:
         """Raise ConfigurationError (configuration.store_missing) without a session store."""

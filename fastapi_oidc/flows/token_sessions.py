@@ -23,9 +23,9 @@ from fastapi_oidc.errors import (
     SessionError,
 )
 from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Live, Prepared
-from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,

@@ -14,9 +14,10 @@ import httpx
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.grants.grants import Tokens
-from fastapi_oidc.grants.proofs import Proofs
+from fastapi_oidc.grants.proofs import attach
 from fastapi_oidc.protocol.bearer_challenge import refuses
 from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.provider import Proofs
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -96,7 +97,7 @@ class TokenAuth(httpx.Auth):
         return None if token.value == needed.refused else token
 
     def _with(self, request: httpx.Request, token: IssuedToken) -> httpx.Request:
-        self._proofs.attach(request, token, _origin(request.url))
+        attach(self._proofs, request, token, _origin(request.url))
         return request
 
     def _learn_nonce(self, request: httpx.Request, response: httpx.Response) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
-from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import ENDED_CODES, require_refresh_token, unavailable_until
 from fastapi_oidc.flows.revocation import revoke_access_token, token_key
@@ -27,9 +27,9 @@ from fastapi_oidc.grants.exchanges import (
 )
 from fastapi_oidc.grants.holders import Holder
 from fastapi_oidc.grants.once import Obtain, Once
-from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
+from fastapi_oidc.provider import Proofs
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.ttl_cache import TTLCache
 
@@ -75,8 +75,8 @@ class Grant:
 class Grants(Generic[Identity]):
     """Gets tokens: a session's own, a session's for another API, and the application's."""
 
-    def __init__(self, coordinator: RefreshCoordinator[Identity], clock: Clock) -> None:
-        self._coordinator, self._once = coordinator, Once(clock)
+    def __init__(self, clock: Clock) -> None:
+        self._once = Once(clock)
         self._of_application: TTLCache[str, IssuedToken] = TTLCache(clock, max_entries=MOST_TARGETS)
         self.proofs = Proofs(clock)
 
@@ -176,7 +176,7 @@ class Grants(Generic[Identity]):
         if live.session.tokens.refresh_token is None and serves:
             return live
         require_refresh_token(live.session)
-        outcome = await self._coordinator.refresh(
+        outcome = await refresh(
             party.of(live.session), live, lambda session: _meets(party, session, needed)
         )
         return live if isinstance(outcome, Postponed) and serves else _after(party, live, outcome)
@@ -200,7 +200,7 @@ class Grants(Generic[Identity]):
         async def change(live: Live[Identity]) -> Live[Identity]:
             require_refresh_token(live.session)
             party = holder.party.of(live.session)
-            outcome, answer = await self._coordinator.refresh_for(party, live, api)
+            outcome, answer = await refresh_for(party, live, api)
             if answer is not None:
                 key, received_at = live.session.tokens.proof_key(), answer.received_at
                 tokens.append(issued(party, api, answer.response(), received_at, key))

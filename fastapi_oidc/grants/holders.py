@@ -9,8 +9,8 @@ from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import unless_ended
 from fastapi_oidc.flows.sessions import Live
-from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity
+from fastapi_oidc.session.session_cookie import Copy
 
 Change: TypeAlias = Callable[[Live[Identity]], Awaitable[Live[Identity]]]
 

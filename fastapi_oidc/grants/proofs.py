@@ -4,55 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Final
 
 import httpx
 
-from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.issued_token import IssuedToken
-from fastapi_oidc.ttl_cache import TTLCache
-
-MAX_NONCE_LENGTH: Final = 1000
-"""Maximum length, in characters, of a nonce that is sent back."""
-
-NONCE_SECONDS: Final = 3600
-"""Seconds for which the last nonce of a server is cached."""
-
-MOST_SERVERS: Final = 1000
-"""Maximum number of servers whose nonces are cached."""
+from fastapi_oidc.provider import Proofs
 
 
-class Proofs:
-    """Makes proofs of possession of a token's key, with the last nonce of the server."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._nonces: TTLCache[str, str] = TTLCache(clock, max_entries=MOST_SERVERS)
-
-    def attach(self, request: httpx.Request, token: IssuedToken, server: str) -> None:
-        """Add `token`, and a proof for this request alone, to `request` to the origin `server`."""
-        request.headers["Authorization"] = f"{token.token_type} {token.value}"
-        if token.dpop_key is not None:
-            proof = DPoPKey.from_text(token.dpop_key).proof(
-                request.method,
-                str(request.url),
-                self._clock.now(),
-                access_token=token.value,
-                nonce=self.nonce(server),
-            )
-            # The class without a proof, also when the request is sent again.
-            kind = getattr(request.headers, "plain", type(request.headers))
-            request.headers = _with_proof(kind)(request.headers, proof)
-
-    def nonce(self, server: str) -> str | None:
-        """The nonce for the next proof to `server`."""
-        return self._nonces.get(server)
-
-    def learn(self, server: str, nonce: str) -> None:
-        """Use `nonce`, from a response header, in the next proofs to `server` (RFC 9449 8.2)."""
-        if len(nonce) <= MAX_NONCE_LENGTH:
-            self._nonces.set(server, nonce, expires_at=self._clock.now() + NONCE_SECONDS)
+def attach(proofs: Proofs, request: httpx.Request, token: IssuedToken, server: str) -> None:
+    """Add `token`, and a proof for this request alone, to `request` to the origin `server`."""
+    request.headers["Authorization"] = f"{token.token_type} {token.value}"
+    if token.dpop_key is not None:
+        key, url = DPoPKey.from_text(token.dpop_key), str(request.url)
+        headers = proofs.headers(key, request.method, url, access_token=token.value, server=server)
+        # The class without a proof, also when the request is sent again.
+        kind = getattr(request.headers, "plain", type(request.headers))
+        request.headers = _with_proof(kind)(request.headers, headers["DPoP"])
 
 
 @cache

@@ -6,6 +6,7 @@ from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.provider.keys import Undecided, VerifiedToken
 from fastapi_oidc.provider.network import Network
 from fastapi_oidc.provider.options import HTTPOptions
+from fastapi_oidc.provider.proofs import Proofs
 from fastapi_oidc.provider.provider import LONGEST_EXCHANGE, Provider
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "PROVIDER_TIMEOUT",
     "HTTPOptions",
     "Network",
+    "Proofs",
     "Provider",
     "Registration",
     "Undecided",

@@ -1,4 +1,4 @@
-"""The endpoints of the OpenID Provider (OP) at which this client authenticates."""
+"""The requests to the OpenID Provider (OP) in which this client authenticates."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.authorization import pushed_request_uri
 from fastapi_oidc.protocol.client_auth import AssertionTimes, ClientAuthentication
 from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, refusal
-from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.provider.proofs import Proofs
 from fastapi_oidc.provider.response import OPResponse
 
 AssertionAudience: TypeAlias = Literal["issuer", "token_endpoint"]
+Endpoint: TypeAlias = Literal[
+    "token_endpoint",
+    "revocation_endpoint",
+    "introspection_endpoint",
+    "pushed_authorization_request_endpoint",
+]
+"""An endpoint at which clients authenticate, by its name in the metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,113 +52,59 @@ _SECRET_PARAMETERS: Final = frozenset(
 _TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
-class ClientEndpoints:
-    """The token, pushed authorization, revocation and introspection endpoints."""
+class AuthenticatedRequests:
+    """The requests in which this client authenticates."""
 
     def __init__(self, http: HTTPClient, registration: Registration, clock: Clock) -> None:
         self._http, self._registration, self._clock = http, registration, clock
         self.proofs = Proofs(clock)
 
-    async def tokens(
+    async def post(
         self,
         metadata: ProviderMetadata,
-        grant: Mapping[str, str],
-        *,
+        endpoint_name: Endpoint,
+        form: Mapping[str, str],
+        *expected: int,
         key: DPoPKey | None = None,
-        before_sending: Callable[[], None] | None = None,
-    ) -> TokenResponse:
-        """The tokens for `grant` (OpenID Connect Core 3.1.3); raises like `token_body`."""
-        body = await self.token_body(metadata, grant, key=key, before_sending=before_sending)
-        response = TokenResponse.read(body)
-        response.require_binding(is_bound=key is not None)
-        return response
-
-    async def token_body(
-        self,
-        metadata: ProviderMetadata,
-        grant: Mapping[str, str],
-        *,
         patience: float | None = None,
-        key: DPoPKey | None = None,
         before_sending: Callable[[], None] | None = None,
-    ) -> bytes:
-        """The JSON of a successful response to `grant`, awaited for `patience` seconds.
+        is_body_read: bool = True,
+    ) -> OPResponse:
+        """The response to `form`, with an `expected` status, awaited for `patience` seconds.
 
-        With a `key` the tokens are to be bound to it (RFC 9449 5). `before_sending` may raise right
-        before the request is sent. Raises TokenRefused when the OP refuses the request. After
+        With a `key` the request has a proof of it (RFC 9449 5). `before_sending` may raise right
+        before the request is sent. Raises TokenRefused when the OP refuses the request; after
         NonceRequired the caller may repeat it, and the nonce is then known. Raises other
         ProviderErrors when a later attempt may succeed.
         """
-        endpoint = metadata.token_endpoint
-        proof = self.proofs.headers(key, "POST", endpoint)
-        answer = await self._post(metadata, endpoint, grant, patience, proof, before_sending)
-        answer.require_status(HTTPStatus.OK)
-        return answer.json_body()
-
-    async def push(self, metadata: ProviderMetadata, parameters: Mapping[str, str]) -> str:
-        """The `request_uri` of the pushed `parameters` (RFC 9126 2)."""
-        endpoint = _required(metadata.pushed_authorization_request_endpoint, "pushed requests")
-        answer = await self._post(metadata, endpoint, parameters)
-        # RFC 9126 2.2 says 201; some providers send 200.
-        answer.require_status(HTTPStatus.CREATED, HTTPStatus.OK)
-        return pushed_request_uri(answer.document())
-
-    async def revoke(self, metadata: ProviderMetadata, token: str, token_type_hint: str) -> None:
-        """Revoke `token`. The status alone says that it is invalid now (RFC 7009 2.2)."""
-        endpoint = _required(metadata.revocation_endpoint, "revocation")
-        form = {"token": token, "token_type_hint": token_type_hint}
-        answer = await self._post(metadata, endpoint, form, is_body_read=False)
-        answer.require_status(HTTPStatus.OK)
-
-    async def introspect(self, metadata: ProviderMetadata, token: str) -> Claims:
-        """The OP's introspection response for the access token `token` (RFC 7662 2)."""
-        endpoint = _required(metadata.introspection_endpoint, "introspection")
-        form = {"token": token, "token_type_hint": "access_token"}
-        answer = await self._post(metadata, endpoint, form)
-        answer.require_status(HTTPStatus.OK)
-        return answer.members()
-
-    async def _post(
-        self,
-        metadata: ProviderMetadata,
-        endpoint: str,
-        form: Mapping[str, str],
-        patience: float | None = None,
-        headers: Mapping[str, str] = MappingProxyType({}),
-        before_sending: Callable[[], None] | None = None,
-        *,
-        is_body_read: bool = True,
-    ) -> OPResponse:
+        endpoint: str | None = getattr(metadata, endpoint_name)
+        if endpoint is None:
+            explanation = f"the provider's metadata has no {endpoint_name}"
+            raise ProviderError(Code.PROVIDER_ENDPOINT_MISSING, explanation)
+        registration = self._registration
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
-        authenticated = self._registration.authentication.apply(
+        authenticated = registration.authentication.apply(
             dict(form),
             assertion=AssertionTimes(now=self._clock.now(), jti=secrets.token_urlsafe(24)),
-            audience=audiences[self._registration.assertion_audience],
+            audience=audiences[registration.assertion_audience],
         )
-        answer = await self._http.post(
+        # To remove from the OP's error messages.
+        sent = [each for name, each in authenticated.form.items() if name in _SECRET_PARAMETERS]
+        answer = await self._http.request(
+            "POST",
             endpoint,
-            authenticated.form,
-            {**authenticated.headers, **headers},
-            sent=self._secrets(authenticated.form),
+            accept="application/json",
+            headers={**authenticated.headers, **self.proofs.headers(key, "POST", endpoint)},
+            form=authenticated.form,
+            sent=(*sent, registration.client_secret or ""),
             patience=patience,
             before_sending=before_sending,
         )
         self.proofs.learn(endpoint, answer.dpop_nonce)
         if is_body_read or answer.status != HTTPStatus.OK:
             _require_no_refusal(answer)
+        answer.require_status(*expected or (HTTPStatus.OK,))
         return answer
-
-    def _secrets(self, form: Mapping[str, str]) -> tuple[str, ...]:
-        """The secrets in a request, to remove from the OP's error messages."""
-        sent = [value for name, value in form.items() if name in _SECRET_PARAMETERS]
-        return (*sent, self._registration.client_secret or "")
-
-
-def _required(endpoint: str | None, purpose: str) -> str:
-    if endpoint is None:
-        explanation = f"the provider's metadata has no endpoint for {purpose}"
-        raise ProviderError(Code.PROVIDER_ENDPOINT_MISSING, explanation)
-    return endpoint
 
 
 def _require_no_refusal(answer: OPResponse) -> None:

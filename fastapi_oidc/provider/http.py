@@ -92,65 +92,31 @@ class HTTPClient:
         self._limits = httpx.Timeout(None, connect=timeout, pool=timeout).as_dict()
 
     async def get(
-        self,
-        url: str,
-        *,
-        accept: str,
-        access_token: str | None = None,
-        proof: Mapping[str, str] = MappingProxyType({}),
+        self, url: str, *, accept: str, access_token: str = "", proof: str = ""
     ) -> OPResponse:
         """GET `url`, once more if the connection fails; raises ProviderError.
 
         An access token is sent in the Authorization header only (RFC 6750 2.1), with the header
         `proof` if it is bound to a key (RFC 9449 7.1).
         """
-        headers = {"Accept": accept, **proof}
-        if access_token is not None:
+        headers = {"DPoP": proof} if proof else {}
+        if access_token:
             headers["Authorization"] = f"{'DPoP' if proof else 'Bearer'} {access_token}"
-        sent = () if access_token is None else (access_token,)
-        return await self._exchange("GET", url, headers=headers, sent=sent, attempts=2)
-
-    async def post(
-        self,
-        url: str,
-        form: Mapping[str, str],
-        headers: Mapping[str, str],
-        *,
-        sent: tuple[str, ...] = (),
-        patience: float | None = None,
-        before_sending: Callable[[], None] | None = None,
-    ) -> OPResponse:
-        """POST `form` once: a code or a refresh token must not be sent twice; raises ProviderError.
-
-        The response may have any status except a redirect. `sent` are the secrets in the request.
-        With `patience`, the response is awaited for that many seconds; connecting is still limited
-        by `timeout`. `before_sending` may raise when the connection is open and nothing of the form
-        has been sent.
-        """
-        return await self._exchange(
-            "POST",
-            url,
-            headers={"Accept": "application/json", **headers},
-            form=form,
-            sent=sent,
-            patience=patience,
-            before_sending=before_sending,
+        return await self.request(
+            "GET", url, accept=accept, headers=headers, sent=(access_token,), attempts=2
         )
-
-    async def probe(self, method: str, url: str) -> OPResponse:
-        """Send one request without body and credentials. A redirect is returned, not followed."""
-        return await self._exchange(method, url, headers={"Accept": "*/*"}, may_redirect=True)
 
     async def aclose(self) -> None:
         """Close the pooled connections. A later call opens new ones."""
         await self._connections.aclose()
 
-    async def _exchange(
+    async def request(
         self,
         method: str,
         url: str,
         *,
-        headers: Mapping[str, str],
+        accept: str = "*/*",
+        headers: Mapping[str, str] = MappingProxyType({}),
         form: Mapping[str, str] | None = None,
         sent: tuple[str, ...] = (),
         attempts: int = 1,
@@ -158,9 +124,16 @@ class HTTPClient:
         may_redirect: bool = False,
         before_sending: Callable[[], None] | None = None,
     ) -> OPResponse:
-        """Limit all attempts together, and turn network failures into ProviderErrors."""
+        """The response, with any status except a redirect, unless it `may_redirect`.
+
+        Raises ProviderError. A `form` is sent once: a code or a refresh token must not be sent
+        twice. `sent` are the secrets in the request. With `patience`, the response is awaited for
+        that many seconds; connecting is still limited by `timeout`. `before_sending` may raise when
+        the connection is open and nothing of the form has been sent.
+        """
         where = url.partition("?")[0]
         try:
+            headers = {"Accept": accept, **headers}
             request = httpx.Request(method, url, headers=headers, data=form and dict(form))
             request.extensions["timeout"] = self._limits
             if before_sending is not None:

@@ -1,4 +1,4 @@
-"""DPoP proofs for the requests to the provider, with the last nonce of each endpoint (RFC 9449)."""
+"""DPoP proofs for requests, with the last nonce of each server (RFC 9449)."""
 
 from __future__ import annotations
 
@@ -6,35 +6,50 @@ from typing import Final
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.ttl_cache import TTLCache
 
 MAX_NONCE_LENGTH: Final = 1000
 """Maximum length, in characters, of a nonce that is sent back."""
 
+NONCE_SECONDS: Final = 3600
+"""Seconds for which the last nonce of a server is cached."""
+
+MOST_SERVERS: Final = 1000
+"""Maximum number of servers whose nonces are cached."""
+
 
 class Proofs:
-    """Signs proofs with a session's key, and stores nonces in this process only.
+    """Signs proofs with the key of a token, and stores nonces in this process only.
 
-    Another process gets a nonce with the refusal of its first request (8, 9).
+    Another process gets a nonce with the refusal of its first request (8, 9). `server` is what has
+    nonces of its own: the provider's endpoint, or the origin of an API.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._nonces: dict[str, str] = {}
+        self._nonces: TTLCache[str, str] = TTLCache(clock, max_entries=MOST_SERVERS)
 
     def headers(
-        self, key: DPoPKey | None, method: str, endpoint: str, *, access_token: str | None = None
+        self,
+        key: DPoPKey | None,
+        method: str,
+        url: str,
+        *,
+        access_token: str = "",
+        server: str = "",
     ) -> dict[str, str]:
         """The `DPoP` header of one request; none without a key."""
         if key is None:
             return {}
-        now, nonce = self._clock.now(), self.nonce(endpoint)
-        return {"DPoP": key.proof(method, endpoint, now, access_token=access_token, nonce=nonce)}
+        now, nonce = self._clock.now(), self.nonce(server or url)
+        proof = key.proof(method, url, now, access_token=access_token or None, nonce=nonce)
+        return {"DPoP": proof}
 
-    def nonce(self, endpoint: str) -> str | None:
-        """The nonce for the next proof to `endpoint`."""
-        return self._nonces.get(endpoint)
+    def nonce(self, server: str) -> str | None:
+        """The nonce for the next proof to `server`."""
+        return self._nonces.get(server)
 
-    def learn(self, endpoint: str, nonce: str) -> None:
-        """Use `nonce`, from a response header, for the next request to `endpoint` (8.2)."""
+    def learn(self, server: str, nonce: str) -> None:
+        """Use `nonce`, from a response header, in the next proofs to `server` (8.2)."""
         if 0 < len(nonce) <= MAX_NONCE_LENGTH:
-            self._nonces[endpoint] = nonce
+            self._nonces.set(server, nonce, expires_at=self._clock.now() + NONCE_SECONDS)

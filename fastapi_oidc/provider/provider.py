@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -12,7 +12,7 @@ from typing import Final
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.authorization import AuthorizationCode
+from fastapi_oidc.protocol.authorization import AuthorizationCode, pushed_request_uri
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
@@ -24,7 +24,7 @@ from fastapi_oidc.protocol.token import (
     refresh_token_grant,
 )
 from fastapi_oidc.protocol.userinfo import accept_signed_userinfo, accept_userinfo
-from fastapi_oidc.provider.client_endpoints import ClientEndpoints, Registration
+from fastapi_oidc.provider.client_endpoints import AuthenticatedRequests, Endpoint, Registration
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient
@@ -76,7 +76,7 @@ class Provider:
         self._verifier = TokenVerifier(
             self._http, self._metadata, clock, registration, patience=patience
         )
-        self._endpoints = ClientEndpoints(self._http, registration, clock)
+        self._client = AuthenticatedRequests(self._http, registration, clock)
 
     def beside(self, issuer: str, registration: Registration) -> Provider:
         """A client for `issuer`, with this client's limits and connections.
@@ -104,8 +104,8 @@ class Provider:
         a new one is unavailable. A failed fetch is not repeated for five seconds
         (provider.unavailable).
         """
-        async with self._limit():
-            return await self._metadata.get()
+        async with self._call() as metadata:
+            return metadata
 
     async def prepare_refresh(self) -> None:
         """Make sure that the metadata and keys for a refresh response are available.
@@ -113,8 +113,7 @@ class Provider:
         Await this before a refresh, because the refresh token may work only once. Raises
         ProviderError when they are unavailable and the last known ones are more than a day old.
         """
-        async with self._limit():
-            await self._metadata.get()
+        async with self._call():
             await self._verifier.prepare()
 
     async def is_reachable(self) -> bool:
@@ -157,17 +156,24 @@ class Provider:
 
         With a `key` the tokens are bound to it (RFC 9449 5).
         """
-        async with self._limit():
-            metadata = await self._metadata.get()
+        async with self._call() as metadata:
             ask = partial(
-                self._endpoints.tokens, metadata, grant, key=key, before_sending=before_sending
+                self._client.post,
+                metadata,
+                "token_endpoint",
+                grant,
+                key=key,
+                before_sending=before_sending,
             )
             try:
-                return await ask()
+                answer = await ask()
             except NonceRequired:
                 if key is None:
                     raise
-                return await ask()
+                answer = await ask()
+        response = TokenResponse.read(answer.json_body())
+        response.require_binding(is_bound=key is not None)
+        return response
 
     async def refresh(
         self,
@@ -187,14 +193,15 @@ class Provider:
         token is sent. The response is awaited for up to 60 seconds, because the OP may have used up
         the token. So a caller with less time must run this in a task and stop waiting for the task.
         """
-        grant = refresh_token_grant(refresh_token) | dict(target or {})
-        return await self._endpoints.token_body(
+        answer = await self._client.post(
             await self.metadata(),
-            grant,
+            "token_endpoint",
+            refresh_token_grant(refresh_token) | dict(target or {}),
             patience=LONGEST_EXCHANGE,
             key=key,
             before_sending=before_sending,
         )
+        return answer.json_body()
 
     async def userinfo(
         self, access_token: str, *, sub: str, key: DPoPKey | None = None
@@ -207,8 +214,8 @@ class Provider:
         a response about another user. An expired response, or one with another issuer or audience,
         is a ProviderError, like no response.
         """
-        async with self._limit():
-            endpoint = (await self._metadata.get()).userinfo_endpoint
+        async with self._call() as metadata:
+            endpoint = metadata.userinfo_endpoint
             try:
                 return await self._userinfo(endpoint, access_token, sub, key) if endpoint else None
             except ProtocolViolation as error:
@@ -239,18 +246,34 @@ class Provider:
 
     async def push_authorization_request(self, parameters: Mapping[str, str]) -> str:
         """The `request_uri` for `parameters` (RFC 9126); provider.endpoint_missing without one."""
-        async with self._limit():
-            return await self._endpoints.push(await self._metadata.get(), parameters)
+        async with self._call() as metadata:
+            endpoint: Endpoint = "pushed_authorization_request_endpoint"
+            # RFC 9126 2.2 says 201; some providers send 200.
+            statuses = (HTTPStatus.CREATED, HTTPStatus.OK)
+            answer = await self._client.post(metadata, endpoint, parameters, *statuses)
+        return pushed_request_uri(answer.document())
 
     async def revoke(self, token: str, token_type_hint: str) -> None:
-        """Revoke `token` (RFC 7009); provider.endpoint_missing when the OP has no such endpoint."""
-        async with self._limit():
-            await self._endpoints.revoke(await self._metadata.get(), token, token_type_hint)
+        """Revoke `token` (RFC 7009); provider.endpoint_missing when the OP has no such endpoint.
+
+        The status alone says that it is invalid now (RFC 7009 2.2).
+        """
+        form = {"token": token, "token_type_hint": token_type_hint}
+        async with self._call() as metadata:
+            await self._client.post(metadata, "revocation_endpoint", form, is_body_read=False)
 
     async def introspect(self, token: str) -> Claims:
-        """The OP's introspection response for an access token (RFC 7662), not checked yet."""
+        """The OP's introspection response for an access token (RFC 7662 2), not checked yet."""
+        form = {"token": token, "token_type_hint": "access_token"}
+        async with self._call() as metadata:
+            answer = await self._client.post(metadata, "introspection_endpoint", form)
+        return answer.members()
+
+    @asynccontextmanager
+    async def _call(self) -> AsyncIterator[ProviderMetadata]:
+        """The metadata, within the time limit of one call."""
         async with self._limit():
-            return await self._endpoints.introspect(await self._metadata.get(), token)
+            yield await self._metadata.get()
 
     def _limit(self) -> AbstractAsyncContextManager[None]:
         """The time limit of one call; the errors have the URL of the request under way."""
@@ -284,20 +307,18 @@ class Provider:
         self, endpoint: str, access_token: str, key: DPoPKey | None, *, may_repeat: bool = True
     ) -> OPResponse:
         """The response; of a second request if the first one lacked the nonce (RFC 9449 9)."""
-        proofs = self._endpoints.proofs
+        proofs = self._client.proofs
         sent = proofs.nonce(endpoint)
+        headers = proofs.headers(key, "GET", endpoint, access_token=access_token)
         answer = await self._http.get(
             endpoint,
             accept="application/json, application/jwt",
             access_token=access_token,
-            proof=proofs.headers(key, "GET", endpoint, access_token=access_token),
+            proof=headers.get("DPoP", ""),
         )
         proofs.learn(endpoint, answer.dpop_nonce)
-        lacks_nonce = answer.status == HTTPStatus.UNAUTHORIZED and answer.dpop_nonce not in (
-            "",
-            sent,
-        )
-        if key is None or not lacks_nonce or not may_repeat:
+        is_new = answer.dpop_nonce not in ("", sent)
+        if key is None or answer.status != HTTPStatus.UNAUTHORIZED or not (is_new and may_repeat):
             return answer
         return await self._get_userinfo(endpoint, access_token, key, may_repeat=False)
 

@@ -1,29 +1,19 @@
-"""Sessions and transactions as bytes and back; only this module serializes their secrets."""
+"""Sessions as bytes and back; only this module serializes their secrets."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic_core import from_json, to_json
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.session.claims import Claims
-from fastapi_oidc.session.model import (
-    SEALING,
-    Identity,
-    LoginTransaction,
-    OIDCSession,
-    copied,
-)
+from fastapi_oidc.session.model import SEALING, Identity, OIDCSession
 from fastapi_oidc.session.origin import reading_back
-
-Model = TypeVar("Model", bound=BaseModel)
 
 _JWT_BEGINS, _JWT_ENDS = b"\x01", b"\x00"
 _JSON_PART: Final = re.compile(rb'(?<=[".])eyJ[A-Za-z0-9_-]+')  # eyJ is {" in base64
@@ -41,14 +31,12 @@ class SessionCodec(Generic[Identity]):
         try:
             with reading_back():
                 adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]
-                of_identity = TypeAdapter(identity_type)
         except PydanticUserError as error:
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID,
                 f"pydantic cannot read an identity of {identity_type!r}: {error.message}",
             ) from None
         self._read: Callable[[bytes], OIDCSession[Identity]] = adapter.validator.validate_json
-        self.read_identity: Callable[[bytes], Identity] = of_identity.validator.validate_json
 
     def encode(self, session: OIDCSession[Identity]) -> bytes:
         """The session with its tokens, as JSON that `decode` can read.
@@ -70,53 +58,6 @@ class SessionCodec(Generic[Identity]):
         """The session that `encode` wrote; raises SessionError (session.malformed)."""
         try:
             return self._read(encoded)
-        except ValidationError as error:
-            raise _malformed(error) from None
-
-
-class SessionReader(Generic[Identity]):
-    """Decodes one session as often as it is called, each time with its own claims and identity.
-
-    The results share immutable parts only. A session that is read only once stays as bytes, which
-    take a third of the memory. Threads may share a reader.
-    """
-
-    __slots__ = ("_codec", "_encoded", "_template", "_was_read")
-
-    def __init__(self, codec: SessionCodec[Identity], encoded: bytes) -> None:
-        self._codec, self._encoded, self._was_read = codec, encoded, False
-        self._template: tuple[OIDCSession[Identity], bytes, list[str]] | None = None
-
-    def __call__(self) -> OIDCSession[Identity]:
-        """The session; raises SessionError (session.malformed)."""
-        template = self._template
-        if template is None:
-            session = self._codec.decode(self._encoded)
-            if not self._was_read:
-                self._was_read = True
-                return session
-            changeable = [n for n, v in session.claims.items() if isinstance(v, (dict, list))]
-            identity = to_json(from_json(self._encoded)["identity"])
-            template = self._template = session, identity, changeable
-        session, identity, changeable = template
-        own, claims = session.__copy__(), {**session.claims}
-        for name in changeable:
-            claims[name] = copied(claims[name])
-        own.__dict__.update(claims=Claims(claims), identity=self._codec.read_identity(identity))
-        return own
-
-
-class TransactionCodec:
-    """Writes and reads pending logins."""
-
-    def encode(self, transaction: LoginTransaction) -> bytes:
-        """The transaction with its secrets, as JSON."""
-        return transaction.model_dump_json(exclude_defaults=True).encode()
-
-    def decode(self, encoded: bytes) -> LoginTransaction:
-        """The transaction that `encode` wrote; raises SessionError (session.malformed)."""
-        try:
-            return LoginTransaction.model_validate_json(encoded)
         except ValidationError as error:
             raise _malformed(error) from None
 

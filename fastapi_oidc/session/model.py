@@ -241,13 +241,6 @@ class LoginTransaction(Frozen):
     previous: PreviousSession | None = None
 
 
-def copied(value: Any) -> Any:
-    """A copy of a JSON value that shares no mutable part with it."""
-    if isinstance(value, dict):
-        return {name: copied(part) for name, part in value.items()}
-    return [copied(part) for part in value] if isinstance(value, list) else value
-
-
 def _without_nulls(members: dict[str, object]) -> dict[str, object]:
     """Leave out None and empty members to save space in cookies; defaults restore them."""
     return {name: value for name, value in members.items() if value not in (None, [], ())}

@@ -1,23 +1,24 @@
-"""Sessions in cookies: sealed, deflated if necessary, never larger than the limit."""
+"""The session cookie: the sealed session, or a reference to its row in a store."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.codec import SessionCodec, SessionReader, pack_jwts, unpack_jwts
+from fastapi_oidc.session.codec import SessionCodec, pack_jwts, unpack_jwts
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.copies import CookieForm, Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.sealing import DecryptionCache, Sealer, sealed_length
 
 DEFAULT_MAX_COOKIE_SIZE: Final = 3800
 MAXIMUM_PLAINTEXT_BYTES: Final = 65_536
+SECRET_BYTES: Final = 32
 # The first byte of a deflated session; one that is not deflated begins like JSON.
 _DEFLATED, _DEFLATED_UNPACKED = b"d", b"j"
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
@@ -43,7 +44,28 @@ class CookieTooLarge(SessionError):
         self.size, self.limit, self.parts = size, limit, parts
 
 
-class SessionCookie(CookieForm[Identity]):
+class Copy(NamedTuple, Generic[Identity]):
+    """The content of a session cookie. Its session's row says whether it still counts.
+
+    `keys` are those of the session's revocations when the cookie was set, so that they are read
+    together with the row. `epoch` is compared with the row's. `expires_at` is the absolute end, in
+    seconds since the epoch. `session` is None where the row has it; then `secret` proves that the
+    row is meant.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    epoch: int
+    expires_at: int
+    session: OIDCSession[Identity] | None = None
+    secret: bytes = b""
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"Copy(id={self.id!r}, epoch={self.epoch})"
+
+
+class SessionCookie(Generic[Identity]):
     """The sealed session: the cookie of an application without a session store."""
 
     def __init__(
@@ -57,12 +79,12 @@ class SessionCookie(CookieForm[Identity]):
     ) -> None:
         self._codec, self._sealer, self._name = codec, sealer, names.session
         self._limit = max_cookie_size
-        self._readers = DecryptionCache(self._reader, clock=clock or Clock())
+        self._contents = DecryptionCache(self._content_of, clock=clock or Clock())
 
     def seal(
         self, session: OIDCSession[Identity], content: bytes, epoch: int, secret: bytes
     ) -> str:
-        """See `CookieForm`."""
+        """The value for `session`, which `content` encodes; raises CookieTooLarge."""
         size = 0
         for plaintext in _forms(content):
             size = len(self._name) + sealed_length(len(plaintext))
@@ -71,26 +93,66 @@ class SessionCookie(CookieForm[Identity]):
         raise CookieTooLarge(size, self._limit, _parts(content))
 
     def open(self, value: str) -> Copy[Identity]:
-        """See `CookieForm`."""
-        session = self._readers.open(value)()
+        """The content; raises SessionError (session.seal_broken, session.malformed)."""
+        session = self._codec.decode(self._contents.open(value))
         generation, ends = session.generation, session.last_end
         return Copy(session.id, keys_of(session), generation, ends, session)
 
     def leads_to(self, copy: Copy[Identity], session: OIDCSession[Identity], epoch: int) -> bool:
-        """See `CookieForm`. Each state of the session needs another cookie."""
+        """Whether a browser with `copy` needs no other cookie: each state needs another one."""
         before = copy.session
         return before is not None and (before.generation, before.last_seen_at or 0) == (
             session.generation,
             session.last_seen_at or 0,
         )
 
-    def _reader(self, value: str) -> tuple[SessionReader[Identity], int]:
+    def _content_of(self, value: str) -> tuple[bytes, int]:
         plaintext = self._sealer.open(value, name=self._name)
         if plaintext.startswith(_DEFLATED):
             plaintext = _inflated(plaintext[len(_DEFLATED) :])
         elif plaintext.startswith(_DEFLATED_UNPACKED):
             plaintext = pack_jwts(_inflated(plaintext[len(_DEFLATED_UNPACKED) :]))
-        return SessionReader(self._codec, plaintext), len(value) + len(plaintext)
+        return plaintext, len(value) + len(plaintext)
+
+
+class ReferenceCookie(Generic[Identity]):
+    """The sealed id of the session and its secret.
+
+    The row has only a digest of the 256 random bits of the secret: neither the store's content nor
+    the id, which is in logs, is enough to make a cookie.
+    """
+
+    def __init__(self, sealer: Sealer, names: CookieNames) -> None:
+        self._sealer, self._name = sealer, names.session
+
+    def open(self, value: str) -> Copy[Identity]:
+        """Like `SessionCookie.open`."""
+        plaintext = self._sealer.open(value, name=self._name)
+        secret, head = plaintext[:SECRET_BYTES], plaintext[SECRET_BYTES:]
+        try:
+            id, keys, epoch, expires_at = json.loads(head)
+            return Copy(id, tuple(keys), epoch, expires_at, secret=secret)
+        except (ValueError, TypeError):
+            raise SessionError(Code.SESSION_MALFORMED, "not a reference") from None
+
+    def seal(
+        self, session: OIDCSession[Identity], content: bytes, epoch: int, secret: bytes
+    ) -> str:
+        """Like `SessionCookie.seal`."""
+        head = json.dumps([session.id, keys_of(session), epoch, session.last_end])
+        return self._sealer.seal(secret + head.encode(), name=self._name)
+
+    def leads_to(self, copy: Copy[Identity], session: OIDCSession[Identity], epoch: int) -> bool:
+        """Like `SessionCookie.leads_to`. The keys change with the `sid`."""
+        return copy.epoch == epoch and copy.keys == keys_of(session)
+
+
+CookieForm: TypeAlias = SessionCookie[Identity] | ReferenceCookie[Identity]
+
+
+def digest_of(secret: bytes) -> str:
+    """The digest of a cookie's secret, as the row has it."""
+    return hashlib.sha256(secret).hexdigest()
 
 
 def _forms(encoded: bytes) -> Iterator[bytes]:

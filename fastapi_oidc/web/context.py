@@ -241,8 +241,7 @@ class RequestContext(Generic[Identity, RequestData]):
             return self.known
         with self.owning:
             self._require_trusted_origin()
-            party, coordinator = self._runtime.party, self.engine.coordinator
-            return await self._apply(await resume(party, coordinator, self.cookies, active=active))
+            return await self._apply(await resume(self._runtime.party, self.cookies, active=active))
 
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
         """Like `locals`, with new tokens; raises SessionError when they are unavailable."""
@@ -252,8 +251,7 @@ class RequestContext(Generic[Identity, RequestData]):
             self._require_trusted_origin()
             if not (self.party.sessions.in_store or self.is_open):
                 raise response_started()
-            coordinator = self.engine.coordinator
-            return await self._apply(await refresh_now(self.party, coordinator, self.cookies))
+            return await self._apply(await refresh_now(self.party, self.cookies))
 
     async def is_still_signed_in(self) -> bool:
         """Whether the request's session has not ended, as far as is known now."""

@@ -276,9 +276,7 @@ class Endpoints(Serving[Identity, RequestData]):
                 else query_parameters(request)
             )
             callback = Callback(parameters, context.cookies)
-            outcome = await complete_login(
-                party, engine.coordinator, engine.code_exchanges, callback
-            )
+            outcome = await complete_login(party, engine.code_exchanges, callback)
         context.record(outcome.changes)
         if isinstance(outcome, LoginFailed):
             raise outcome.error

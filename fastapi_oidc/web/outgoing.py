@@ -13,9 +13,9 @@ from fastapi_oidc.grants.grants import Tokens
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
 from fastapi_oidc.resource_server import AccessToken, Caller
-from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
+from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.routes import Owning
 from fastapi_oidc.web.runtime import RequestData, Runtime

@@ -13,7 +13,7 @@ from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.callback import CodeExchanges
 from fastapi_oidc.flows.endings import SHUTDOWN_SECONDS, Endings
-from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.step_up import StepUp
@@ -69,7 +69,7 @@ class Engine(Generic[Identity, RequestData]):
     network: Network
     endings: Endings
     last_steps: LastSteps
-    coordinator: RefreshCoordinator[Identity]
+    refreshes: Refreshes[Identity]
     grants: Grants[Identity]
     code_exchanges: CodeExchanges[Identity]
     sign_outs: SingleFlight[object, Any]
@@ -93,7 +93,7 @@ class Engine(Generic[Identity, RequestData]):
             closing.push_async_callback(self.endings.aclose)
             closing.push_async_callback(self.network.aclose)
             closing.push_async_callback(self.last_steps.wait, SHUTDOWN_SECONDS)
-            closing.push_async_callback(self.coordinator.aclose, self.patience)
+            closing.push_async_callback(self.refreshes.aclose, self.patience)
             closing.push_async_callback(self.grants.aclose, self.patience)
             closing.push_async_callback(self.code_exchanges.aclose, self.patience)
             closing.push_async_callback(self.sign_outs.wait, self.patience)

@@ -12,8 +12,6 @@ import pytest
 
 from fastapi_oidc.concurrency import (
     ConcurrencyLimit,
-    ShutdownGate,
-    ShuttingDown,
     SingleFlight,
     called,
 )
@@ -143,26 +141,6 @@ class TestConcurrencyLimit:
 
         for _ in range(2):
             asyncio.run(waited_for())
-
-
-class TestShutdownGate:
-    def test_what_was_asked_for_before_a_shutdown_does_not_begin_in_or_after_it(self) -> None:
-        gate = ShutdownGate()
-        before = gate.ticket()
-        before()
-        with gate.closed():
-            meanwhile = gate.ticket()
-            with pytest.raises(ShuttingDown):
-                before()
-        for check in (before, meanwhile):
-            with pytest.raises(ShuttingDown):
-                check()
-
-    def test_what_is_asked_for_after_a_shutdown_begins(self) -> None:
-        gate = ShutdownGate()
-        with gate.closed():
-            pass
-        gate.ticket()()
 
 
 class Later:

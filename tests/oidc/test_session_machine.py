@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from fastapi_oidc.flows.token_answer import TokenAnswer
+from fastapi_oidc.flows.outcomes import TokenAnswer
 from tests.oidc.machine.breakages import BREAKAGES, MODES, killed_after_the_response
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import RESOURCES, Fault, Mode

@@ -1,41 +1,45 @@
-"""Statements to one database, each with a time limit."""
+"""Statements to one database, each with a time limit and a transaction of its own."""
 
 from __future__ import annotations
 
 import asyncio
-from asyncio import AbstractEventLoop
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import URL, Executable, MetaData, StaticPool, func, make_url, select
+from sqlalchemy import URL, Double, Executable, FunctionElement, StaticPool, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.compiler import compiles
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.outage import Place
-from fastapi_oidc.session.sql.dialects import require_supported
 
-CREATING: Final = 0x01DC
-"""The advisory lock under which PostgreSQL creates the tables, one process at a time."""
+DIALECTS: Final = ("postgresql", "sqlite")
 
 _NO_URL: Final = (
     "a database URL is postgresql+asyncpg://user:password@host/name or sqlite+aiosqlite:///file, "
     "percent-encoded, and its driver must be installed"
 )
-_LEVELS: Final = {"postgresql": "READ COMMITTED", "sqlite": "SERIALIZABLE"}
 
-Values: TypeAlias = Mapping[str, object]
 Rows: TypeAlias = Sequence[Any]
-Result = TypeVar("Result")
 
 
-class _Engines(NamedTuple):
-    """Two ways to use one pool, in one event loop."""
+class server_time(FunctionElement[float]):  # noqa: N801 - an SQL function
+    """When the database server received the statement, in seconds since the epoch."""
 
-    autocommit: AsyncEngine
-    transactions: AsyncEngine
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(server_time, "postgresql")
+def _postgresql_time(*_: Any, **__: Any) -> str:
+    return "EXTRACT(epoch FROM statement_timestamp())::float8"
+
+
+@compiles(server_time, "sqlite")
+def _sqlite_time(*_: Any, **__: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
 
 
 class Database:
@@ -47,86 +51,66 @@ class Database:
 
     def __init__(self, engine: AsyncEngine | URL | str, timeout: float) -> None:
         self._given, self._timeout = engine, timeout
-        self._engines: WeakKeyDictionary[AbstractEventLoop, _Engines] = WeakKeyDictionary()
-        made = engine if isinstance(engine, AsyncEngine) else _engine_of(engine, timeout)
-        self.dialect = made.dialect.name
-        self.place = _place_of(made.url)
-        require_supported(self.dialect)
+        self._engines: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncEngine] = (
+            WeakKeyDictionary()
+        )
+        made = self._engine()
+        self.dialect, self.place = made.dialect.name, _place_of(made.url)
+        _require_supported(self.dialect)
         if isinstance(made.pool, StaticPool):
             explanation = 'SQLite needs a file here; for sessions in memory: session_store="memory"'
             raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
 
-    async def run(self, statement: Executable, values: Values) -> Rows:
-        """The rows that one statement returns, which is its own transaction: one round trip."""
-
-        async def operation(connection: AsyncConnection) -> Rows:
-            result = await connection.execute(statement, values)
-            return result.all() if result.returns_rows else ()
-
-        return await self._run(self._here().autocommit, operation)
-
-    async def transaction(self, steps: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
-        """The result of `steps`, in one transaction."""
-        return await self._run(self._here().transactions, steps)
-
-    async def create_tables(self, metadata: MetaData) -> None:
-        """Create the tables and indexes of `metadata` that are missing."""
-
-        async def steps(connection: AsyncConnection) -> None:
-            if self.dialect == "postgresql":
-                await connection.execute(select(func.pg_advisory_xact_lock(CREATING)))
-            for table in metadata.sorted_tables:
-                await connection.execute(CreateTable(table, if_not_exists=True))
-                for index in table.indexes:
-                    await connection.execute(CreateIndex(index, if_not_exists=True))
-
-        await self.transaction(steps)
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop's engine, unless the application made it."""
-        engines = self._engines.pop(asyncio.get_running_loop(), None)
-        if engines is not None and not isinstance(self._given, AsyncEngine):
-            await engines.autocommit.dispose()
-
-    async def _run(
-        self, engine: AsyncEngine, operation: Callable[[AsyncConnection], Awaitable[Result]]
-    ) -> Result:
+    async def run(self, statement: Executable, values: Mapping[str, object]) -> Rows:
+        """The rows that one statement returns: one round trip."""
         async with asyncio.timeout(self._timeout):
             try:
-                async with engine.begin() as connection:
-                    return await operation(connection)
+                return await self._execute(statement, values)
             except DBAPIError as error:
                 if not error.connection_invalidated:
                     raise
-            async with engine.begin() as connection:
-                return await operation(connection)
+            return await self._execute(statement, values)
 
-    def _here(self) -> _Engines:
+    async def aclose(self) -> None:
+        """Close the connections of this event loop's engine, unless the application made it."""
+        engine = self._engines.pop(asyncio.get_running_loop(), None)
+        if engine is not None and not isinstance(self._given, AsyncEngine):
+            await engine.dispose()
+
+    async def _execute(self, statement: Executable, values: Mapping[str, object]) -> Rows:
+        async with self.here().connect() as connection:
+            result = await connection.execute(statement, values)
+            return result.all() if result.returns_rows else ()
+
+    def here(self) -> AsyncEngine:
+        """The engine of this event loop: connections belong to the one that opened them."""
         loop = asyncio.get_running_loop()
-        engines = self._engines.get(loop)
-        if engines is None:  # connections belong to the event loop that opened them
-            given = self._given
-            engine = given if isinstance(given, AsyncEngine) else _engine_of(given, self._timeout)
-            engines = self._engines[loop] = _Engines(
-                engine.execution_options(isolation_level="AUTOCOMMIT"),
-                engine.execution_options(isolation_level=_LEVELS[self.dialect]),
-            )
-        return engines
+        if (engine := self._engines.get(loop)) is None:
+            engine = self._engine().execution_options(isolation_level="AUTOCOMMIT")
+            self._engines[loop] = engine
+        return engine
+
+    def _engine(self) -> AsyncEngine:
+        url = self._given
+        if isinstance(url, AsyncEngine):
+            return url
+        try:
+            is_sqlite = make_url(url).get_backend_name() == "sqlite"
+            # A thread that waits for the lock of a file cannot be interrupted, so it stops earlier.
+            limit = {"timeout": 0.8 * self._timeout} if is_sqlite else {}
+            return create_async_engine(url, hide_parameters=True, connect_args=limit)
+        except (ArgumentError, InvalidRequestError, ImportError, ValueError, TypeError) as error:
+            # Its text may contain a part of a password that was not percent-encoded.
+            raised = type(error).__name__
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
+
+
+def _require_supported(dialect: str) -> None:
+    if dialect not in DIALECTS:
+        explanation = f"the session store works on PostgreSQL and SQLite, not on {dialect}"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
 
 
 def _place_of(url: URL) -> Place:
-    shown = url.set(query={})
-    shown = shown._replace(username=None, password=None)
+    shown = url.set(query={})._replace(username=None, password=None)
     return Place(shown.render_as_string(), (url.password,) if url.password else ())
-
-
-def _engine_of(url: URL | str, timeout: float) -> AsyncEngine:
-    try:
-        is_sqlite = make_url(url).get_backend_name() == "sqlite"
-        # A thread that waits for the lock of a file cannot be interrupted, so it stops earlier.
-        limit = {"timeout": 0.8 * timeout} if is_sqlite else {}
-        return create_async_engine(url, hide_parameters=True, connect_args=limit)
-    except (ArgumentError, InvalidRequestError, ImportError, ValueError, TypeError) as error:
-        # Its text may contain a part of a password that was not percent-encoded.
-        raised = type(error).__name__
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Final
@@ -23,13 +23,14 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from fastapi_oidc.errors import Code
 from fastapi_oidc.session.outage import lacks_table, unavailable_as
-from fastapi_oidc.session.sql.database import Database, Rows
-from fastapi_oidc.session.sql.dialects import INSERTS, server_time
+from fastapi_oidc.session.sql.database import Database, Rows, server_time
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Store, Stored
 
 PURGED_AT_ONCE: Final = 1000
@@ -77,6 +78,16 @@ _PURGE: Final[Executable] = (
 )
 
 
+_CREATE: Final[Sequence[Executable]] = (
+    CreateTable(table, if_not_exists=True),
+    *(CreateIndex(index, if_not_exists=True) for index in table.indexes),
+)
+_INSERTS: Final[Mapping[str, Callable[[Table], postgresql.Insert | sqlite.Insert]]] = {
+    "postgresql": postgresql.insert,
+    "sqlite": sqlite.insert,
+}
+
+
 class SQLStore(Store):
     """Values in one table of PostgreSQL or SQLite, by the clock of the database.
 
@@ -104,7 +115,11 @@ class SQLStore(Store):
     async def create_tables(self) -> None:
         """Create the table and index if they are missing; any number of processes may do so."""
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._database.place, "create tables"):
-            await self._database.create_tables(metadata)
+            for statement in _CREATE:
+                try:
+                    await self._database.run(statement, {})
+                except DBAPIError:  # another process creates the same on PostgreSQL
+                    await self._database.run(statement, {})
 
     async def purge(self) -> int:
         """Remove all rows that have expired, a thousand at a time, and return their number."""
@@ -160,7 +175,7 @@ class SQLStore(Store):
 
 def _insert(dialect: str) -> Executable:
     """The statement that stores a value where there is none that has not expired."""
-    insert = INSERTS[dialect](table).values(key=bindparam("of_key"), **_AFTER)
+    insert = _INSERTS[dialect](table).values(key=bindparam("of_key"), **_AFTER)
     taken = insert.on_conflict_do_update(
         index_elements=[_row.key], set_=_AFTER, where=_row.expires_at <= server_time()
     )

@@ -9,8 +9,9 @@ from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Clock, MemoryStore
 from fastapi_oidc.session.store import Cell, Stored
-from fastapi_oidc.testing import Lifetimes
+from fastapi_oidc.testing import Lifetimes, OAuthError
 from tests.oidc.flows.steps import (
+    LOCAL,
     connected,
     copy_of,
     generation,
@@ -134,3 +135,23 @@ async def test_polling_the_session_is_no_use(world: World) -> None:
         world.time.advance(IDLE // 2 - 1)
         await browser.get("/auth/session")
     assert await generation(browser) is None
+
+
+@pytest.mark.parametrize("how", ["sign-out", "revocation", "refusal", "expiry"])
+async def test_open_connection_learns_that_its_session_is_over(mode: str, how: str) -> None:
+    here, there = two_processes(mode, mount=with_connection)
+    browser = await here.signed_in()
+    connection = await connected(there, copy_of(browser, there))
+    oidc: OIDC[Any, Any] = there.oidc
+    assert await oidc.is_still_signed_in(connection)
+    if how == "sign-out":
+        await browser.post("/auth/logout", data=LOCAL)
+    elif how == "revocation":
+        await here.oidc.revoke(sub="alice")
+    elif how == "expiry":
+        here.time.advance(8 * 3600)
+    else:
+        here.op.faults.put("token", OAuthError("invalid_grant"))
+        here.time.advance(400)
+        assert await generation(browser) is None
+    assert not await oidc.is_still_signed_in(connection)

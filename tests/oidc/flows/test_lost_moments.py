@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI, Response
 from fastapi_oidc import OIDC, Clock, MemoryStore, OIDCSession
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.flows.outcomes import Refreshed
+from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.session.cells import Cells, Turn
@@ -101,13 +102,13 @@ async def test_the_use_of_a_session_that_was_refreshed_meanwhile_is_of_the_new_o
 ) -> None:
     world, _ = world_of(mode, settings={"idle_timeout": 3600})
     browser = await world.signed_in()
-    party, engine = world.oidc.runtime.party, world.oidc.registrations.engine
+    party = world.oidc.runtime.party
     world.time.advance(SHORTLY_BEFORE_EXPIRY)
     read = await party.sessions.find(dict(browser.cookies))
     again = await party.sessions.find(dict(browser.cookies))
     assert isinstance(read, Live)
     assert isinstance(again, Live)
-    assert isinstance(await engine.coordinator.refresh(party, again), Refreshed)
+    assert isinstance(await refresh(party, again), Refreshed)
     touched = await party.sessions.touch(read)
     assert touched.session.generation == touched.seen.row.generation == 1
     assert touched.session.last_seen_at == world.time()
@@ -199,12 +200,11 @@ async def test_a_token_for_an_api_is_never_that_of_another_attempt(
     lives = [await party.sessions.find(dict(browser.cookies)) for party in parties]
     assert isinstance(lives[0], Live)
     assert isinstance(lives[1], Live)
-    coordinators = [each.oidc.registrations.engine.coordinator for each in (world, there)]
-    mine = asyncio.create_task(coordinators[0].refresh_for(parties[0], lives[0], api))
+    mine = asyncio.create_task(refresh_for(parties[0], lives[0], api))
     await sent.until_reached()
     world.time.advance(LEASE_SECONDS + 1)  # paused for so long that its row is taken
     store.nth, store.gate = 3, judged  # taken, answered, and then the next generation
-    other = asyncio.create_task(coordinators[1].refresh(parties[1], lives[1]))
+    other = asyncio.create_task(refresh(parties[1], lives[1]))
     await judged.until_reached()
     sent.opened.set()
     _, answer = await mine

@@ -1,28 +1,36 @@
 """Processes that share refresh records present each refresh token once, and lose no session.
 
-A process that dies is one whose request to the provider or to the records never continues.
-"""
+A process that dies is one whose request to the provider or to the records never continues."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from fastapi_oidc import RefreshLock
-from fastapi_oidc.testing import OAuthError, ServerError
+from fastapi_oidc import Clock, MemoryStore, RefreshLock
+from fastapi_oidc.session.sql import SQLStore
+from fastapi_oidc.session.store import Cell, Stored
+from fastapi_oidc.testing import OAuthError, ServerError, TokenRevoked
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
+    LOCAL,
     RETRY,
     connected,
     copy_of,
     generation,
     refreshes,
     shared_stores,
+    stores_of,
     with_connection,
 )
-from tests.oidc.interleaving import another_process
+from tests.oidc.interleaving import Gate, Held, another_process, begun
+from tests.oidc.session.conftest import opened_values
+from tests.oidc.session.conftest import postgres_url as postgres_url
+from tests.oidc.session.conftest import sql_url as sql_url
+from tests.oidc.session.conftest import sqlite_url as sqlite_url
 from tests.oidc.world import Time, World, make_world
 
 
@@ -105,3 +113,104 @@ class Lock(RefreshLock):
         if self.fails == "after":
             raise ConnectionError("down")
         return result
+
+
+SHARED = pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
+
+
+@SHARED
+@pytest.mark.parametrize("first", [False, True], ids=["before", "after"])
+async def test_sign_out_while_the_provider_responds_wins(
+    processes: tuple[World, World], elsewhere: bool, first: bool
+) -> None:
+    """Before and after the provider has used the refresh token."""
+    here, there = processes
+    browser, held = await here.signed_in(), Held(first=first)
+    here.op.faults.put("token", held)
+    here.time.advance(AFTER_EXPIRY)
+    refreshing = begun(copy_of(browser, here).get("/me"))
+    await held.gate.until_reached()
+    await copy_of(browser, there if elsewhere else here).post("/auth/logout", data=LOCAL)
+    revoked = len(here.op.record.of(TokenRevoked))
+    held.gate.opened.set()
+    answer = await refreshing
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+    if first:
+        assert len(here.op.record.of(TokenRevoked)) == revoked + 1, "the new tokens are given back"
+    for seconds in (0, 300):
+        here.time.advance(seconds)
+        for world in processes:
+            assert await generation(copy_of(browser, world)) is None
+
+
+class LateReply(MemoryStore):
+    """Its reply to the write `late_at` comes when the gate is opened."""
+
+    gate, late_at = Gate(), 0
+
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
+        found = await super().swap(key, before, after)
+        if before is not None and found is None:
+            self.late_at -= 1
+            if self.late_at == 0:
+                await self.gate.passed()
+        return found
+
+
+@SHARED
+@pytest.mark.parametrize("write", [1, 2, 3], ids=["taken", "response", "next session"])
+async def test_sign_out_while_a_step_of_a_refresh_is_stored_wins(
+    mode: str, elsewhere: bool, write: int
+) -> None:
+    """It is stored, and the reply that says so comes after the sign-out."""
+    time = Time()
+    store = LateReply(clock=Clock(read=time))
+    store.gate = Gate()
+    shared = stores_of(mode, store)
+    here = make_world(time=time, **shared)
+    there = another_process(here, **shared)
+    browser = await here.signed_in()
+    copies = [copy_of(browser, world) for world in (here, there)]
+    time.advance(AFTER_EXPIRY)
+    store.late_at = write
+    refreshing = begun(copies[0].get("/me"))
+    await store.gate.until_reached()
+    await copy_of(browser, there if elsewhere else here).post("/auth/logout", data=LOCAL)
+    store.gate.opened.set()
+    assert "set-cookie" not in (await refreshing).headers
+    assert [await generation(copy) for copy in copies] == [None, None]
+
+
+def shared(mode: str, url: str) -> dict[str, Any]:
+    """The options of one process: a store and connections of its own, in the same database."""
+    return stores_of(mode, SQLStore(url))
+
+
+@pytest.fixture
+async def processes(mode: str, sql_url: str) -> AsyncIterator[tuple[World, World]]:
+    async with opened_values(sql_url):
+        time = Time()
+        here = make_world(time=time, **shared(mode, sql_url))
+        there = another_process(here, **shared(mode, sql_url))
+        yield here, there
+        for world in (here, there):
+            await world.oidc.aclose()
+
+
+async def test_processes_refresh_end_and_revoke_sessions_of_a_database(
+    processes: tuple[World, World],
+) -> None:
+    here, there = processes
+    browser = await here.signed_in()
+    tabs = [copy_of(browser, world) for world in processes] * 5
+    for number in (1, 2):
+        here.time.advance(AFTER_EXPIRY)
+        assert set(await asyncio.gather(*map(generation, tabs))) == {number}
+        assert refreshes(here) == number
+    await browser.post("/auth/logout", data=LOCAL)
+    assert {await generation(tab) for tab in tabs} == {None}
+    browser = await here.signed_in()
+    await there.oidc.revoke(sub="alice")
+    assert await generation(browser) is None
+    assert await generation(copy_of(await there.signed_in(), here)) == 0

@@ -1,7 +1,8 @@
 """Tasks, processes and browsers that ask for a session's tokens at the same time.
 
-A process that dies is one that never continues.
-"""
+A process that dies is one that never continues."""
+
+from __future__ import annotations
 
 import asyncio
 import secrets
@@ -11,21 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import StreamingResponse
 from redis.asyncio import Redis
 
-from fastapi_oidc import Code, SessionError
+from fastapi_oidc import OIDC, Code, IssuedToken, OIDCError, SessionError
 from fastapi_oidc.protocol.downstream import GrantKind
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.sql import SQLStore
 from tests.oidc.flows.steps import (
     copy_of,
     generation,
+    others_have_run,
+    shared_stores,
     two_processes,
 )
-from tests.oidc.grants.api import issued, session_id
+from tests.oidc.grants.api import Api, issued, session_id
+from tests.oidc.grants.conftest import Session
 from tests.oidc.grants.test_downstream_apis import CALENDAR, GRANT_TYPES, apis, described
-from tests.oidc.interleaving import another_process
-from tests.oidc.world import World, make_world
+from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.world import Time, World, make_world
 from tests.redis_server import redis_url as redis_url
 
 NEARLY_EXPIRED = 250
@@ -121,3 +127,89 @@ async def test_a_grant_ends_with_its_session() -> None:
         await there.oidc.grant(session_id(here))
     with pytest.raises(SessionError):
         await there.oidc.grant("unknown")
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.get("/refreshed")
+    async def refreshed(request: Request) -> str:
+        return (await oidc.refresh(request)).tokens.access_token
+
+    @app.get("/token")
+    async def token(session: Session) -> str:
+        return session.tokens.access_token
+
+
+def joined_processes() -> tuple[World, World]:
+    time = Time()
+    shared = shared_stores("store", time)
+    here = make_world(time=time, **described("refresh_token", mount=mount, **shared))
+    described_again = described("refresh_token", mount=mount, **shared)
+    del described_again["provider"], described_again["settings"]
+    return here, another_process(here, **described_again)
+
+
+async def token_for(world: World, resource: str) -> IssuedToken:
+    grant = await world.oidc.grant(session_id(world), resource=resource)
+    return await grant.access_token()
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+async def test_a_forced_refresh_waits_for_an_apis_token_and_refreshes_then(
+    is_elsewhere: bool,
+) -> None:
+    here, there = joined_processes()
+    browser = copy_of(await here.signed_in(), there if is_elsewhere else here)
+    before = (await browser.get("/token")).json()
+    held = Held(first=True)
+    here.op.faults.put("token", held)
+    calendar = asyncio.create_task(token_for(here, CALENDAR))
+    await held.gate.until_reached()
+    refreshed = begun(browser.get("/refreshed"))
+    await others_have_run()
+    held.gate.opened.set()
+    await calendar
+    assert (await refreshed).json() != before
+    assert issued(here) == 2, "one for the API, one for the session"
+
+
+"""Seconds after which a token of 300 is not valid for the next minute, and is not refreshed yet."""
+
+
+def mount_stream(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    async def statuses(session: Any) -> AsyncIterator[str]:
+        """One request to the API at once, and one when the token is nearly over."""
+        auth = oidc.auth(session)
+        for seconds in (0, NEARLY_EXPIRED):
+            app.state.world.time.advance(seconds)
+            try:
+                yield str(await app.state.api.status(auth))
+            except OIDCError as error:
+                yield str(error.code)
+
+    @app.get("/stream")
+    async def stream(session: Session) -> StreamingResponse:
+        async def lines() -> AsyncIterator[str]:
+            async for status in statuses(session):
+                yield f"{status}\n"
+
+        return StreamingResponse(lines())
+
+
+@pytest.fixture
+def world(mode: str) -> World:
+    world = make_world(
+        mount=mount_stream, session_store="memory" if mode == "store" else None
+    )
+    world.app.state.world, world.app.state.api = world, Api(world)
+    return world
+
+
+def expected(mode: str) -> list[str]:
+    return ["200", "200" if mode == "store" else str(Code.SESSION_RESPONSE_STARTED)]
+
+
+async def test_an_event_stream_refreshes_in_a_store_alone(world: World, mode: str) -> None:
+    browser = await world.signed_in()
+    response = await browser.get("/stream")
+    assert response.text.split() == expected(mode)
+    assert issued(world) == (mode == "store")

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from fastapi_oidc.flows import refresh
 from fastapi_oidc.flows.endings import Endings
-from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.grants import grants
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.session import rows
@@ -86,13 +86,13 @@ def asked_everywhere_at_once(world: MachineWorld, alice: Browser) -> None:
 
 
 def refresh_all_as_one(patch: pytest.MonkeyPatch) -> None:
-    begin, outcomes = RefreshCoordinator._begin, list[Any]()
+    begin, outcomes = refresh._begin, list[Any]()
 
-    async def first_outcome(self: Any, run: Any) -> Any:
-        outcomes.append(await begin(self, run))
+    async def first_outcome(run: Any) -> Any:
+        outcomes.append(await begin(run))
         return outcomes[0]
 
-    patch.setattr(RefreshCoordinator, "_begin", first_outcome)
+    patch.setattr(refresh, "_begin", first_outcome)
 
 
 def two_persons_at_once(world: MachineWorld, alice: Browser) -> None:

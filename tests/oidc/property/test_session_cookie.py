@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import base64
+import string
+
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.model import OIDCSession, Tokens
-from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.sealing import KeyRing, sealed_length
 from fastapi_oidc.session.session_cookie import CookieTooLarge, SessionCookie
-from tests.oidc.session.examples import SECRET, User, a_session
+from tests.oidc.session.examples import OLD_SECRET, SECRET, User, a_session
 
 NAMES = CookieNames("oidc", secure=True)
 SEALER = KeyRing([SECRET]).sealer("session")
@@ -53,3 +57,92 @@ def test_a_session_survives_its_cookie_or_is_said_to_be_too_large(
         return
     assert len(NAMES.session) + len(value) <= 3800
     assert COOKIE.open(value).session == session
+
+
+prefixes = st.text(string.ascii_letters + string.digits + "_-", min_size=1, max_size=20)
+states = st.text(max_size=200)
+
+
+@given(prefix=prefixes, secure=st.booleans(), state=states)
+def test_every_name_is_a_cookie_name(prefix: str, secure: bool, state: str) -> None:
+    names = CookieNames(prefix, secure)
+    for name in (names.session, names.logout, names.transaction(state)):
+        header = CookieChange(name=name, value="x", secure=secure).header_value()
+        assert header.startswith(f"{name}=x; ")
+        assert name.startswith("__Host-") or not secure or prefix.startswith("__Host-")
+
+
+@given(prefix=prefixes, other=prefixes, state=states)
+def test_two_prefixes_share_no_name(prefix: str, other: str, state: str) -> None:
+    assume(prefix != other)
+    one, two = CookieNames(prefix, secure=True), CookieNames(other, secure=True)
+    assert not one.is_transaction(two.transaction(state))
+    assert not {one.session, one.logout} & {two.session, two.logout, two.transaction(state)}
+
+
+@given(prefix=prefixes, state=states, other=states)
+def test_two_states_have_two_names(prefix: str, state: str, other: str) -> None:
+    assume(state != other)
+    names = CookieNames(prefix, secure=False)
+    assert names.transaction(state) != names.transaction(other)
+    assert names.is_transaction(names.transaction(state))
+
+
+RING = KeyRing([SECRET, OLD_SECRET])
+SEALER_OF_ANY = RING.sealer("session")
+
+names = st.text(max_size=40).filter(lambda name: name.isprintable())
+
+
+def opens(sealed: str, name: str) -> bool:
+    try:
+        SEALER_OF_ANY.open(sealed, name=name)
+    except SessionError:
+        return False
+    return True
+
+
+@given(content=st.binary(max_size=5000), name=names)
+def test_what_was_sealed_opens(content: bytes, name: str) -> None:
+    sealed = SEALER_OF_ANY.seal(content, name=name)
+    assert SEALER_OF_ANY.open(sealed, name=name) == content
+    assert len(sealed) == sealed_length(len(content))
+
+
+@given(content=st.binary(max_size=200), place=st.integers(min_value=0))
+def test_one_flipped_bit_of_the_sealed_bytes_never_opens(content: bytes, place: int) -> None:
+    sealed = SEALER_OF_ANY.seal(content, name="a")
+    raw = bytearray(base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)))
+    raw[place // 8 % len(raw)] ^= 1 << place % 8
+    assert not opens(base64.urlsafe_b64encode(raw).decode().rstrip("="), "a")
+
+
+@given(content=st.binary(max_size=200), place=st.integers(min_value=0))
+def test_one_flipped_bit_of_the_text_never_opens(content: bytes, place: int) -> None:
+    text = bytearray(SEALER_OF_ANY.seal(content, name="a").encode())
+    text[place // 8 % len(text)] ^= 1 << place % 8
+    assert not opens(text.decode("latin-1"), "a")
+
+
+@given(content=st.binary(max_size=200), text=st.text(min_size=1, max_size=8), place=st.integers(0))
+def test_no_text_can_be_put_in_or_taken_out(content: bytes, text: str, place: int) -> None:
+    sealed = SEALER_OF_ANY.seal(content, name="a")
+    start = place % (len(sealed) + 1)
+    assert not opens(sealed[:start] + text + sealed[start:], "a")
+    assert not opens(sealed[:start], "a") or start == len(sealed)
+
+
+@given(content=st.binary(max_size=200), name=names, other=names)
+def test_a_seal_opens_under_its_own_name_alone(content: bytes, name: str, other: str) -> None:
+    assume(name != other)
+    assert not opens(SEALER_OF_ANY.seal(content, name=name), other)
+
+
+@given(text=st.text())
+def test_any_text_gives_a_session_error(text: str) -> None:
+    assert not opens(text, "a")
+
+
+@given(raw=st.binary(max_size=200))
+def test_any_bytes_give_a_session_error(raw: bytes) -> None:
+    assert not opens(base64.urlsafe_b64encode(raw).decode().rstrip("="), "a")

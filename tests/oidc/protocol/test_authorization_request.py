@@ -9,6 +9,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
 from fastapi_oidc.protocol.authorization import (
     PROTECTED_PARAMETERS,
     AuthorizationRequest,
+    code_challenge,
     pushed_request_uri,
     pushed_request_url,
     require_unprotected,
@@ -108,3 +109,23 @@ def test_a_pushed_request_is_named_by_its_uri_alone() -> None:
 def test_a_pushed_authorization_response_has_a_request_uri(document: object) -> None:
     with refused(Code.PROVIDER_ANSWER_MALFORMED, ProviderError):
         pushed_request_uri(document)
+
+
+def test_the_example_of_rfc_7636_appendix_b() -> None:
+    assert (
+        code_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
+        == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+    )
+
+
+@pytest.mark.parametrize("verifier", ["a" * 43, "a" * 128, "-._~" * 20])
+def test_a_verifier_of_allowed_length_and_characters(verifier: str) -> None:
+    assert len(code_challenge(verifier)) == 43
+
+
+@pytest.mark.parametrize(
+    "verifier", ["", "a" * 42, "a" * 129, "a" * 42 + "+", "a" * 42 + "é", "a" * 43 + "\n"]
+)
+def test_any_other_verifier_is_refused(verifier: str) -> None:
+    with pytest.raises(ValueError, match="7636"):
+        code_challenge(verifier)

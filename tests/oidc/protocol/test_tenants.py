@@ -21,7 +21,7 @@ from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.protocol.userinfo import accept_signed_userinfo
 from tests.oidc.protocol.examples import ABSENT, AT, CLIENT_ID, Changes, changed, refused
 from tests.oidc.protocol.id_tokens import API, EXPECTED, VALID
-from tests.oidc.protocol.test_logout_token import VALID as LOGOUT
+from tests.oidc.protocol.test_logout_messages import VALID as LOGOUT
 from tests.oidc.protocol.test_metadata import DOCUMENT
 
 SHARED = "https://login.test/organizations/v2.0"

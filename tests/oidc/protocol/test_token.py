@@ -4,7 +4,22 @@ import pytest
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.error_text import (
+    LARGEST_NUMBER,
+    MAX_TEXT,
+    MAX_VALUE,
+    cleaned,
+    shown,
+    without,
+)
 from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.refusal import (
+    RefusedClient,
+    RefusedGrant,
+    RefusedRequest,
+    TokenRefused,
+    refusal,
+)
 from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant, refresh_token_grant
 from tests.oidc.protocol.examples import ABSENT, Absent, Changes, changed, refused
 
@@ -165,3 +180,87 @@ def test_a_code_is_exchanged_with_its_verifier() -> None:
 def test_a_refresh_asks_for_no_other_scope() -> None:
     grant = refresh_token_grant("refresh-1")
     assert grant == {"grant_type": "refresh_token", "refresh_token": "refresh-1"}
+
+
+URL = "https://op.test/token"
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "kind", "code"),
+    [
+        ({"error": "invalid_grant"}, 400, RefusedGrant, Code.TOKEN_INVALID_GRANT),
+        ({"error": "invalid_grant"}, 401, RefusedGrant, Code.TOKEN_INVALID_GRANT),
+        ({"error": "interaction_required"}, 400, RefusedGrant, Code.TOKEN_INVALID_GRANT),
+        ({"error": "login_required"}, 400, RefusedGrant, Code.TOKEN_INVALID_GRANT),
+        ({"error": "consent_required"}, 400, RefusedGrant, Code.TOKEN_INVALID_GRANT),
+        ({"error": "invalid_client"}, 401, RefusedClient, Code.TOKEN_INVALID_CLIENT),
+        ({"error": "invalid_client"}, 400, RefusedClient, Code.TOKEN_INVALID_CLIENT),
+        ({"error": "unauthorized_client"}, 403, RefusedClient, Code.TOKEN_INVALID_CLIENT),
+        ({"error": "unknown"}, 401, RefusedClient, Code.TOKEN_INVALID_CLIENT),
+        ({"error": "invalid_request"}, 400, RefusedRequest, Code.TOKEN_REFUSED),
+        ({"error": "invalid_scope"}, 400, RefusedRequest, Code.TOKEN_REFUSED),
+        (None, 400, RefusedRequest, Code.TOKEN_REFUSED),
+    ],
+)
+def test_a_refusal_has_the_kind_and_code_of_its_error(
+    document: object, status: int, kind: type[TokenRefused], code: Code
+) -> None:
+    refused = refusal(document, status, url=URL)
+    assert (type(refused), refused.code) == (kind, code)
+
+
+def test_the_words_of_the_provider_are_escaped_and_cut() -> None:
+    document = {"error": "bad\n" + "x" * 999, "error_description": "why\r\n" + "y" * 9999}
+    refused = refusal(document, 400, url=URL)
+    assert refused.error == r"bad\n" + "x" * 195
+    assert refused.description == r"why\r\n" + "y" * 1993
+    assert str(refused) == (
+        f"token.refused: the provider returned {refused.error} ({refused.description})"
+    )
+    assert refused.details == {"url": URL, "status": 400}
+
+
+@pytest.mark.parametrize("name", ["error", "error_description"])
+def test_a_secret_that_the_provider_repeats_is_taken_out(name: str) -> None:
+    document = {"error": "invalid_request", name: "unknown token s3cr3t-t0ken given"}
+    refused = refusal(document, 400, url=URL, sent=["s3cr3t-t0ken", ""])
+    assert "unknown token [...] given" in str(refused)
+    assert "s3cr3t" not in repr(refused) + str(refused) + str(refused.details)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "missing"),
+        ("https://op.test/", "'https://op.test/'"),
+        ("a\nb", r"'a\nb'"),
+        (True, "True"),
+        (1.5, "1.5"),
+        (LARGEST_NUMBER - 1, "999999999999999999"),
+        (LARGEST_NUMBER, "a large number"),
+        (-LARGEST_NUMBER, "a large number"),
+        (["a", None, 1], "['a', missing, 1]"),
+        (("a", ["b"]), "['a', ['b']]"),
+        (["a"] * 6, "['a', 'a', 'a', 'a', 'a']"),
+        ({"a": 1}, "a JSON object"),
+    ],
+)
+def test_each_kind_of_value_has_its_text(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_a_text_is_cut_before_and_after_it_is_escaped() -> None:
+    assert cleaned("a" * (MAX_TEXT + 1)) == "a" * MAX_TEXT
+    assert cleaned("\n" * MAX_TEXT) == r"\n" * (MAX_TEXT // 2)
+    assert shown("a" * (MAX_VALUE + 1)) == f"'{'a' * MAX_VALUE}'"
+
+
+def test_what_a_terminal_or_a_log_interprets_is_escaped() -> None:
+    assert cleaned("\x1b[2J\r\n\u202e\\\ud800\xfc <b>") == r"\x1b[2J\r\n\u202e\\\ud800\xfc <b>"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"), [("123456", "it was [...]."), ("12345", "it was 123456.")]
+)
+def test_a_secret_of_six_characters_is_taken_out(secret: str, text: str) -> None:
+    assert without("it was 123456.", [secret]) == text

@@ -3,7 +3,11 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.metadata import discovery_url, require_issuer_url
+from fastapi_oidc.protocol.return_path import is_same_origin_path, same_origin_path
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url, with_query
+from tests.oidc.protocol.examples import ISSUER, refused
 
 LONGEST_HOST = ".".join(["a" * 62, *["a" * 63] * 2, "a" * 62])
 """253 characters."""
@@ -126,3 +130,123 @@ def test_a_host_that_can_be_asked_is_fit(host: str) -> None:
 )
 def test_a_host_that_cannot_be_asked_is_malformed(host: str) -> None:
     assert fault_of_url(f"https://{host}/", allow_insecure_http=True) is URLFault.MALFORMED
+
+
+@pytest.mark.parametrize(
+    ("issuer", "url"),
+    [
+        ("https://op.test", "https://op.test/.well-known/openid-configuration"),
+        ("https://op.test/", "https://op.test/.well-known/openid-configuration"),
+        ("https://op.test/a/", "https://op.test/a/.well-known/openid-configuration"),
+        ("https://op.test/a//", "https://op.test/a//.well-known/openid-configuration"),
+    ],
+)
+def test_one_final_slash_is_dropped_for_discovery(issuer: str, url: str) -> None:
+    assert discovery_url(issuer) == url
+
+
+def test_an_issuer_is_kept_as_it_is() -> None:
+    assert require_issuer_url(ISSUER, allow_insecure_http=False) == ISSUER
+
+
+def test_an_http_issuer_must_be_allowed() -> None:
+    with refused(Code.CONFIGURATION_INSECURE_URL, ConfigurationError):
+        require_issuer_url("http://localhost:9400", allow_insecure_http=False)
+    assert require_issuer_url("http://localhost:9400", allow_insecure_http=True)
+
+
+@pytest.mark.parametrize("issuer", ["", "op.test", "https://op.test?a=b", "https://op.test#a"])
+def test_an_issuer_that_cannot_be_one_is_refused(issuer: str) -> None:
+    with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
+        require_issuer_url(issuer, allow_insecure_http=False)
+
+
+@pytest.mark.parametrize("end", ["", "/", "//"])
+def test_the_address_of_the_metadata_is_no_issuer(end: str) -> None:
+    issuer = f"https://op.test/a/.well-known/openid-configuration{end}"
+    with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
+        require_issuer_url(issuer, allow_insecure_http=False)
+    assert require_issuer_url(f"{issuer}X", allow_insecure_http=False)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/a",
+        "/a/",
+        "/a/b.html",
+        "/a/.well-known/x",
+        "/a?next=https%3A%2F%2Fother.test%2F&x=//y",
+        "/search?q=a%20b#part",
+        "/~me/a;b=c/@d:e",
+        "/caf%C3%A9",
+        "/" + "a" * 999,
+    ],
+)
+def test_a_path_of_this_origin_is_accepted(path: str) -> None:
+    assert same_origin_path(path, default="/home") == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        None,
+        1,
+        b"/a",
+        ["/a"],
+        "",
+        "a",
+        "evil.test",
+        "//evil.test",
+        "///evil.test",
+        "/\\evil.test",
+        "\\\\evil.test",
+        "\\/evil.test",
+        "/a\\b",
+        "/%09/evil.test",
+        "/\t/evil.test",
+        "/\r/evil.test",
+        "/\n/evil.test",
+        "/ /evil.test",
+        "/./\\evil.test",
+        "/.//evil.test",
+        "/..//evil.test",
+        "/./evil.test",
+        "/../evil.test",
+        "/a/..",
+        "/%2e%2e/evil.test",
+        "/%2E/evil.test",
+        "/%2fevil.test",
+        "/%5cevil.test",
+        "/%5C/evil.test",
+        "/a//b",
+        "https:evil.test",
+        "https:/evil.test",
+        "https://evil.test",
+        "https://own.test@evil.test",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        " /a",
+        "/a ",
+        "\t/a",
+        "\x00/a",
+        "/a\x00",
+        "/a\x7f",
+        "/a%0d%0aSet-Cookie:%20a=b",
+        "/a%0ab",
+        "/a%00",
+        "/a%7F",
+        "/a?b=%0D",
+        "/a?b=c\\d",
+        "/é",
+        "/\u2028a",
+        "/\ud800",
+        "?a=b",
+        "#a",
+        "/" + "a" * 1000,
+    ],
+)
+def test_anything_else_becomes_the_default(path: object) -> None:
+    assert not is_same_origin_path(path)
+    assert same_origin_path(path, default="/home") == "/home"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.http import HTTPClient, cause_of
 from fastapi_oidc.provider.network import Connections
 from tests.oidc.protocol.examples import refused
+from tests.oidc.provider.sockets import Script, listening, whole
 
 URL = "https://op.test/path"
 Handler = Callable[[httpx.Request], httpx.Response]
@@ -34,7 +39,7 @@ async def test_a_redirect_is_refused_and_not_followed(status: int) -> None:
         return httpx.Response(status, headers={"Location": "https://evil.test/"})
 
     with refused(Code.PROVIDER_REDIRECTED, ProviderError):
-        await client_for(handler).post(URL, {}, {})
+        await client_for(handler).request("POST", URL, form={})
     assert seen == [URL]
 
 
@@ -97,6 +102,149 @@ async def test_an_error_names_the_endpoint_without_query_or_credentials() -> Non
         raise httpx.ReadError("reset")
 
     with pytest.raises(ProviderError) as caught:
-        await client_for(handler).post(f"{URL}?a=secret-1", {"code": "secret-2"}, {"A": "secret-3"})
+        await client_for(handler).request(
+            "POST", f"{URL}?a=secret-1", form={"code": "secret-2"}, headers={"A": "secret-3"}
+        )
     assert caught.value.details == {"url": URL}
     assert "secret" not in str(caught.value)
+
+
+@asynccontextmanager
+async def client(*, timeout: float = 5.0) -> AsyncIterator[HTTPClient]:  # noqa: ASYNC109
+    opened = HTTPClient(timeout=timeout, max_answer_bytes=100_000)
+    try:
+        yield opened
+    finally:
+        await opened.aclose()
+
+
+def writes(content: bytes) -> Script:
+    async def script(writer: asyncio.StreamWriter) -> None:
+        writer.write(content)
+        await writer.drain()
+
+    return script
+
+
+async def drips_for_ever(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n")
+    while True:
+        writer.write(b"x")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+
+
+async def says_nothing(writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(30)
+
+
+async def hangs_up(writer: asyncio.StreamWriter) -> None:
+    pass
+
+
+@pytest.mark.parametrize("script", [drips_for_ever, says_nothing])
+async def test_the_limit_is_over_the_whole_exchange(script: Script) -> None:
+    async with listening(script) as server, client(timeout=0.5) as http:
+        began = time.monotonic()
+        with pytest.raises(ProviderError) as caught:
+            await http.get(server.url, accept="*/*")
+        assert time.monotonic() - began < 5
+    assert caught.value.code == Code.PROVIDER_TIMEOUT
+
+
+async def test_a_get_survives_one_hang_up() -> None:
+    async with listening(hangs_up, writes(whole(b"ok"))) as server, client() as http:
+        answer = await http.get(server.url, accept="*/*")
+    assert (answer.body, server.connections) == (b"ok", 2)
+
+
+async def test_a_post_is_sent_once_only() -> None:
+    async with listening(hangs_up, writes(whole(b"ok"))) as server, client() as http:
+        with pytest.raises(ProviderError) as caught:
+            await http.request("POST", server.url, form={"code": "c"})
+    assert caught.value.code == Code.PROVIDER_UNREACHABLE
+    assert server.connections == 1
+
+
+def caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            caused(httpx.ConnectError("x"), socket.gaierror(-2, "Name or service not known")),
+            "the host name is not found: Name or service not known",
+        ),
+        (
+            caused(httpx.ConnectError("x"), ExceptionGroup("all", [ConnectionRefusedError()])),
+            "the connection was refused",
+        ),
+        (caused(httpx.ReadError("x"), ConnectionResetError()), "the connection was reset"),
+        (httpx.ConnectTimeout("x"), "no connection in time"),
+        (httpx.PoolTimeout("x"), "no free connection in time"),
+        (httpx.ProxyError("407\r\nX"), r"the proxy failed: 407\r\nX"),
+        (httpx.InvalidURL("x"), "the URL cannot be requested"),
+        (httpx.WriteError("x"), "WriteError"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_the_cause_is_named(error: Exception, words: str) -> None:
+    assert cause_of(error) == words
+
+
+def test_errors_that_cause_each_other_end() -> None:
+    one, other = httpx.ReadError("x"), ValueError()
+    one.__cause__, other.__cause__ = other, one
+    assert cause_of(one) == "ReadError"
+
+
+async def explanation_of(url: str) -> str:
+    http = HTTPClient(timeout=5)
+    with pytest.raises(ProviderError) as caught:
+        await http.get(url, accept="*/*")
+    await http.aclose()
+    assert caught.value.code is Code.PROVIDER_UNREACHABLE
+    assert caught.value.details["url"] == url.partition("?")[0]
+    return caught.value.explanation
+
+
+async def speaks_no_http(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"220 mail\r\n")
+    await writer.drain()
+
+
+async def test_nobody_listening_refuses_the_connection() -> None:
+    async with listening(hangs_up) as server:
+        url = server.url
+    assert await explanation_of(url) == "the connection was refused"
+
+
+async def ends_too_early(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
+    await writer.drain()
+
+
+@pytest.mark.parametrize("script", [hangs_up, speaks_no_http, ends_too_early])
+async def test_a_broken_answer_is_told_as_such(script: Script) -> None:
+    async with listening(script) as server:
+        explanation = await explanation_of(server.url)
+    assert explanation.startswith("no complete HTTP response: ")
+    assert server.connections == 2
+
+
+async def test_a_server_without_tls_is_told_as_such() -> None:
+    async def greets_at_once(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.test ready\r\n" * 10)
+        writer.close()
+
+    listener = await asyncio.start_server(greets_at_once, "127.0.0.1", 0)
+    async with listener:
+        port = listener.sockets[0].getsockname()[1]
+        assert (await explanation_of(f"https://127.0.0.1:{port}/")).startswith("TLS failed: ")
+
+
+async def test_a_url_that_cannot_be_asked_is_an_error_of_the_provider() -> None:
+    assert await explanation_of("https://999.1.1.1/?x=1") == "the URL cannot be requested"

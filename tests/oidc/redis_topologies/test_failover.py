@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.session.redis import RedisStore
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT
 from fastapi_oidc.testing import sign_in
 from tests.oidc.fleet.fleet import LONG_AFTER, Fleet, running_fleet
 from tests.oidc.fleet.test_redis_faults import assert_nobody_signed_out, served, under_way
 from tests.oidc.fleet.worker_process import PATIENCE as BROWSER_PATIENCE
 from tests.oidc.fleet.worker_process import Worker
-from tests.oidc.redis_topologies.servers import Server, program_of, until
-from tests.oidc.redis_topologies.watched import Watched, running_watched
+from tests.oidc.redis_topologies.servers import PATIENCE, Server, program_of, until
+from tests.oidc.redis_topologies.watched import SERVICE, Watched, running_watched
+from tests.oidc.session.values import has_one
 
 QUICK, SLOW = 2000, 3000
 """Milliseconds after which the sentinel gives a master up; a replica that was cut off for ten times
@@ -124,3 +129,40 @@ async def test_a_master_that_wants_a_replica_takes_no_login_that_could_be_lost(
 
 def has_no_replica(server: Server) -> bool:
     return bool(server.command("INFO", "replication")["connected_slaves"] == 0)
+
+
+MUTE = 2
+"""Together they take a second, as long as whoever asks first may wait."""
+
+
+@contextmanager
+def mute_hosts() -> Iterator[str]:
+    """They take connections and commands, and answer none."""
+    with ExitStack() as stack:
+        mute = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(MUTE)]
+        yield ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in mute)
+
+
+async def never(client: object) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_master_is_found_again_behind_sentinels_that_are_mute(tmp_path: Path) -> None:
+    with (
+        running_watched(program_of("redis-server"), tmp_path, patience=60_000) as watched,
+        mute_hosts() as mute,
+    ):
+        url = f"redis+sentinel://{mute},127.0.0.1:{watched.sentinel.port}/{SERVICE}"
+        store = RedisStore(url)
+        store._timeout = 0.01
+        with pytest.raises(SessionError):
+            await store._run(never, "wait")
+        store._timeout = DEFAULT_TIMEOUT
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    assert not await has_one(store)
+                    break
+                except SessionError:
+                    await asyncio.sleep(0.05)
+        await store.aclose()

@@ -11,14 +11,14 @@ import pytest
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.sessions import Live, Over, Prepared
-from fastapi_oidc.flows.token_answer import TokenAnswer
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
-from fastapi_oidc.session.copies import Copy
 from fastapi_oidc.session.model import PreviousSession
 from fastapi_oidc.session.own_store import SealedSession
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.session.store import Cell
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, a_session

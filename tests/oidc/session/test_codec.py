@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field, JsonValue, SecretStr
 from typing_extensions import TypedDict
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.codec import SessionCodec, TransactionCodec
-from tests.oidc.session.examples import User, a_session, a_transaction
+from fastapi_oidc.session.codec import SessionCodec
+from tests.oidc.session.examples import User, a_session
 
 
 class UserModel(BaseModel):
@@ -133,7 +133,3 @@ def test_a_session_of_a_later_version_can_still_be_read() -> None:
     members = json.loads(SessionCodec(User).encode(a_session()))
     later = json.dumps(members | {"added_later": 1}).encode()
     assert SessionCodec(User).decode(later) == a_session()
-
-
-def test_what_a_transaction_has_not_takes_no_room() -> None:
-    assert b"null" not in TransactionCodec().encode(a_transaction())

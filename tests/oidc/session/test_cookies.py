@@ -5,7 +5,19 @@ from typing import Any
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.protocol.return_path import MAX_RETURN_PATH_LENGTH
+from fastapi_oidc.session.cookies import PENDING_SECONDS, CookieChange, CookieNames
+from fastapi_oidc.session.model import PreviousSession
+from fastapi_oidc.session.pending_cookies import (
+    MAXIMUM_COOKIE_BYTES,
+    MAXIMUM_PENDING,
+    REFERENCE_BYTES,
+    LogoutCookie,
+    PendingLogout,
+    TransactionCookies,
+)
+from fastapi_oidc.session.sealing import KeyRing
+from tests.oidc.session.examples import NOW, SECRET, a_transaction
 
 
 @pytest.mark.parametrize(
@@ -86,3 +98,171 @@ def test_a_login_is_named_by_32_hexadecimal_digits(digest: str) -> None:
 
 def test_a_prefix_has_twenty_characters_at_the_most() -> None:
     assert CookieNames("a" * 20, secure=False).session == "a" * 20 + "_session"
+
+
+NAMES = CookieNames("oidc", secure=True)
+SEALER = KeyRing([SECRET]).sealer("pending")
+TRANSACTIONS = TransactionCookies(SEALER, NAMES)
+LOGOUTS = LogoutCookie(SEALER, NAMES)
+PENDING = PendingLogout(state="state-1", return_to="/bye", created_at=NOW)
+
+ROOM = MAXIMUM_COOKIE_BYTES - REFERENCE_BYTES
+
+
+class Browser(dict[str, str]):
+    """The cookies a browser holds."""
+
+    def apply(self, *changes: CookieChange) -> None:
+        for change in changes:
+            if change.value is None:
+                self.pop(change.name, None)
+            else:
+                self[change.name] = change.value
+
+    def begin(
+        self, state: str, *, created_at: int = NOW, return_to: str = "/"
+    ) -> tuple[CookieChange, ...]:
+        transaction = a_transaction(state=state, created_at=created_at, return_to=return_to)
+        changes = TRANSACTIONS.begun(transaction, self)
+        self.apply(*changes)
+        return changes
+
+
+def test_a_login_lives_ten_minutes() -> None:
+    browser = Browser()
+    (change,) = browser.begin("one")
+    assert (change.max_age, change.same_site, change.secure) == (600, "lax", True)
+    assert TRANSACTIONS.find("one", browser, now=NOW + PENDING_SECONDS - 1) is not None
+    assert TRANSACTIONS.find("one", browser, now=NOW + PENDING_SECONDS) is None
+
+
+def test_a_transaction_under_the_name_of_another_is_not_found() -> None:
+    browser = Browser()
+    browser.begin("one")
+    browser[NAMES.transaction("two")] = browser[NAMES.transaction("one")]
+    assert TRANSACTIONS.find("two", browser, now=NOW) is None
+
+
+def test_a_login_is_kept_for_requests_of_this_site_unless_the_provider_posts() -> None:
+    ordinary, posted = (
+        TransactionCookies(SEALER, NAMES),
+        TransactionCookies(SEALER, NAMES, same_site="none"),
+    )
+    assert [change.same_site for change in ordinary.ended("one", {})] == ["lax"]
+    assert [change.same_site for change in posted.ended("one", {})] == ["none"]
+    plain = TransactionCookies(SEALER, CookieNames("oidc", secure=False))
+    assert [change.secure for change in ordinary.ended("one", {})] == [True]
+    assert [change.secure for change in plain.ended("one", {})] == [False]
+
+
+def test_what_cannot_be_read_is_not_forgotten() -> None:
+    """It may be of another version, and be read by the process that serves the next request."""
+    name = NAMES.transaction("one")
+    assert TRANSACTIONS.ended("one", {name: "of the next version"}) == ()
+
+
+def test_the_oldest_of_eight_makes_room() -> None:
+    browser = Browser()
+    for number in range(MAXIMUM_PENDING):
+        # the browser sends them in any order: age counts, not place
+        age = 10 * (number * 3 % MAXIMUM_PENDING)
+        browser.begin(str(number), created_at=NOW - age)
+    browser.begin("new")
+    alive = [state for state in "01234567" if TRANSACTIONS.find(state, browser, now=NOW)]
+    assert alive == list("0123467")
+    assert len(browser) == MAXIMUM_PENDING
+
+
+@pytest.mark.parametrize("length", [*range(1, MAX_RETURN_PATH_LENGTH, 37), MAX_RETURN_PATH_LENGTH])
+def test_pending_logins_have_a_budget_in_bytes(length: int) -> None:
+    browser = Browser()
+    for number in range(12):
+        browser.begin(str(number), created_at=NOW + number, return_to="/" + "a" * (length - 1))
+        assert sum(len(name) + len(value) + 3 for name, value in browser.items()) <= ROOM
+    alive = [n for n in range(12) if TRANSACTIONS.find(str(n), browser, now=NOW + 12)]
+    assert alive == list(range(12 - len(browser), 12))
+    assert len(alive) >= 2
+
+
+def test_a_login_remembers_the_session_that_it_replaces() -> None:
+    previous = PreviousSession(id="session-1", expires_at=NOW, secret="reference")
+    (change,) = TRANSACTIONS.begun(a_transaction(previous=previous), {})
+    found = TRANSACTIONS.find("state-1", {change.name: change.value or ""}, now=NOW)
+    assert found is not None
+    assert found.previous == previous
+    assert "reference" not in repr(previous)
+
+
+def test_old_ones_leave_and_what_cannot_be_read_when_there_is_no_room() -> None:
+    browser = Browser(unrelated="kept")
+    browser[NAMES.transaction("unreadable")] = "of the next version"
+    browser.begin("old", created_at=NOW - PENDING_SECONDS)
+    browser.begin("new")
+    names = [NAMES.transaction(state) for state in ("unreadable", "new")]
+    assert set(browser) == {"unrelated", *names}
+    for number in range(MAXIMUM_PENDING - 1):
+        browser.begin(str(number), created_at=NOW - number)
+    assert NAMES.transaction("unreadable") not in browser
+    assert NAMES.transaction("new") in browser
+
+
+def test_what_cannot_be_read_leaves_before_the_oldest_that_can() -> None:
+    browser = Browser({NAMES.transaction("unreadable"): "of the next version"})
+    for number in range(MAXIMUM_PENDING - 1):
+        browser.begin(str(number), created_at=NOW - PENDING_SECONDS + 2)
+    browser.begin("new")
+    assert NAMES.transaction("unreadable") not in browser
+    assert all(TRANSACTIONS.find(str(number), browser, now=NOW) for number in range(7))
+
+
+def test_the_budget_is_exact() -> None:
+    (change,) = TRANSACTIONS.begun(a_transaction(), {})
+    name = NAMES.transaction("another")
+    left = ROOM - len(change.name) - len(change.value or "") - len(name) - 2 * len("=; ")
+    assert len(TRANSACTIONS.begun(a_transaction(), {name: "x" * left})) == 1
+    assert len(TRANSACTIONS.begun(a_transaction(), {name: "x" * (left + 1)})) == 2
+
+
+def test_an_instance_leaves_the_cookies_of_others_alone() -> None:
+    other = CookieNames("oidc_login", secure=True)
+    browser = Browser({other.session: "x", other.transaction("a"): "x", NAMES.session: "x"})
+    (only,) = browser.begin("new")
+    assert only.name == NAMES.transaction("new")
+
+
+def test_what_a_transaction_has_not_takes_no_room() -> None:
+    (change,) = TRANSACTIONS.begun(a_transaction(), {})
+    assert b"null" not in SEALER.open(change.value or "", name=change.name)
+
+
+def test_a_pending_logout_is_found_for_ten_minutes() -> None:
+    change = LOGOUTS.begun(PENDING)
+    cookies = {change.name: change.value or ""}
+    assert change.max_age == PENDING_SECONDS == 600
+    assert LOGOUTS.find(cookies, now=NOW + PENDING_SECONDS - 1) == PENDING
+    assert LOGOUTS.find(cookies, now=NOW + PENDING_SECONDS) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "garbage", SEALER.seal(b"{}", name=NAMES.logout)],
+    ids=["empty", "garbage", "sealed but no logout"],
+)
+def test_what_is_no_pending_logout_finds_nothing(value: str) -> None:
+    assert LOGOUTS.find({NAMES.logout: value}, now=NOW) is None
+    assert LOGOUTS.find({}, now=NOW) is None
+
+
+def test_an_ended_logout_is_forgotten() -> None:
+    change = LOGOUTS.ended()
+    assert (change.name, change.value) == (NAMES.logout, None)
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_the_cookie_is_secure_where_the_application_is(secure: bool) -> None:
+    logouts = LogoutCookie(SEALER, CookieNames("oidc", secure=secure))
+    assert logouts.begun(PENDING).secure is logouts.ended().secure is secure
+
+
+def test_the_state_is_not_in_repr() -> None:
+    assert "state-1" not in repr(PENDING) + repr(LOGOUTS.begun(PENDING))

@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-ON_REDIS = ["", ".session_store", ".revocation_store", ".store", ".connections"]
+ON_REDIS = ["", ".store"]
 ON_SQL = product(["", ".store"], ["sqlalchemy", "greenlet"])
 NEEDS = [
     ("broker", "", "uvicorn", "the broker needs"),

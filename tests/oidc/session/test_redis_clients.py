@@ -13,20 +13,15 @@ from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLCon
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.redis.clients import NODE_SECONDS, client_of, close, pool_of
+from fastapi_oidc.session.redis.clients import NODE_SECONDS, client_of, close, options_of
 
 CREDENTIALS = {"username": "app", "password": "p@ss/word,+"}
 WRITTEN = "app:p%40ss%2Fword%2C%2B"
 
 
-def options_of(client: Redis | RedisCluster) -> dict[str, Any]:
-    pool = client if isinstance(client, RedisCluster) else client.connection_pool
-    return dict(pool.connection_kwargs)
-
-
 def master(url: str) -> tuple[SentinelConnectionPool, list[dict[str, Any]]]:
     """The pool of connections to the master, and what is used to ask each sentinel."""
-    client = client_of(url)
+    client = client_of(url, 50)
     assert isinstance(client, Redis)
     pool = client.connection_pool
     assert isinstance(pool, SentinelConnectionPool)
@@ -34,7 +29,7 @@ def master(url: str) -> tuple[SentinelConnectionPool, list[dict[str, Any]]]:
 
 
 def test_one_server() -> None:
-    client = client_of(f"redis://{WRITTEN}@redis.example.com:6380/3?socket_timeout=2")
+    client = client_of(f"redis://{WRITTEN}@redis.example.com:6380/3?socket_timeout=2", 50)
     expected = {"host": "redis.example.com", "port": 6380, "db": 3, "socket_timeout": 2}
     assert (CREDENTIALS | expected).items() <= options_of(client).items()
     assert options_of(client)["retry"]._retries == 1
@@ -42,7 +37,7 @@ def test_one_server() -> None:
 
 @pytest.mark.parametrize("host", ["redis.example.com", "[::1]:6379"])
 def test_tls_checks_who_answers(host: str) -> None:
-    client = client_of(f"rediss://{host}?ssl_ca_certs=/ca.pem&ssl_certfile=/me.pem")
+    client = client_of(f"rediss://{host}?ssl_ca_certs=/ca.pem&ssl_certfile=/me.pem", 50)
     assert isinstance(client, Redis)
     assert client.connection_pool.connection_class is SSLConnection
     expected = {"ssl_ca_certs": "/ca.pem", "ssl_certfile": "/me.pem", "ssl_check_hostname": True}
@@ -88,8 +83,9 @@ def test_sentinels_have_a_password_and_tls_of_their_own() -> None:
 async def test_what_is_closed_takes_its_connections_to_sentinels_along(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    client = client_of("redis+sentinel://one,two/mymaster")
-    pool = pool_of(client)
+    client = client_of("redis+sentinel://one,two/mymaster", 50)
+    assert isinstance(client, Redis)
+    pool = client.connection_pool
     assert isinstance(pool, SentinelConnectionPool)
     closed: list[Redis] = []
 
@@ -102,7 +98,7 @@ async def test_what_is_closed_takes_its_connections_to_sentinels_along(
 
 
 def test_a_cluster() -> None:
-    client = client_of(f"redis+cluster://{WRITTEN}@10.0.0.1,10.0.0.2:7000/0")
+    client = client_of(f"redis+cluster://{WRITTEN}@10.0.0.1,10.0.0.2:7000/0", 50)
     assert isinstance(client, RedisCluster)
     assert list(client.nodes_manager.startup_nodes) == ["10.0.0.1:6379", "10.0.0.2:7000"]
     expected = {"socket_timeout": NODE_SECONDS, "max_connections": 50}
@@ -110,7 +106,7 @@ def test_a_cluster() -> None:
 
 
 def test_a_cluster_with_tls() -> None:
-    options = options_of(client_of("rediss+cluster://10.0.0.1?ssl_ca_certs=/ca.pem"))
+    options = options_of(client_of("rediss+cluster://10.0.0.1?ssl_ca_certs=/ca.pem", 50))
     assert options["connection_class"] is SSLConnection
     assert (options["ssl_ca_certs"], options["ssl_check_hostname"]) == ("/ca.pem", True)
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.redis.clients import client_of
-from fastapi_oidc.session.redis.connections import Connections
-from fastapi_oidc.session.store import DEFAULT_TIMEOUT
-from tests.oidc.session.values import KEY, has_one, put_one
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell
+from tests.oidc.session.values import KEY, LATER, ONE, calls_of, has_one, put_one
 from tests.redis_server import running_redis
 
 
@@ -41,9 +43,8 @@ async def test_a_pool_that_raises_is_used_by_half_and_by_fifty_at_the_most(
     redis_url: str, allowed: int, at_once: int
 ) -> None:
     client = Redis.from_url(redis_url, max_connections=allowed)
-    commands = Commands(at_once)
-    both = [Connections(client, DEFAULT_TIMEOUT), Connections(client, DEFAULT_TIMEOUT)]
-    running = [asyncio.create_task(both[n % 2].run(commands)) for n in range(120)]
+    commands, store = Commands(at_once), RedisStore(client)
+    running = [asyncio.create_task(store._run(commands, "wait")) for _ in range(120)]
     await commands.reached.wait()
     commands.go_on.set()
     await asyncio.gather(*running)
@@ -51,15 +52,16 @@ async def test_a_pool_that_raises_is_used_by_half_and_by_fifty_at_the_most(
     await client.aclose()
 
 
-async def test_a_pool_that_waits_or_is_ours_is_used_as_it_is(redis_url: str) -> None:
+async def test_a_pool_that_waits_or_is_of_the_store_is_used_as_it_is(redis_url: str) -> None:
     pool = BlockingConnectionPool.from_url(redis_url, max_connections=7)
-    for client in (Redis(connection_pool=pool), client_of(redis_url, 7)):
-        commands = Commands()
+    stores = RedisStore(Redis(connection_pool=pool)), RedisStore(redis_url, max_connections=7)
+    for store in stores:
+        commands = Commands(7)
+        running = [asyncio.create_task(store._run(commands, "wait")) for _ in range(30)]
+        await commands.reached.wait()
         commands.go_on.set()
-        shared = Connections(client, DEFAULT_TIMEOUT)
-        await asyncio.gather(*(shared.run(commands) for _ in range(30)))
-        assert commands.ended == 30
-        assert shared._here().limit.limit == 7
+        await asyncio.gather(*running)
+        assert (commands.most_at_once, commands.ended) == (7, 30)
 
 
 async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, prefix: str) -> None:
@@ -75,20 +77,12 @@ async def test_a_command_that_waits_too_long_for_a_turn_raises_that_the_store_is
     redis_url: str,
 ) -> None:
     client = Redis.from_url(redis_url, max_connections=1)
-    commands = Commands()
-    held = asyncio.create_task(Connections(client, DEFAULT_TIMEOUT).run(commands))
-    await commands.reached.wait()
-    with pytest.raises(SessionError) as caught:
-        await RedisStore(client, timeout=0.01).read([KEY])
+    store = RedisStore(client, timeout=0.01)
+    async with store._here().slots:
+        with pytest.raises(SessionError) as caught:
+            await store.read([KEY])
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
-    commands.go_on.set()
-    await held
     await client.aclose()
-
-
-async def test_a_redis_that_does_not_answer_is_given_up(redis: Redis) -> None:
-    with pytest.raises(TimeoutError):
-        await Connections(redis, 0.01).run(Commands())
 
 
 async def test_the_nodes_of_a_cluster_are_asked_for_what_each_has(
@@ -98,8 +92,8 @@ async def test_the_nodes_of_a_cluster_are_asked_for_what_each_has(
         return [name.encode() for name in names]
 
     monkeypatch.setattr(RedisCluster, "mget_nonatomic", answered)
-    cluster = Connections(client_of("redis+cluster://10.0.0.1"), DEFAULT_TIMEOUT)
-    assert await cluster.values(["one", "two"]) == [b"one", b"two"]
+    store = RedisStore("redis+cluster://10.0.0.1", prefix="0123456789abcdef")
+    assert list(await store.read(["one", "two"])) == [b"one", b"two"]
 
 
 async def test_a_store_made_of_a_url_closes_what_it_opened(redis_url: str, prefix: str) -> None:
@@ -108,11 +102,6 @@ async def test_a_store_made_of_a_url_closes_what_it_opened(redis_url: str, prefi
         await put_one(store)
         assert await has_one(store)
         await store.aclose()
-
-
-async def test_a_store_has_as_many_connections_as_it_is_allowed(redis_url: str) -> None:
-    store = RedisStore(redis_url, max_connections=7)
-    assert store._connections._here().limit.limit == 7
 
 
 async def test_a_client_that_was_given_is_not_closed(redis: Redis, prefix: str) -> None:
@@ -153,3 +142,77 @@ def test_a_store_made_of_a_url_works_in_every_event_loop(redis_url: str, prefix:
         assert asyncio.run(use(store))
     del store
     gc.collect()  # the warnings come within this test
+
+
+@pytest.fixture
+async def gone(tmp_path: Path) -> AsyncIterator[Redis]:
+    client = Redis(unix_socket_path=str(tmp_path / "nobody.sock"), retry=Retry(NoBackoff(), 0))
+    yield client
+    await client.aclose()
+
+
+REFUSING = [
+    ("unix://app:right@", "ACL SETUSER app on >right +hello +get ~*", "NoPermissionError"),
+    ("unix://", "CONFIG SET maxmemory 1", "OutOfMemoryError"),
+    ("unix://", "REPLICAOF 127.0.0.1 1", "ReadOnlyError"),
+]
+
+
+@pytest.mark.parametrize(("user", "change", "error"), REFUSING, ids=[row[-1] for row in REFUSING])
+async def test_the_error_names_what_redis_refuses_and_costs_no_wait(
+    user: str, change: str, error: str
+) -> None:
+    with running_redis() as url:
+        operator = Redis.from_url(url)
+        await operator.execute_command(*change.split())  # type: ignore[no-untyped-call]
+        store = RedisStore(url.replace("unix://", user))
+        for _ in range(3):
+            with pytest.raises(
+                SessionError, match=f"the store unix://.* could not write: {error}: "
+            ) as caught:
+                await store.swap(KEY, b"", ONE)
+            assert caught.value.status == 503
+        await asyncio.gather(store.aclose(), operator.aclose())
+
+
+async def test_the_patience_given_with_a_url_is_kept(tmp_path: Path) -> None:
+    """With a server that takes connections and says nothing."""
+    path = tmp_path / "unresponsive.sock"
+    with socket.socket(socket.AF_UNIX) as unresponsive:
+        unresponsive.bind(str(path))
+        unresponsive.listen()
+        store = RedisStore(f"unix://{path}", timeout=0.05)
+        for call in calls_of(store):
+            async with asyncio.timeout(DEFAULT_TIMEOUT / 2):
+                with pytest.raises(SessionError):
+                    await call
+        await store.aclose()
+
+
+@pytest.fixture
+def store(redis: Redis, prefix: str) -> RedisStore:
+    return RedisStore(redis, prefix=prefix)
+
+
+async def test_a_key_has_the_time_the_value_and_its_end(
+    store: RedisStore, redis: Redis, prefix: str
+) -> None:
+    before = (await redis.time())[0]
+    await put_one(store)
+    stored = await redis.get(prefix + KEY)
+    assert stored is not None
+    assert stored[16:] == ONE.value
+    assert before <= int(stored[:16]) / 1e6 <= (await redis.time())[0] + 1
+    assert await redis.expiretime(prefix + KEY) == LATER
+    await store.swap(KEY, ONE.value, Cell(b"", LATER))
+    assert not await redis.exists(prefix + KEY)
+
+
+async def test_ages_are_by_the_clock_of_redis(store: RedisStore, redis: Redis, prefix: str) -> None:
+    now = (await redis.time())[0]
+    for seconds in (3600, -3600):
+        await redis.set(prefix + KEY, b"%010d000000one" % (now - seconds))
+        seen = await store.swap(KEY, None, ONE)
+        assert seen is not None
+        assert seen.value == b"one"
+        assert seen.age == pytest.approx(seconds, abs=60)

@@ -1,4 +1,4 @@
-"""What counts as a Redis that does not answer, for all that is made of one client."""
+"""What counts as a Redis that does not answer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from fastapi_oidc.session.redis.circuit import Circuit, RedisUnresponsiveError
-from fastapi_oidc.session.redis.connections import Connections
-from tests.oidc.session.test_redis_circuit import Seconds
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.session.redis import RedisStore
+from fastapi_oidc.session.redis.circuit import (
+    PROBE_PAUSE,
+    Circuit,
+    RedisUnresponsiveError,
+)
+from fastapi_oidc.session.redis.store import DEFAULT_CONNECTIONS
 
 USUAL = 5.0
-CONNECTIONS = "fastapi_oidc.session.redis.connections"
+STORE = "fastapi_oidc.session.redis.store"
 
 
 @pytest.fixture
@@ -51,58 +56,72 @@ async def answered(client: object) -> str:
 @pytest.fixture
 def driven(seconds: Seconds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Circuits go by `seconds`, which stand still unless they are moved; nothing is late."""
-    monkeypatch.setattr(f"{CONNECTIONS}.Circuit", lambda: Circuit(seconds))
-    monkeypatch.setattr(f"{CONNECTIONS}.LATE", inf)
+    monkeypatch.setattr(f"{STORE}.Circuit", lambda: Circuit(seconds))
+    monkeypatch.setattr(f"{STORE}.LATE", inf)
 
 
-async def opened(redis: Redis) -> Connections:
-    """Connections to a Redis that has not answered, and is asked by the next command."""
-    connections = Connections(redis, 0.01)
+async def ask(store: RedisStore, command: Callable[[Any], Awaitable[Any]]) -> Any:
+    """The reply, or the error of Redis."""
+    try:
+        return await store._run(command, "ask")
+    except SessionError as error:
+        raise (error.__cause__ or error) from None
+
+
+async def assert_closed(store: RedisStore) -> None:
+    assert [await ask(store, answered) for _ in range(3)] == ["answer"] * 3
+
+
+async def assert_open(store: RedisStore) -> None:
+    with pytest.raises(RedisUnresponsiveError):
+        await ask(store, answered)
+
+
+async def opened(redis: Redis) -> RedisStore:
+    """A store on a Redis that has not answered, and is asked by the next command."""
+    store = RedisStore(redis, timeout=0.01)
     with pytest.raises(TimeoutError):
-        await connections.run(never)
-    return Connections(redis, USUAL)
+        await ask(store, never)
+    store._timeout = USUAL
+    return store
 
 
 @pytest.mark.usefixtures("driven")
 @pytest.mark.parametrize("unanswered", [never, failing(RedisTimeoutError())])
-async def test_no_answer_in_time_opens_it_for_all_that_is_made_of_the_client(
+async def test_no_answer_in_time_opens_it(
     redis: Redis, unanswered: Callable[[Any], Awaitable[None]]
 ) -> None:
-    connections, others = Connections(redis, 0.01), Connections(redis, USUAL)
+    store = RedisStore(redis, timeout=0.01)
     for _ in range(2):  # the second one asks, too
         with pytest.raises((asyncio.TimeoutError, RedisTimeoutError)):
-            await connections.run(unanswered)
-    with pytest.raises(RedisUnresponsiveError):
-        await others.run(answered)
+            await ask(store, unanswered)
+    await assert_open(store)
 
 
 @pytest.mark.usefixtures("driven")
 async def test_waiting_for_a_turn_of_this_process_is_no_silence_of_redis(redis: Redis) -> None:
-    gate = asyncio.Event()
-
-    async def slow(client: object) -> None:
-        await gate.wait()
-
-    patient, hasty = Connections(redis, 60), Connections(redis, 0.01)
-    taking = [asyncio.create_task(patient.run(slow)) for _ in range(patient._here().limit.limit)]
-    await asyncio.sleep(0)
+    store = RedisStore(Redis(connection_pool=redis.connection_pool), timeout=0.01)
+    slots = store._here().slots
+    taken = [await slots.acquire() for _ in range(DEFAULT_CONNECTIONS)]
     with pytest.raises(TimeoutError):
-        await hasty.run(answered)
-    gate.set()
-    await asyncio.gather(*taking)
-    assert [await patient.run(answered) for _ in range(3)] == ["answer"] * 3
+        await ask(store, answered)
+    for _ in taken:
+        slots.release()
+    store._timeout = USUAL
+    await assert_closed(store)
 
 
 @pytest.mark.usefixtures("driven")
 async def test_a_process_that_was_held_up_does_not_take_redis_for_unresponsive(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{CONNECTIONS}.LATE", 0)  # however soon it is noticed, it is late
-    connections = Connections(redis, 0.01)
+    monkeypatch.setattr(f"{STORE}.LATE", 0)  # however soon it is noticed, it is late
+    store = RedisStore(redis, timeout=0.01)
     for _ in range(2):
         with pytest.raises(TimeoutError):
-            await connections.run(never)
-    assert [await connections.run(answered) for _ in range(3)] == ["answer"] * 3
+            await ask(store, never)
+    store._timeout = USUAL
+    await assert_closed(store)
 
 
 UNREACHED = [
@@ -119,25 +138,24 @@ UNREACHED = [
 async def test_what_is_waited_for_in_vain_opens_it(
     redis: Redis, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{CONNECTIONS}.LONG_FAILURE", 0)
-    connections = Connections(redis, USUAL)
+    monkeypatch.setattr(f"{STORE}.LONG_FAILURE", 0)
+    store = RedisStore(redis, timeout=USUAL)
     for _ in range(2):
         with pytest.raises(type(error)):
-            await connections.run(failing(error))
-    with pytest.raises(RedisUnresponsiveError):
-        await connections.run(answered)
+            await ask(store, failing(error))
+    await assert_open(store)
 
 
 @pytest.mark.parametrize("error", [*UNREACHED, ValueError("of ours")], ids=repr)
 async def test_what_fails_at_once_costs_nobody_a_wait_and_opens_nothing(
     redis: Redis, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{CONNECTIONS}.LONG_FAILURE", 60)
-    connections = Connections(redis, USUAL)
+    monkeypatch.setattr(f"{STORE}.LONG_FAILURE", 60)
+    store = RedisStore(redis, timeout=USUAL)
     for _ in range(3):
         with pytest.raises(type(error)):
-            await connections.run(failing(error))
-    assert await connections.run(answered) == "answer"
+            await ask(store, failing(error))
+    await assert_closed(store)
 
 
 @pytest.mark.usefixtures("driven")
@@ -145,16 +163,101 @@ async def test_what_fails_at_once_costs_nobody_a_wait_and_opens_nothing(
     "reply", [ResponseError("NOREPLICAS"), ReadOnlyError("READONLY"), NoPermissionError("NOPERM")]
 )
 async def test_an_error_reply_is_an_answer(redis: Redis, reply: ResponseError) -> None:
-    connections = await opened(redis)
+    store = await opened(redis)
     with pytest.raises(type(reply)):
-        await connections.run(failing(reply))
-    assert [await connections.run(answered) for _ in range(3)] == ["answer"] * 3
+        await ask(store, failing(reply))
+    await assert_closed(store)
 
 
 @pytest.mark.usefixtures("driven")
 async def test_a_node_that_knows_of_no_whole_cluster_is_no_answer_of_it(redis: Redis) -> None:
-    connections = await opened(redis)
+    store = await opened(redis)
     with pytest.raises(ClusterDownError):
-        await connections.run(failing(ClusterDownError("the cluster is down")))
+        await ask(store, failing(ClusterDownError("the cluster is down")))
+    await assert_open(store)
+
+
+LIMIT, SHORT = 5.0, 0.2
+
+
+class Seconds:
+    """A clock that is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def circuit(seconds: Seconds) -> Circuit:
+    return Circuit(seconds)
+
+
+def asks(circuit: Circuit, usual: float = LIMIT) -> float:
+    """How long a command may take that has no answer."""
+    with circuit.probe(usual) as limit:
+        circuit.open()
+    return limit
+
+
+def test_it_is_opened_and_closed(circuit: Circuit) -> None:
+    assert not circuit.is_open
+    circuit.open()
+    assert circuit.is_open
+    circuit.close()
+    assert not circuit.is_open
+
+
+def test_open_it_lets_one_command_ask_and_a_while_later_another(
+    circuit: Circuit, seconds: Seconds
+) -> None:
+    circuit.open()
+    for _ in range(3):
+        with circuit.probe(LIMIT) as limit:
+            for waited in (0.0, limit):
+                seconds.now += waited
+                with pytest.raises(RedisUnresponsiveError):
+                    asks(circuit)
+        for waited in (0.0, PROBE_PAUSE - 0.25):
+            seconds.now += waited
+            with pytest.raises(RedisUnresponsiveError):
+                asks(circuit)
+        seconds.now += 0.25
+
+
+def test_each_that_asks_may_take_twice_as_long_and_no_longer_than_it_may_anyway(
+    circuit: Circuit, seconds: Seconds
+) -> None:
+    limits = []
+    circuit.open()
+    for _ in range(5):
+        limits.append(asks(circuit))
+        seconds.now += PROBE_PAUSE
+    assert limits == [1.0, 2.0, 4.0, LIMIT, LIMIT]
+
+
+def test_a_command_that_may_take_less_takes_no_more_to_ask(circuit: Circuit) -> None:
+    circuit.open()
+    assert asks(circuit, SHORT) == SHORT
+
+
+def test_whoever_goes_away_while_it_asks_leaves_it_to_another(
+    circuit: Circuit, seconds: Seconds
+) -> None:
+    circuit.open()
+    with pytest.raises(asyncio.CancelledError), circuit.probe(LIMIT):
+        raise asyncio.CancelledError
+    seconds.now += PROBE_PAUSE
+    asks(circuit)
+
+
+def test_a_late_failure_is_no_reason_to_ask_more_often(circuit: Circuit, seconds: Seconds) -> None:
+    circuit.open()
+    asks(circuit)
+    circuit.open()
     with pytest.raises(RedisUnresponsiveError):
-        await connections.run(answered)
+        asks(circuit)
+    seconds.now += PROBE_PAUSE
+    asks(circuit)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.memory_store import MemoryStore
+from fastapi_oidc.session.own_store import ExclusiveStore, LockOfThisLoop
+from fastapi_oidc.session.redis import RedisStore
+from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.session.store import Cell, Store, Stored
+from fastapi_oidc.session.store_options import store_of
+from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW
+from tests.oidc.session.test_own_store import Dictionary
 from tests.oidc.session.values import KEY
 
 LATER = NOW + 600
@@ -87,3 +95,115 @@ async def test_a_value_is_deleted_by_moving_to_nothing(moving: MovableClock) -> 
     store = Watched(moving)
     await store.move(KEY, lambda *_: ONE)
     assert await store.move(KEY, lambda *_: Cell(b"", 0)) == b"" == await stored(store)
+
+
+CLOCK = Clock()
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ("memory", MemoryStore),
+        ("redis://localhost", RedisStore),
+        ("rediss://app:pass@localhost:6380/2", RedisStore),
+        ("unix:///run/redis.sock", RedisStore),
+        ("REDIS+sentinel://one,two/mymaster", RedisStore),
+        ("rediss+cluster://one,two", RedisStore),
+        ("postgresql+asyncpg://app:pass@localhost/app", SQLStore),
+        ("sqlite+aiosqlite:///sessions.db", SQLStore),
+        (Dictionary(), ExclusiveStore),
+        (MemoryStore(), MemoryStore),
+    ],
+)
+def test_what_is_a_store(given: object, kind: type[object]) -> None:
+    store = store_of(given, CLOCK)
+    assert type(store) is kind
+    assert (store is given) is isinstance(given, MemoryStore)
+    assert store.is_in_memory is (kind is MemoryStore)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "",
+        "redis",
+        "redis:hunter2",
+        "mysql+aiomysql://app:hunter2@db/app",
+        "http://app:hunter2@db",
+        " redis://app:hunter2@db",
+        Dictionary,
+        MemoryStore,
+        object(),
+        b"memory",
+    ],
+)
+def test_what_is_none_is_refused_by_the_name_of_its_option(given: object) -> None:
+    with pytest.raises(ConfigurationError, match="back_channel_logout_store is ") as caught:
+        store_of(given, CLOCK, option="back_channel_logout_store")
+    assert caught.value.code is Code.CONFIGURATION_INVALID
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis+ring://app:hunter2@db", "postgresql://app:hunter2@db", "sqlite:///hunter2"]
+)
+def test_a_url_that_its_extra_does_not_take_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"URL is (redis|postgresql\+asyncpg)://"
+    ) as caught:
+        store_of(url, CLOCK)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_lock_is_for_a_store_of_the_application() -> None:
+    assert isinstance(store_of(Dictionary(), CLOCK, lock=LockOfThisLoop()), ExclusiveStore)
+    with pytest.raises(ConfigurationError, match="refresh_lock"):
+        store_of("memory", CLOCK, lock=LockOfThisLoop())
+
+
+def until(second: int, value: bytes = b"one") -> Cell:
+    return Cell(value, NOW + second)
+
+
+async def test_a_value_ends_at_its_second_and_ages_until_then(moving: MovableClock) -> None:
+    store = MemoryStore(clock=moving.clock)
+    await store.swap(KEY, b"", until(10))
+    moving.second = NOW + 9
+    assert await store.read([KEY]) == [b"one"]
+    assert await store.swap(KEY, None, until(10)) == Stored(b"one", 9)
+    moving.second = NOW - 5
+    assert await store.swap(KEY, None, until(10)) == Stored(b"one", -5), "the clock was set back"
+    moving.second = NOW + 10
+    assert await store.read([KEY]) == [b""]
+    assert await store.swap(KEY, None, until(10)) == Stored(b"", 0)
+
+
+async def test_a_full_store_takes_no_new_key_and_loses_nothing(moving: MovableClock) -> None:
+    store = MemoryStore(clock=moving.clock, max_values=2)
+    for key, second in (("a", 10), ("b", 20)):
+        await store.swap(key, b"", until(second))
+    with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
+        await store.swap("c", b"", until(30))
+    assert await store.swap("a", b"one", until(10, b"two")) is None
+    assert await store.read(["a", "b", "c"]) == [b"two", b"one", b""]
+    await store.swap("b", b"one", Cell(b"", 0))
+    assert await store.swap("c", b"", until(30)) is None
+    moving.second = NOW + 10
+    assert await store.swap("d", b"", until(30)) is None, "in the place of one that has ended"
+
+
+async def test_a_store_that_evicts_drops_the_value_that_ends_first(moving: MovableClock) -> None:
+    store = MemoryStore(clock=moving.clock, max_values=2, evicts=True)
+    for key, second in (("a", 20), ("b", 10), ("c", 30)):
+        assert await store.swap(key, b"", until(second)) is None
+    assert await store.read(["a", "b", "c"]) == [b"one", b"", b"one"]
+
+
+@pytest.mark.parametrize("evicts", [False, True])
+async def test_values_that_have_ended_do_not_pile_up(moving: MovableClock, evicts: bool) -> None:
+    store = MemoryStore(clock=moving.clock, max_values=100, evicts=evicts)
+    for number in range(1000):
+        moving.second += 1
+        await store.swap(str(number), b"", Cell(b"one", int(moving.second) + 10))
+    assert len(store._values) <= 11

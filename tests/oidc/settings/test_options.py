@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from pydantic import Field
 
 from fastapi_oidc import (
     OIDC,
@@ -16,6 +17,7 @@ from fastapi_oidc import (
     OIDCSettings,
     SessionStore,
 )
+from tests.oidc.protocol.examples import refused
 from tests.oidc.settings.examples import SECRET, options
 
 
@@ -111,3 +113,136 @@ def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: obj
         OIDC(OIDCSettings(**options()), **wrong)
     assert caught.value.code is Code.CONFIGURATION_INVALID
     assert "password" not in str(caught.value)
+
+
+WRONG = [
+    ({"base_url": "http://app.example.com"}, Code.CONFIGURATION_INSECURE_URL),
+    ({"default_return_path": "//evil"}, Code.CONFIGURATION_INVALID),
+    ({"session_lifetime": "soon"}, Code.CONFIGURATION_INVALID),
+    ({"cookie_secret": "short"}, Code.CONFIGURATION_SECRET_TOO_SHORT),
+    ({"client_auth_method": "private_key_jwt"}, Code.CONFIGURATION_KEY_UNUSABLE),
+    ({"unknown": 1}, Code.CONFIGURATION_INVALID),
+]
+
+
+@pytest.mark.parametrize(("change", "code"), WRONG)
+def test_a_copy_is_checked(change: dict[str, Any], code: Code) -> None:
+    with refused(code, ConfigurationError):
+        OIDCSettings(**options()).model_copy(update=change)
+
+
+@pytest.mark.parametrize(("change", "code"), WRONG[:-1])
+def test_what_was_made_without_checks_is_checked_by_the_instance(
+    change: dict[str, Any], code: Code
+) -> None:
+    with refused(code, ConfigurationError):
+        OIDC(OIDCSettings.model_construct(**options(**change)))
+
+
+def test_what_was_made_without_checks_reads_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OIDC_ISSUER", "https://other.example.com")
+    chosen = options()
+    del chosen["issuer"]
+    with pytest.raises(ConfigurationError, match="issuer: is missing"):
+        OIDC(OIDCSettings.model_construct(**chosen))
+
+
+def test_a_copy_has_the_kept_types() -> None:
+    copy = OIDCSettings(**options()).model_copy(update={"scope": "openid groups"})
+    assert copy.scope == ("openid", "groups")
+    constructed = OIDC(OIDCSettings.model_construct(**options())).settings
+    assert SECRET not in repr(constructed)
+
+
+@pytest.mark.parametrize("credential", ["client_secret", "client_private_key"])
+def test_a_copy_for_another_provider_needs_credentials_of_its_own(credential: str) -> None:
+    key = {"client_private_key": "a key"} if credential == "client_private_key" else {}
+    settings = OIDCSettings(**options(**key))
+    change = {"name": "partners", "issuer": "https://partners.example.com"}
+    with pytest.raises(ConfigurationError, match=credential):
+        settings.model_copy(update=change)
+    none = {"client_secret": None, "client_private_key": None}
+    partners = settings.model_copy(update={**change, **none})
+    assert (partners.client_secret, partners.client_private_key) == (None, None)
+
+
+def test_a_copy_for_the_same_provider_keeps_its_secret() -> None:
+    copy = OIDCSettings(**options()).model_copy(update={"name": "again"})
+    assert copy.client_secret == OIDCSettings(**options()).client_secret
+
+
+def test_settings_of_ones_own_with_other_names_are_checked_by_the_fields(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Shop(OIDCSettings):
+        client_id: str = Field(validation_alias="SHOP_CLIENT")
+
+    monkeypatch.setenv("SHOP_CLIENT", "shop")
+    chosen = options()
+    del chosen["client_id"]
+    settings = OIDC(Shop(**chosen)).settings
+    assert (type(settings), settings.client_id) == (Shop, "shop")
+    assert settings.model_copy(update={"name": "again"}).client_id == "shop"
+
+
+MISPLACED = "misplaced-secret-of-somebody"
+TEXTS = (
+    "",
+    MISPLACED,
+    f" {MISPLACED} ",
+    f'["{MISPLACED}"',
+    f'["{MISPLACED}"]',
+    f'{{"a": "{MISPLACED}"}}',
+    "null",
+    "1e999",
+    "-1",
+    "9" * 400,
+    MISPLACED * 5000,
+    f"a\n{MISPLACED}",
+    f"https://user:{MISPLACED}@host/",
+    "https://[::1",
+    f"-----BEGIN PRIVATE KEY-----\n{MISPLACED}",
+    f'{{"kty": "RSA", "n": "{MISPLACED}"}}',
+)
+OTHERS = (
+    None,
+    f"\x00{MISPLACED}",
+    f"\ud800{MISPLACED}",
+    [MISPLACED, None],
+    {"a": [MISPLACED]},
+    b"\xff" + MISPLACED.encode(),
+    2**70,
+    float("nan"),
+    object(),
+    ("x",) * 10_000,
+)
+
+
+def fault_of(chosen: dict[str, Any]) -> ConfigurationError | None:
+    """What these options are refused for; any other error goes through."""
+    try:
+        OIDCSettings(**chosen)
+    except ConfigurationError as error:
+        return error
+    return None
+
+
+def require_quiet(chosen: dict[str, Any]) -> None:
+    """Settings are made, or refused in words that do not repeat what was written."""
+    error = fault_of(chosen)
+    if error is not None:
+        assert MISPLACED not in f"{error}{error.details}"
+        assert len(str(error)) < 1000
+        assert error.__suppress_context__ or error.__context__ is None
+
+
+@pytest.mark.parametrize("option", sorted(OIDCSettings.model_fields))
+def test_no_odd_value_is_another_error_or_shown(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = {name: value for name, value in options().items() if name != option}
+    for value in (*TEXTS, *OTHERS):
+        require_quiet({**rest, option: value})
+    for text in TEXTS[:6]:
+        monkeypatch.setenv(f"OIDC_{option.upper()}", text)
+        require_quiet(rest)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.compact import MAX_TOKEN_LENGTH, CompactJWS
 from tests.oidc.protocol.examples import refused
-from tests.oidc.protocol.jose.keypairs import base64url, compact, segment
+from tests.oidc.protocol.jose.keypairs import compact, segment
 
 HEADER = {"alg": "RS256", "kid": "key-1", "typ": "JWT", "x5u": "https://evil.test/key"}
 CLAIMS = {"sub": "alice"}
@@ -101,7 +104,7 @@ def test_claims_are_a_json_object(payload: bytes) -> None:
 
 
 def test_a_signature_has_one_text() -> None:
-    loose = f"{segment(HEADER)}.{segment(CLAIMS)}.{base64url(b'sig1')[:-1]}"
+    loose = f"{segment(HEADER)}.{segment(CLAIMS)}.{base64url.encode(b'sig1')[:-1]}"
     CompactJWS.parse(loose + "Q")
     with refused(Code.JWS_MALFORMED, ProtocolViolation):
         CompactJWS.parse(loose + "R")
@@ -110,3 +113,55 @@ def test_a_signature_has_one_text() -> None:
 def test_nothing_but_the_header_shows() -> None:
     jws = CompactJWS.parse(token())
     assert repr(jws) == "CompactJWS(algorithm='RS256', kid='key-1', typ='JWT')"
+
+
+EXAMPLES = [(b"", ""), (b"\x00", "AA"), (b"\xfb\xff", "-_8"), (b"abc", "YWJj"), (b"abcd", "YWJjZA")]
+
+
+@pytest.mark.parametrize(("octets", "text"), EXAMPLES)
+def test_octets_have_one_text(octets: bytes, text: str) -> None:
+    assert base64url.encode(octets) == text
+    assert base64url.decode(text) == octets
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A",
+        "AAAAA",
+        "AA==",
+        "YWJjZA==",
+        "+/8",
+        "AA+A",
+        "AA/A",
+        "YWJj++++",
+        "YWJj====",
+        "YW Jj",
+        "YWJj\n",
+        "YW.J",
+        "é",
+        "AAé",
+        "\ud800AA",
+        "=",
+    ],
+)
+def test_foreign_characters_padding_and_lengths_are_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  (which one is the decoder's affair)
+        base64url.decode(text)
+
+
+def test_every_text_of_two_characters_is_read_as_it_would_be_written() -> None:
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    readable = [text for text in map("".join, product(alphabet, repeat=2)) if is_readable(text)]
+    assert readable == sorted(
+        (base64url.encode(bytes([octet])) for octet in range(256)),
+        key=lambda text: [alphabet.index(character) for character in text],
+    )
+
+
+def is_readable(text: str) -> bool:
+    try:
+        base64url.decode(text)
+    except ValueError:
+        return False
+    return True
