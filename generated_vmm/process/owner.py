@@ -80,6 +80,10 @@ class Owner(Broadcast):
                 self.ending = "handed over"
             self._thread.say(word, **what)
 
+    def expect_end(self) -> None:
+        """The monitor is to end: if it does, it has not ended by itself."""
+        self._was_stopped = True
+
     def connect(self, connection: socket.socket) -> None:
         """Connects to the API of this monitor, and to nothing else. Raises OSError."""
         found = self._socket
@@ -156,6 +160,15 @@ class Owner(Broadcast):
             how = "was lost: its keeper was killed"
         what = f"the monitor of {self.place.socket_path} {how}"
         return MonitorExited(what, returncode=self.returncode, log=self._last_words())
+
+    def not_started(self, how: str) -> MonitorStartError:
+        """The error for a monitor that listened, and then did not respond."""
+        if self._was_stopped:
+            how = "was stopped before its socket responded"
+        elif self.has_ended:
+            how = f"ended {kernel.exit_in_words(self.returncode)} before its socket responded"
+        what, log = f"the monitor {how}", self._last_words()
+        return MonitorStartError(what, returncode=self.returncode, log=log)
 
     def _last_words(self) -> list[str]:
         own = self.place.settings.get("log_path")

@@ -110,7 +110,7 @@ class Nursery:
                 kept = self._keepers.pop(found[0], None)
                 if kept is not None and found[1]:
                     killed.append(kept)
-        while killed and (theirs := set(kernel.children()) - self._keepers.keys()):
+        while killed and (theirs := set(kernel.children(os.getpid())) - self._keepers.keys()):
             for pid in theirs:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from generated_vmm import VmmError
+from generated_vmm import VmmClient, VmmError
 from generated_vmm.process import MonitorError
 from tests.vmm.described import has_field
 from tests.vmm.process.conftest import PATIENCE, Do, Make, both_halves, keeper_of
@@ -116,6 +116,18 @@ def test_the_socket_of_a_vsock_device_goes(start: Make, do: Do, folder: Path) ->
     do(monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock")))
     assert (folder / "v.sock").exists()
     do(monitor.stop())
+    assert not (folder / "v.sock").exists()
+
+
+def test_the_socket_that_another_client_made_goes_with_a_monitor_that_hangs(
+    start: Make, do: Do, folder: Path
+) -> None:
+    """The kernel says which sockets there are; the monitor could not."""
+    monitor = start()
+    with VmmClient(monitor.socket_path) as client:
+        client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    os.kill(monitor.pid, signal.SIGSTOP)
+    do(monitor.kill())
     assert not (folder / "v.sock").exists()
 
 
