@@ -25,19 +25,6 @@ async def cancel(task: asyncio.Task[Any]) -> None:
         await task
 
 
-async def test_a_start_that_is_cancelled_while_it_waits_leaves_nothing(folder: Path) -> None:
-    program = folder / "program"
-    program.write_text("#!/bin/sh\nexec sleep 1000\n")
-    program.chmod(0o755)
-    monitor = AsyncMonitor(program, directory=folder / "vm", timeout=PATIENCE)
-    task = asyncio.create_task(monitor.start())
-    while not monitor.running:  # noqa: ASYNC110  # no event tells of a process in between
-        await asyncio.sleep(0)
-    await cancel(task)
-    assert monitor.returncode == -signal.SIGKILL
-    assert not (folder / "vm").exists()
-
-
 @pytest.mark.parametrize("event", ["taken", "started", "ready"])
 async def test_a_start_that_is_cancelled_leaves_nothing(
     binary: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, event: str
@@ -86,8 +73,8 @@ def interrupt(
             moments.clear()
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
-    def interrupted_say(self: Owner, word: str, *given: Any, **what: Any) -> None:
-        say(self, word, *given, **what)
+    def interrupted_say(self: Owner, word: str) -> None:
+        say(self, word)
         signal_main_at(word)
 
     def interrupted_note(self: Owner, event: str, *given: Any, **told: Any) -> None:

@@ -136,8 +136,8 @@ def test_one_that_ends_as_soon_as_it_has_started_was_started(
     """Its end is known before the start returns; its calls and the end of the block tell of it."""
     say = Owner.say
 
-    def say_and_kill(owner: Owner, word: str, **what: Any) -> None:
-        say(owner, word, **what)
+    def say_and_kill(owner: Owner, word: str) -> None:
+        say(owner, word)
         if word == "up":
             os.kill(owner.pid, signal.SIGKILL)
             wait_until(lambda: owner.phase is Phase.FINISHED)
