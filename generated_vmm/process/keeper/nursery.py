@@ -1,9 +1,9 @@
 """The nursery of a process that starts monitors: it forks a keeper for each of them.
 
 `python nursery.py SYS_PATH` is small, so a keeper is a cheap copy. It takes the caller's orders on
-descriptor 3, and gives each to a keeper that it has forked in advance. It is a child subreaper too: it inherits what a keeper leaves that was killed, ends
-it, and removes what its record names. It ends when its caller, whose pidfd is descriptor 4, has
-ended and no keeper is left.
+descriptor 3, and gives each to a keeper that it has forked in advance. It is a child subreaper too:
+it inherits what a keeper leaves that was killed, ends it, and removes what its record names. It
+ends when its caller, whose pidfd is descriptor 4, has ended and no keeper is left.
 """
 
 from __future__ import annotations
