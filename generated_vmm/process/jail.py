@@ -13,11 +13,10 @@ from typing import Any
 
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.jail_files import normal
-from generated_vmm.process.keeper.api import open_beneath
-from generated_vmm.process.keeper.conversation import Order
 from generated_vmm.process.keeper.folder import ROOT
 from generated_vmm.process.keeper.kernel import Descriptor
-from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET
+from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET, Order
+from generated_vmm.process.keeper.sockets import open_beneath
 from generated_vmm.process.place import Place
 from generated_vmm.process.program import find_program
 from generated_vmm.process.settings import (

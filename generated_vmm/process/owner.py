@@ -6,7 +6,10 @@ code is stopping.
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
+from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Literal, TypeAlias
@@ -16,7 +19,6 @@ from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.keeper import kernel, messages
 from generated_vmm.process.keeper.kernel import Descriptor
-from generated_vmm.process.keeper_thread import KeeperThread
 from generated_vmm.process.nursery import NURSERY
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.place import Place
@@ -53,14 +55,17 @@ class Owner(Broadcast):
         self._left: list[str] = []
         self._was_stopped = self._is_removed = False
         self._unstarted = [True]
-        self._thread = KeeperThread(outlets.read_until, self._note, self._fail, self._finish)
+        self._unbegun = [True]  # the thread that takes it begins with a keeper, or decides for none
+        self._connection: socket.socket | None = None
+        self._given: socket.socket | None = None  # the keeper's end, until the keeper has it
+        self._words: deque[str] = deque()
         start_over_in_children(self)
 
     # What callers want
 
     def claim(self) -> None:
         """Orders a keeper, which takes the monitor's folder, unless there is one."""
-        self._thread.begin(self._order)
+        self._begin(self._order)
 
     def require_unstarted(self) -> None:
         """Raises `MonitorError` if the monitor was started before."""
@@ -70,15 +75,22 @@ class Owner(Broadcast):
     def attach(self) -> None:
         """Follows the keeper of a detached monitor."""
         self._unstarted.clear()
-        self._thread.begin(self.place.attach)
+        self._begin(self.place.attach)
 
-    def say(self, word: str, **what: Any) -> None:
+    def say(self, word: str) -> None:
         """Sends a word to the keeper, as soon as there is one; "detach" gives the monitor up."""
         if self.phase is not Phase.FINISHED:
             self._was_stopped |= word in ("stop", "kill")
             if word == "detach":
                 self.ending = "handed over"
-            self._thread.say(word, **what)
+            self._words.append(word)
+            if word in ("stop", "kill", "detach") and popped(self._unbegun):
+                self._finish()  # there is nothing to end
+            self._send_words()
+
+    def expect_end(self) -> None:
+        """The monitor is to end: if it does, it has not ended by itself."""
+        self._was_stopped = True
 
     def connect(self, connection: socket.socket) -> None:
         """Connects to the API of this monitor, and to nothing else. Raises OSError."""
@@ -157,6 +169,15 @@ class Owner(Broadcast):
         what = f"the monitor of {self.place.socket_path} {how}"
         return MonitorExited(what, returncode=self.returncode, log=self._last_words())
 
+    def not_started(self, how: str) -> MonitorStartError:
+        """The error for a monitor that listened, and then did not respond."""
+        if self._was_stopped:
+            how = "was stopped before its socket responded"
+        elif self.has_ended:
+            how = f"ended {kernel.exit_in_words(self.returncode)} before its socket responded"
+        what, log = f"the monitor {how}", self._last_words()
+        return MonitorStartError(what, returncode=self.returncode, log=log)
+
     def _last_words(self) -> list[str]:
         own = self.place.settings.get("log_path")
         return self.outlets.last_words() or ([f"see {own}"] if own else [])
@@ -170,7 +191,61 @@ class Owner(Broadcast):
         how = f"ended {kernel.exit_in_words(self.returncode)}" if is_known else self.ending
         return f"{self._pid} {how}"
 
-    # In the thread
+    # The thread that follows the keeper; whoever has a word for the keeper sends it
+
+    def _begin(self, order: Callable[[socket.socket], object]) -> None:
+        """Gives a keeper an end of a connection, unless that was done, and follows it."""
+        if self._unbegun:
+            thread = threading.Thread(target=self._live, args=[order], name="monitor", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                what = f"no thread can be started: {kernel.PROCESS_LIMIT}"
+                raise MonitorStartError(what) from None
+
+    def _live(self, order: Callable[[socket.socket], object]) -> None:
+        """Follows a keeper to its end, unless another thread does, or none is wanted any more."""
+        if not popped(self._unbegun):
+            return
+        try:
+            ours, theirs = self._connection, self._given = messages.pair()
+            with theirs:
+                order(theirs)
+            while self._hear(ours):
+                pass
+        except BaseException as error:
+            self._fail(error)
+        self._disconnect()
+        self._finish()
+
+    def _hear(self, connection: socket.socket) -> bool:
+        """Waits until the keeper tells something; false once it tells no more.
+
+        Its end of the connection may remain open, in a process that was forked meanwhile.
+        """
+        self._send_words()
+        self.outlets.read_until(connection.fileno())
+        received = messages.receive(connection)
+        if received is None:
+            return False
+        told, given = received
+        event: str = told.pop("event")
+        self._note(event, given, **told)
+        return event != "removed"
+
+    def _send_words(self) -> None:
+        connection = self._connection
+        with contextlib.suppress(IndexError, OSError):  # another one has sent them
+            while connection is not None:
+                word = self._words.popleft()
+                if word == "detach":
+                    connection.shutdown(socket.SHUT_RDWR)
+                messages.send(connection, {"word": word})
+
+    def _disconnect(self) -> None:
+        ends, self._connection, self._given = (self._connection, self._given), None, None
+        for end in filter(None, ends):
+            end.close()
 
     def _order(self, owner: socket.socket) -> None:
         order = self.place.order()
@@ -230,8 +305,8 @@ class Owner(Broadcast):
 
     def start_over(self) -> None:
         """In a forked process: a monitor that has a keeper belongs to the parent."""
-        if self._thread.has_begun:
-            self._thread.close()
+        if not self._unbegun:
+            self._disconnect()
             self._close()
 
     def _close(self) -> None:

@@ -15,11 +15,18 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 from generated_vmm.process.errors import MonitorError, MonitorExited
-from generated_vmm.process.keeper.conversation import GIVEN_FOLDER, Order
 from generated_vmm.process.keeper.folders import open_private
 from generated_vmm.process.keeper.kernel import Descriptor, Refused, exit_in_words
 from generated_vmm.process.keeper.messages import ask
-from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET, Record, read_record
+from generated_vmm.process.keeper.record import (
+    GIVEN_FOLDER,
+    LOG,
+    METRICS,
+    SOCKET,
+    Order,
+    Record,
+    read_record,
+)
 from generated_vmm.process.program import find_program
 from generated_vmm.process.settings import (
     FILES,
@@ -98,7 +105,6 @@ class Place:
             argv=self._argv(),
             env=dict(self.settings.get("env", os.environ)),
             cwd=self._cwd,
-            timeout=self.settings.get("timeout", 10.0),
             detached=self.settings.get("detached", False),
             socket=place,
             **options,

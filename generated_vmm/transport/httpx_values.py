@@ -33,28 +33,18 @@ class ReadAnswer:
     content: bytes
 
 
-class Body:
-    """Collects the parts of a body."""
+def require_in_bounds(content: bytes, most: int, deadline: float) -> None:
+    """Raises `CallFailed` if the body so far is too large, or too late."""
+    if len(content) > most:
+        raise unreadable(f"the response is larger than {most} bytes")
+    if time.monotonic() >= deadline:
+        raise late("the response did not come", sent=True)
 
-    def __init__(self, max_bytes: int, deadline: float) -> None:
-        self._max_bytes = max_bytes
-        self._deadline = deadline
-        self._parts: list[bytes] = []
-        self._size = 0
 
-    def add(self, part: bytes) -> None:
-        """Takes the next part; raises `CallFailed` if the body is too large or too late."""
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > self._max_bytes:
-            raise unreadable(f"the response is larger than {self._max_bytes} bytes")
-        if time.monotonic() >= self._deadline:
-            raise late("the response did not come", sent=True)
-
-    def of(self, response: httpx.Response) -> ReadAnswer:
-        """The response that the body belongs to."""
-        headers = [(name.lower(), value) for name, value in response.headers.raw]
-        return ReadAnswer(response.status_code, headers, b"".join(self._parts))
+def answer_of(response: httpx.Response, content: bytes) -> ReadAnswer:
+    """The response with its body."""
+    headers = [(name.lower(), value) for name, value in response.headers.raw]
+    return ReadAnswer(response.status_code, headers, content)
 
 
 def request_for(

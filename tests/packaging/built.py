@@ -6,9 +6,14 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterable
 from email.message import Message
 from email.parser import Parser
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).parents[2]
 CLIENT = REPOSITORY / "generated_vmm"
@@ -33,3 +38,28 @@ def unpacked(archive: Path, folder: Path) -> Path:
 def metadata_of(wheel: zipfile.ZipFile) -> Message:
     (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     return Parser().parsestr(wheel.read(name).decode())
+
+
+def brought(requirements: Iterable[Requirement], extras: Iterable[str] = ()) -> set[str]:
+    """The names of all packages that these requirements bring here."""
+    found: set[str] = set()
+    waiting = [(requirement, frozenset({"", *extras})) for requirement in requirements]
+    while waiting:
+        requirement, extras = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in extras):
+            continue
+        key = f"{name}{sorted(requirement.extras)}"
+        if key not in found:
+            found.add(key)
+            own = frozenset({"", *requirement.extras})
+            waiting += [(Requirement(line), own) for line in dependencies(name)]
+    return {key.partition("[")[0] for key in found}
+
+
+def dependencies(name: str) -> list[str]:
+    try:
+        return requires(name) or []
+    except PackageNotFoundError:
+        return []

@@ -20,25 +20,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.packaging.built import REPOSITORY
+from tests.packaging.built import REPOSITORY, brought
 
 EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
 ]
-
-
-def brought(needed: Distribution, extras: set[str], known: set[str]) -> dict[str, Distribution]:
-    """Every distribution that an installation of `needed` brings, by name, as it is here."""
-    found: dict[str, Distribution] = {}
-    for requirement in map(Requirement, needed.requires or ()):
-        name = canonicalize_name(requirement.name)
-        marker = requirement.marker
-        wanted = marker is None or any(marker.evaluate({"extra": each}) for each in ("", *extras))
-        if wanted and name not in known:
-            known.add(name)
-            next_one = distribution(requirement.name)
-            found |= {name: next_one, **brought(next_one, set(requirement.extras), known)}
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +35,8 @@ def needed(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> 
     [packages] = folder.glob("lib/python*/site-packages")
     wheel.extractall(packages)
     [own] = packages.glob("fastapi_oidc_vmm-*.dist-info")
-    for each in brought(Distribution.at(own), set(EXTRAS), set()).values():
+    lines = Distribution.at(own).requires or ()
+    for each in map(distribution, brought(map(Requirement, lines), EXTRAS)):
         [metadata] = {file.parts[0] for file in each.files or () if file.name == "METADATA"}
         shutil.copytree(str(each.locate_file(metadata)), packages / metadata)
     return folder

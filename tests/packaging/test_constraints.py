@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, requires
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.packaging.built import REPOSITORY
+from tests.packaging.built import REPOSITORY, brought
 
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 CLIENT = tomllib.loads((REPOSITORY / "generated_vmm" / "pyproject.toml").read_text())
@@ -35,33 +33,8 @@ def declared() -> list[Requirement]:
     return [requirement for requirement in found if requirement.name != CLIENT["project"]["name"]]
 
 
-def with_dependencies(requirements: Iterable[Requirement]) -> set[str]:
-    """The names of all packages that these requirements bring here."""
-    found: set[str] = set()
-    waiting = [(requirement, frozenset({""})) for requirement in requirements]
-    while waiting:
-        requirement, extras = waiting.pop()
-        name = canonicalize_name(requirement.name)
-        marker = requirement.marker
-        if marker and not any(marker.evaluate({"extra": extra}) for extra in extras):
-            continue
-        key = f"{name}{sorted(requirement.extras)}"
-        if key not in found:
-            found.add(key)
-            own = frozenset({"", *requirement.extras})
-            waiting += [(Requirement(line), own) for line in dependencies(name)]
-    return {key.partition("[")[0] for key in found}
-
-
-def dependencies(name: str) -> list[str]:
-    try:
-        return requires(name) or []
-    except PackageNotFoundError:
-        return []
-
-
 def test_every_package_that_is_installed_for_development_has_an_exact_version() -> None:
-    missing = with_dependencies(declared()) - pinned().keys()
+    missing = brought(declared()) - pinned().keys()
     assert missing == set(), "write the file anew with: make constraints"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from tests.packaging.built import CLIENT, build, unpacked
+from tests.packaging.built import build
 
 
 def test_it_has_the_sources_the_documents_and_nothing_else(source: Path) -> None:
@@ -32,10 +32,3 @@ def test_the_same_wheels_come_of_it(
     for folder, expected in ((source, wheel), (source / "generated_vmm", client_wheel)):
         rebuilt = zipfile.ZipFile(build("wheel", tmp_path / folder.name, folder))
         assert set(rebuilt.namelist()) == set(expected.namelist())
-
-
-def test_the_clients_archive_gives_its_wheel(client_wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    archive = build("sdist", tmp_path / "sdist", CLIENT)
-    source = unpacked(archive, tmp_path / "source")
-    rebuilt = zipfile.ZipFile(build("wheel", tmp_path / "wheel", source))
-    assert set(rebuilt.namelist()) == set(client_wheel.namelist())

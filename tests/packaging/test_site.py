@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
 import shutil
 import subprocess
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from pydantic import BaseModel
 
 import fastapi_oidc
 import fastapi_oidc.testing
@@ -84,60 +80,6 @@ def test_the_reference_has_every_public_name(pages: dict[Path, Page]) -> None:
     reference = [page for path, page in pages.items() if path.parent.name == "reference"]
     documented = {anchor.rpartition(".")[2] for page in reference for anchor in page.ids}
     assert sorted(names - documented) == []
-
-
-def entry(html: str, name: str) -> str:
-    """What the reference says of a name, up to the next one of its rank."""
-    rank, rest = re.findall(rf'<h(\d) id="{re.escape(name)}"(.*)', html, re.DOTALL)[0]
-    return re.split(rf"<h[2-{rank}] ", rest)[0]
-
-
-def parameters_of(kind: type) -> list[str]:
-    """What its constructor takes by name."""
-    if issubclass(kind, BaseModel):
-        return list(kind.model_fields)
-    if issubclass(kind, Enum):
-        return []
-    parameters = inspect.signature(kind).parameters.values()
-    return [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-
-
-def reference(pages: dict[Path, Page]) -> str:
-    """Every page of the reference."""
-    return "".join(path.read_text() for path in sorted(pages) if path.parent.name == "reference")
-
-
-def test_the_reference_shows_every_constructor(pages: dict[Path, Page]) -> None:
-    html = reference(pages)
-    packages: list[Any] = [fastapi_oidc, fastapi_oidc.testing]
-    public = {
-        f"{each.__name__}.{name}": getattr(each, name) for each in packages for name in each.__all__
-    }
-    classes = {name: kind for name, kind in public.items() if inspect.isclass(kind)}
-    missing = [
-        f"{name}.{parameter}"
-        for name, kind in classes.items()
-        for parameter in parameters_of(kind)
-        if parameter not in entry(html, name)
-    ]
-    assert len(classes) > 30
-    assert missing == []
-
-
-def test_the_reference_begins_with_the_central_class_and_shows_sources(
-    pages: dict[Path, Page],
-) -> None:
-    html = next(path for path in pages if path.name == "oidc.html").read_text()
-    first = re.findall(r'<h2 id="([^"]+)"', html)[:2]
-    assert first == ["fastapi_oidc.OIDC", "fastapi_oidc.OIDCMiddleware"]
-    shown = {
-        "fastapi_oidc.OIDC": "fastapi_oidc/oidc.py",
-        "fastapi_oidc.OIDCSession": "fastapi_oidc/session/model.py",
-        "generated_vmm.VmmClient": "generated_vmm/facade/_sync/client.py",
-        "generated_vmm.process.Monitor": "generated_vmm/process",
-    }
-    for name, file in shown.items():
-        assert file in entry(reference(pages), name)
 
 
 def test_broken_links_fail_the_build(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -84,94 +82,6 @@ def test_a_mutant_whose_tests_pytest_did_not_find_is_not_killed(tmp_path: Path) 
     statuses = {"fastapi_oidc.protocol.claims.x__half__mutmut_1": 255}
     Path(f"{played}.meta").write_text(json.dumps({"exit_code_by_key": statuses}))
     assert results(tmp_path, [MODULE], []).counts == {REFUSED: 1}
-
-
-# mutmut itself is not installed for tests: the plugin is given what it needs of it.
-WITHOUT_MUTMUT = """
-import sys
-from types import ModuleType, SimpleNamespace
-
-noted = SimpleNamespace(_stats={"parse"})
-mutmut = ModuleType("mutmut.state")
-mutmut.state = lambda: noted
-sys.modules |= {"mutmut": ModuleType("mutmut"), "mutmut.state": mutmut}
-"""
-COLLECTING_TWICE = f"""{WITHOUT_MUTMUT}
-import pytest
-
-class Names:
-    def pytest_collection_modifyitems(self, items):
-        print([item.name for item in items])
-
-for _ in range(2):
-    pytest.main(["--import-mode=importlib", "-qqq", "--collect-only", "-p", "no:cacheprovider",
-                 "-p", "tools.mutation.plugin", "test_odd.py"], plugins=[Names()])
-"""
-ODD = """
-import pytest
-
-@pytest.mark.parametrize("text", ["a\\nb", "\u2026"])
-def test_odd(text): ...
-"""
-LEAVING = f"""{WITHOUT_MUTMUT}
-import pytest
-
-sys.exit(pytest.main(["-q", "-p", "no:asyncio", "-W", "error::ResourceWarning",
-                      "-W", "error::pytest.PytestUnraisableExceptionWarning",
-                      "-p", "tools.mutation.plugin"]))
-"""
-LEFT_OPEN = """
-import socket
-
-def test_left():
-    left = [socket.socket(), socket.socket()]
-    left.append(left)
-"""
-FORKING = f"""{WITHOUT_MUTMUT}
-import os
-from tools.mutation import plugin
-
-for name in ("start_over", "close"):
-    child = os.fork()
-    if not child:
-        mutmut.state()._stats.add(name)
-        os._exit(0)
-    os.waitpid(child, 0)
-    plugin.pytest_runtest_teardown()
-    print(sorted(noted._stats))
-    noted._stats.clear()
-"""
-
-
-def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        env={"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_a_test_keeps_its_name_when_it_is_collected_again(tmp_path: Path) -> None:
-    (tmp_path / "test_odd.py").write_text(ODD)
-    lines = run(COLLECTING_TWICE, tmp_path).stdout.splitlines()
-    names = [line for line in lines if line.startswith("[")]
-    assert names == [r"['test_odd[a\\nb]', 'test_odd[\\u2026]']"] * 2
-
-
-def test_what_is_left_open_is_a_failure(tmp_path: Path) -> None:
-    """It ends as a reference cycle, when pytest looks for what nobody closed."""
-    (tmp_path / "test_left.py").write_text(LEFT_OPEN)
-    ended = run(LEAVING, tmp_path)
-    assert ended.returncode == pytest.ExitCode.TESTS_FAILED
-    assert ended.stdout.startswith(".")  # the test itself passed
-    assert "Traceback" not in ended.stderr
-
-
-def test_what_a_forked_child_runs_counts_for_its_test(tmp_path: Path) -> None:
-    lines = run(FORKING, tmp_path).stdout.splitlines()
-    assert lines == ["['parse', 'start_over']", "['close']"]
 
 
 def test_the_named_modules_are_played_with_the_tests_of_their_area() -> None:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self, Unpack
 
 from generated_vmm.concurrency._async import Context
-from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.errors import VmmError, VmmTimeoutError
 from generated_vmm.facade import AsyncVmmClient
-from generated_vmm.process._async.client import AsyncMonitorClient
+from generated_vmm.process._async.client import AsyncMonitorClient, note_sockets
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._async.waiting import until, wait_for
-from generated_vmm.process.errors import MonitorError, MonitorExited
+from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.lines import LogLine, Metrics
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.owner import LONGEST_ENDING, Ending, Owner, Phase
 from generated_vmm.process.place import Place
 from generated_vmm.process.program import Usage, usage_of
 from generated_vmm.process.settings import HostPath, MonitorOptions
+from generated_vmm.transport.calls import deadline_after
 
+ASKING_SECONDS, SHORTEST_LIMIT = 1.0, 0.001
 LOG_LINES, METRICS_LINES = 200, 60
 LOG_BYTES, METRICS_BYTES = 1_048_576, 4_194_304
 
@@ -73,7 +76,9 @@ class AsyncMonitor(Context):
         monitor._set_up(cls._place_kind.found_in(directory))
         try:
             monitor._owner.attach()
-            return await monitor._running()
+            await monitor._reached(Phase.RUNNING)
+            monitor._client = AsyncMonitorClient(monitor._owner)
+            return monitor
         except BaseException:  # an interruption, perhaps after it was attached to
             monitor._owner.say("detach")
             await until(monitor._owner, monitor._owner.has(Phase.FINISHED))
@@ -90,7 +95,8 @@ class AsyncMonitor(Context):
             self._owner.claim()
             await self._prepare()
             self._owner.say("start")
-            return await self._running()
+            await self._reached(Phase.CLAIMED)
+            return await self._responding(self._place.settings.get("timeout", 10.0))
         except BaseException:
             await self._give_up()
             raise
@@ -98,13 +104,31 @@ class AsyncMonitor(Context):
     async def _prepare(self) -> None:
         """Makes what the program needs at its start, besides its folder."""
 
-    async def _running(self) -> Self:
-        await self._reached(Phase.RUNNING)
+    async def _responding(self, seconds: float) -> Self:
+        """Waits for a response: the monitor listens before it has read its configuration."""
+        deadline = deadline_after(seconds)
+        try:
+            await self._reached(Phase.RUNNING, seconds)
+            async with self._asking(max(SHORTEST_LIMIT, deadline - time.monotonic())) as client:
+                await client.get_instance_info()
+        except MonitorStartError:
+            raise
+        except (TimeoutError, VmmError) as error:
+            is_late = isinstance(error, TimeoutError)
+            what = f"did not respond within {seconds} s" if is_late else f"cannot be asked: {error}"
+            raise self._owner.not_started(what) from error
+        self._owner.say("up")
+        if "config_file" in self._place.settings:
+            await note_sockets(self._owner, deadline)
         self._client = AsyncMonitorClient(self._owner)
         return self
 
-    async def _reached(self, phase: Phase) -> None:
-        await wait_for(self._owner, self._owner.has(phase))
+    def _asking(self, seconds: float) -> AsyncMonitorClient:
+        """A client with a connection that no other call holds."""
+        return AsyncMonitorClient(self._owner).with_options(timeout=seconds)
+
+    async def _reached(self, phase: Phase, seconds: float | None = None) -> None:
+        await wait_for(self._owner, self._owner.has(phase), seconds)
         self._owner.require_unfinished()
 
     async def wait(self, timeout: float | None = None) -> int | None:
@@ -136,8 +160,11 @@ class AsyncMonitor(Context):
     async def _end(self, word: str, grace: float) -> int | None:
         """Waits until nothing is left of the monitor."""
         try:
-            self._owner.say(word, grace=grace)
-            await self._finish(grace + LONGEST_ENDING)
+            if grace and self._owner.phase is Phase.RUNNING:
+                self._owner.expect_end()
+                await self._ask_guest(grace)
+            self._owner.say(word)
+            await self._finish(LONGEST_ENDING)
         except MonitorError:
             raise
         except BaseException:  # an interruption
@@ -145,6 +172,14 @@ class AsyncMonitor(Context):
             raise
         self._owner.require_removed()
         return self.returncode
+
+    async def _ask_guest(self, grace: float) -> None:
+        """A running guest gets Ctrl+Alt+Del and time."""
+        with contextlib.suppress(VmmError, TimeoutError):
+            async with self._asking(ASKING_SECONDS) as client:
+                if (await client.get_instance_info()).state == "Running":
+                    await client.action("SendCtrlAltDel")
+                    await wait_for(self._owner, self._owner.is_over, grace)
 
     async def detach(self) -> None:
         """Gives up ownership of a detached monitor, which continues; see `attach`.

@@ -28,6 +28,14 @@ LONGEST_END = 0.25  # seconds
 BINDING = ("/vsock", "/snapshot/load")  # calls that make a socket
 
 
+def note_sockets(owner: Owner, deadline: float) -> None:
+    """Waits until the keeper has noted what the monitor has bound; it does so at the end too."""
+    has_noted = partial(owner.has_noted, owner.noted)
+    owner.say("bound")
+    with contextlib.suppress(TimeoutError):
+        wait_for(owner, has_noted, max(0.0, deadline - time.monotonic()))
+
+
 class MonitorChannel(UnixChannel):
     """Raises `MonitorExited` if a call failed because the monitor has ended."""
 
@@ -37,14 +45,10 @@ class MonitorChannel(UnixChannel):
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `timeout` seconds."""
-        if operation.path not in BINDING:
-            return self._exchange(operation, seconds)
-        deadline, noted = deadline_after(seconds), self._owner.noted
+        deadline = deadline_after(seconds)
         answer = self._exchange(operation, seconds)
-        self._owner.say("bound")
-        with contextlib.suppress(TimeoutError):  # the keeper asks all the same
-            has_noted = partial(self._owner.has_noted, noted)
-            wait_for(self._owner, has_noted, max(0.0, deadline - time.monotonic()))
+        if operation.path in BINDING:
+            note_sockets(self._owner, deadline)
         return answer
 
     def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:

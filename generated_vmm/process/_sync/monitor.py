@@ -5,25 +5,28 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self, Unpack
 
 from generated_vmm.concurrency._sync import Context
-from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.errors import VmmError, VmmTimeoutError
 from generated_vmm.facade import VmmClient
-from generated_vmm.process._sync.client import MonitorClient
+from generated_vmm.process._sync.client import MonitorClient, note_sockets
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import until, wait_for
-from generated_vmm.process.errors import MonitorError, MonitorExited
+from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.lines import LogLine, Metrics
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.owner import LONGEST_ENDING, Ending, Owner, Phase
 from generated_vmm.process.place import Place
 from generated_vmm.process.program import Usage, usage_of
 from generated_vmm.process.settings import HostPath, MonitorOptions
+from generated_vmm.transport.calls import deadline_after
 
+ASKING_SECONDS, SHORTEST_LIMIT = 1.0, 0.001
 LOG_LINES, METRICS_LINES = 200, 60
 LOG_BYTES, METRICS_BYTES = 1_048_576, 4_194_304
 
@@ -74,7 +77,9 @@ class Monitor(Context):
         monitor._set_up(cls._place_kind.found_in(directory))
         try:
             monitor._owner.attach()
-            return monitor._running()
+            monitor._reached(Phase.RUNNING)
+            monitor._client = MonitorClient(monitor._owner)
+            return monitor
         except BaseException:  # an interruption, perhaps after it was attached to
             monitor._owner.say("detach")
             until(monitor._owner, monitor._owner.has(Phase.FINISHED))
@@ -91,7 +96,8 @@ class Monitor(Context):
             self._owner.claim()
             self._prepare()
             self._owner.say("start")
-            return self._running()
+            self._reached(Phase.CLAIMED)
+            return self._responding(self._place.settings.get("timeout", 10.0))
         except BaseException:
             self._give_up()
             raise
@@ -99,13 +105,31 @@ class Monitor(Context):
     def _prepare(self) -> None:
         """Makes what the program needs at its start, besides its folder."""
 
-    def _running(self) -> Self:
-        self._reached(Phase.RUNNING)
+    def _responding(self, seconds: float) -> Self:
+        """Waits for a response: the monitor listens before it has read its configuration."""
+        deadline = deadline_after(seconds)
+        try:
+            self._reached(Phase.RUNNING, seconds)
+            with self._asking(max(SHORTEST_LIMIT, deadline - time.monotonic())) as client:
+                client.get_instance_info()
+        except MonitorStartError:
+            raise
+        except (TimeoutError, VmmError) as error:
+            is_late = isinstance(error, TimeoutError)
+            what = f"did not respond within {seconds} s" if is_late else f"cannot be asked: {error}"
+            raise self._owner.not_started(what) from error
+        self._owner.say("up")
+        if "config_file" in self._place.settings:
+            note_sockets(self._owner, deadline)
         self._client = MonitorClient(self._owner)
         return self
 
-    def _reached(self, phase: Phase) -> None:
-        wait_for(self._owner, self._owner.has(phase))
+    def _asking(self, seconds: float) -> MonitorClient:
+        """A client with a connection that no other call holds."""
+        return MonitorClient(self._owner).with_options(timeout=seconds)
+
+    def _reached(self, phase: Phase, seconds: float | None = None) -> None:
+        wait_for(self._owner, self._owner.has(phase), seconds)
         self._owner.require_unfinished()
 
     def wait(self, timeout: float | None = None) -> int | None:
@@ -137,8 +161,11 @@ class Monitor(Context):
     def _end(self, word: str, grace: float) -> int | None:
         """Waits until nothing is left of the monitor."""
         try:
-            self._owner.say(word, grace=grace)
-            self._finish(grace + LONGEST_ENDING)
+            if grace and self._owner.phase is Phase.RUNNING:
+                self._owner.expect_end()
+                self._ask_guest(grace)
+            self._owner.say(word)
+            self._finish(LONGEST_ENDING)
         except MonitorError:
             raise
         except BaseException:  # an interruption
@@ -146,6 +173,14 @@ class Monitor(Context):
             raise
         self._owner.require_removed()
         return self.returncode
+
+    def _ask_guest(self, grace: float) -> None:
+        """A running guest gets Ctrl+Alt+Del and time."""
+        with contextlib.suppress(VmmError, TimeoutError):
+            with self._asking(ASKING_SECONDS) as client:
+                if (client.get_instance_info()).state == "Running":
+                    client.action("SendCtrlAltDel")
+                    wait_for(self._owner, self._owner.is_over, grace)
 
     def detach(self) -> None:
         """Gives up ownership of a detached monitor, which continues; see `attach`.

@@ -9,7 +9,6 @@ import stat
 from collections.abc import Callable
 
 from generated_vmm.process.keeper import kernel
-from generated_vmm.process.keeper.conversation import Order
 from generated_vmm.process.keeper.folders import (
     enter,
     make_parents,
@@ -27,10 +26,12 @@ from generated_vmm.process.keeper.record import (
     OUTPUT,
     RECORD,
     UNRECORDED,
+    Order,
     Socket,
     write_record,
 )
-from generated_vmm.process.keeper.removal import is_served, open_fifo, remove, remove_leftover
+from generated_vmm.process.keeper.removal import open_fifo, remove, remove_leftover
+from generated_vmm.process.keeper.sockets import bound_paths, is_served, open_listening
 
 ROOT = "root"  # of a jail
 MODE, MODE_OF_JAIL = 0o700, 0o711  # others may pass through, not read: who can read can lock it
@@ -44,6 +45,7 @@ class Folder:
     def __init__(self, order: Order) -> None:
         self._order, self._record = order, order.record
         self._held: list[Descriptor] = []  # so that no other folder gets their identity
+        self._known: list[int] = []  # the API's socket
         self.descriptor: Descriptor | None = None
         self.root: Descriptor | None = None
         self.listener: socket.socket | None = None
@@ -187,32 +189,50 @@ class Folder:
     def _place_of(self, name: str) -> int:
         return (self.inside if name in (LOG, METRICS) else self.taken).number
 
-    def hold_socket(self) -> tuple[Descriptor, str]:
-        """The folder and the path of the API's socket, whose place is free."""
+    def hold_socket(self) -> None:
+        """Holds the folder of the API's socket, whose place is free."""
         folder, name = self._order.socket
-        if not folder:
-            return self.inside, name
-        path = f"{folder}/{name}"
-        with kernel.about("socket_path", path):
-            held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
-        if is_served(f"/proc/self/fd/{held.number}/{name}"):
-            raise Refused(f"{path} is in use: another process listens there")
-        if os.path.lexists(f"/proc/self/fd/{held.number}/{name}"):
-            what = "exists although nothing listens there; remove it if it is not needed"
-            raise Refused(f"{path} {what}")
-        self._note(held, Socket(folder, kernel.identity(held.number), name))
-        return held, name
+        self.api_folder = self.inside
+        if folder:
+            path = f"{folder}/{name}"
+            with kernel.about("socket_path", path):
+                self.api_folder = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
+            inner = f"/proc/self/fd/{self.api_folder.number}/{name}"
+            if is_served(inner):
+                raise Refused(f"{path} is in use: another process listens there")
+            if os.path.lexists(inner):
+                what = "exists although nothing listens there; remove it if it is not needed"
+                raise Refused(f"{path} {what}")
+            self._note(self.api_folder, folder, name)
 
-    def note_socket(self, path: str, identity_of: Callable[[Descriptor, str], list[int]]) -> None:
-        """Notes a socket of the monitor, unless it is known. Raises OSError if it is another's."""
-        folder, name = os.path.split(path)
-        held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
-        found = identity_of(held, name)
-        known = self._record.sockets
-        if len(known) < MOST_SOCKETS and found not in [each.id for each in known]:
-            self._note(held, Socket(folder, kernel.identity(held.number), name, found))
+    def open_api(self) -> Descriptor:
+        """The API's socket. Raises OSError until the monitor listens, `Refused` if another does."""
+        found = open_listening(self.api_folder, self._order.socket[1], self._order.owner[0])
+        self._known = kernel.identity(found.number)
+        if self._record.sockets:
+            self._record.sockets[0].id = self._known
+            self.save()
+        return found
 
-    def _note(self, held: Descriptor, found: Socket) -> None:
+    def note_sockets(self) -> None:
+        """Notes the other sockets that the monitor has bound outside of its folder."""
+        if self._record.jailed:
+            return  # whatever is in a jail goes with it
+        with contextlib.suppress(OSError):
+            for path in bound_paths():
+                self._note_bound(*os.path.split(os.path.join(self._order.cwd, path)))
+
+    def _note_bound(self, folder: str, name: str) -> None:
+        with contextlib.suppress(OSError, Refused):
+            known = [self._known, *(each.id for each in self._record.sockets)]
+            if len(known) <= MOST_SOCKETS and kernel.identity(f"{folder}/{name}") not in known:
+                held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
+                found = open_listening(held, name, self._order.owner[0])
+                self._note(held, folder, name, kernel.identity(found.number))
+
+    def _note(
+        self, held: Descriptor, folder: str, name: str, found: list[int] | None = None
+    ) -> None:
         self._held.append(held)
-        self._record.sockets.append(found)
+        self._record.sockets.append(Socket(folder, kernel.identity(held.number), name, found))
         self.save()

@@ -191,13 +191,21 @@ def in_words(pids: Iterable[int]) -> str:
 # Processes
 
 
-def children() -> list[int]:
-    """Our children, orphans of our descendants included. None is collected: each number is its own.
+def children(parent: int) -> list[int]:
+    """The children of a process; ours are never other processes, as long as we collect none.
 
     Source: proc(5), /proc/PID/task/TID/children.
     """
-    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+    with open(f"/proc/{parent}/task/{parent}/children", "rb") as file:
         return [int(pid) for pid in file.read().split()]
+
+
+def descendants(parent: int) -> Iterator[int]:
+    """The children of a process, and theirs."""
+    with contextlib.suppress(OSError):  # it has ended
+        for pid in children(parent):
+            yield pid
+            yield from descendants(pid)
 
 
 def is_descendant(pid: int) -> bool:
@@ -213,7 +221,7 @@ def is_descendant(pid: int) -> bool:
 def kill_children() -> dict[int, int]:
     """Kills our children, and theirs as they become ours; the statuses by number."""
     ended: dict[int, int] = {}
-    while pids := children():
+    while pids := children(os.getpid()):
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for _ in pids:

@@ -1,9 +1,9 @@
 """The nursery of a process that starts monitors: it forks a keeper for each of them.
 
 `python nursery.py SYS_PATH` is small, so a keeper is a cheap copy. It takes the caller's orders on
-descriptor 3. It is a child subreaper too: it inherits what a keeper leaves that was killed, ends
-it, and removes what its record names. It ends when its caller, whose pidfd is descriptor 4, has
-ended and no keeper is left.
+descriptor 3, and gives each to a keeper that it has forked in advance. It is a child subreaper too:
+it inherits what a keeper leaves that was killed, ends it, and removes what its record names. It
+ends when its caller, whose pidfd is descriptor 4, has ended and no keeper is left.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ TAPS = "generated_vmm.process.keeper.taps"
 class Nursery:
     """The keepers of one caller that are not collected yet; what each keeps, and its namespace.
 
-    The work of one that was killed is nobody else's: a process that does it keeps nothing.
+    The work of one that was killed is nobody else's: a process that does it keeps nothing. One
+    keeper more waits for the next work.
     """
 
     def __init__(self, orders: socket.socket, caller: Descriptor) -> None:
         self._orders, self._caller = orders, caller
         self._keepers: dict[int, messages.Received | None] = {}
+        self._idle: dict[int, socket.socket] = {}  # one keeper that waits for its work
         self._has_caller = True
         self._woken, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing)
@@ -54,6 +56,9 @@ class Nursery:
         """Works until the caller has ended and no keeper is left."""
         while self._has_caller or self._keepers:
             callers = [self._orders.fileno(), self._caller.number] if self._has_caller else []
+            with contextlib.suppress(OSError):
+                if self._has_caller and not self._idle:
+                    self._fork()
             ready = kernel.ready_of([self._woken, *callers])
             if self._woken in ready:
                 os.read(self._woken, 65_536)
@@ -63,60 +68,89 @@ class Nursery:
                     self._take_order()
 
     def _take_order(self) -> None:
-        """Forks a keeper for an order, or notes that the caller has ended."""
+        """Gives an order to a keeper, or notes that the caller has ended."""
         received = None
         if kernel.is_ready(self._orders.fileno()):
             received = messages.receive(self._orders)
         if received is None:
             self._has_caller = False
-            return
-        said, given = received
-        with messages.connection_of(given.pop(0)) as owner:
-            kept = said, [each for each in (given.pop(0),) if is_elsewhere(each)]
-            try:
-                self._keepers[self._fork(kept, "keep", owner, self._caller, given)] = kept
-            except OSError as error:
-                failure = f"no keeper can be started: {kernel.reason(error)}"
-                messages.send(owner, {"event": "removed", "failure": failure, "left": []})
+            return self._idle.clear()
+        said, (owner, namespace, *content) = received
+        said["elsewhere"] = is_elsewhere(namespace)
+        try:
+            self._give("keep", said, [namespace] if said["elsewhere"] else [], owner, *content)
+        except OSError as error:
+            failure = f"no keeper can be started: {kernel.reason(error)}"
+            with messages.connection_of(owner) as connection:
+                messages.send(connection, {"event": "removed", "failure": failure, "left": []})
         if "tap" in said:  # imported once, for all keepers to come
             with contextlib.suppress(ImportError):
                 importlib.import_module(TAPS)
+            self._idle.clear()
 
-    def _fork(self, kept: messages.Received, name: str, *what: object) -> int:
-        """The number of a new process that does a keeper's work of this name. Raises OSError."""
+    def _give(
+        self, work: str, said: dict[str, Any], elsewhere: list[Descriptor], *given: Descriptor
+    ) -> None:
+        """Gives work to the keeper that waits for it. Raises OSError."""
+        if not self._idle:
+            self._fork()
+        pid, connection = self._idle.popitem()
+        self._keepers[pid] = (said, elsewhere) if work == "keep" else None
+        with connection:
+            numbers = [each.number for each in (*elsewhere, *given)]
+            messages.send(connection, {"work": work, **said}, numbers)
+
+    def _fork(self) -> None:
+        """Forks a keeper that waits for its work. Raises OSError."""
+        ours, theirs = messages.pair()
         if pid := os.fork():
-            return pid
+            theirs.close()
+            self._idle[pid] = ours
+            return
         status = 1
         try:
+            ours.close()
             signal.set_wakeup_fd(-1)
             os.setsid()
             self._orders.close()
             for other in filter(None, self._keepers.values()):
                 other[1].clear()
-            said, elsewhere = kept
-            for namespace in elsewhere:
-                kernel.join(namespace.number)
-            module: Any = importlib.import_module(TAPS) if "tap" in said else keeper
-            getattr(module, name)(said, *what)
+            if (received := messages.receive(theirs)) is not None:
+                theirs.close()
+                self._work(*received)
             status = 0
         finally:
             os._exit(status)
+
+    def _work(self, said: dict[str, Any], given: list[Descriptor]) -> None:
+        """A keeper's work, in the network namespace of the thread that ordered it."""
+        module: Any = importlib.import_module(TAPS) if "tap" in said else keeper
+        if said["elsewhere"]:
+            with given.pop(0) as namespace:
+                kernel.join(namespace.number)
+        if said["work"] == "recover":
+            module.recover(said)
+        else:
+            with messages.connection_of(given.pop(0)) as owner:
+                module.keep(said, owner, self._caller, given)
 
     def _collect(self) -> None:
         """Collects keepers that have ended, and has the work done of those that were killed."""
         killed = []
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                self._idle.pop(found[0], None)
                 kept = self._keepers.pop(found[0], None)
                 if kept is not None and found[1]:
                     killed.append(kept)
-        while killed and (theirs := set(kernel.children()) - self._keepers.keys()):
+        known = {*self._keepers, *self._idle}
+        while killed and (theirs := set(kernel.children(os.getpid())) - known):
             for pid in theirs:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
         for kept in killed:
             with contextlib.suppress(OSError):
-                self._keepers[self._fork(kept, "recover")] = None
+                self._give("recover", *kept)
 
 
 def is_elsewhere(namespace: Descriptor) -> bool:

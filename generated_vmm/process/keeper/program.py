@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from generated_vmm.process.keeper import kernel
-from generated_vmm.process.keeper.conversation import Order
 from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.keeper.record import Order
 
 ABOVE = 10  # descriptors that are not those of a program
 RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
@@ -61,10 +61,16 @@ class Program:
 
     def become_child(self) -> bool:
         """Continues with its child, if it has ended well: it was a jailer."""
-        if self.status == 0 and (left := kernel.children()):
+        if self.status == 0 and (left := kernel.children(os.getpid())):
             self.pid, self.status = left[0], None
             self.pidfd = Descriptor(os.pidfd_open, self.pid)
         return self.status is None
+
+    def freeze(self) -> None:
+        """Stops it: from now on it changes nothing."""
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def kill(self) -> int | None:
         """Kills it with all that it has forked; its status."""

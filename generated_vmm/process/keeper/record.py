@@ -1,6 +1,6 @@
-"""The record of a monitor in its folder: what has to be removed, and by whom it may be done.
+"""What a caller orders, and the record of a monitor in its folder: what has to be removed.
 
-The keeper writes it. If the keeper has died, a new keeper or `clean` removes what it names.
+The keeper writes the record. If the keeper has died, a new keeper or `clean` removes what it names.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from generated_vmm.process.keeper.annotations import Any
 from generated_vmm.process.keeper.kernel import Refused
@@ -17,6 +17,7 @@ from generated_vmm.process.keeper.kernel import Refused
 RECORD, NEW_RECORD = "monitor.json", "monitor.new"
 KEEPER, SOCKET, LOG, METRICS = "keeper.socket", "api.socket", "log", "metrics"
 INPUT, OUTPUT = "console.in", "console.out"
+GIVEN_FOLDER = 3  # the descriptor of the socket's folder in a monitor, if its path is too long
 NAMES = (KEEPER, SOCKET, INPUT, OUTPUT, LOG, METRICS)
 """What an unjailed monitor has in its folder. A lock on INPUT: keeper or monitor live."""
 PRIVATE, OF_JAIL = 0o600, 0o400  # the mode tells of a jail too: the host may lose the content
@@ -62,6 +63,33 @@ class Record:
     ) -> None:
         self.path, self.id, self.how, self.jailed, self.made = path, id, how, jailed, made
         self.groups, self.sockets, self.ended = [*groups], [*sockets], ended
+
+
+class Order:
+    """How a monitor is started.
+
+    `socket` is the API's: folder and name; in a jail, the path below its root. `inherits` says
+    whether the monitor gets that folder as GIVEN_FOLDER. `owner` is the monitor's user and
+    group. With `new_pid_ns`, the program's child takes its place.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        *,
+        owner: tuple[int, int],
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        detached: bool,
+        socket: tuple[str, str],
+        inherits: bool = False,
+        new_pid_ns: bool = False,
+    ) -> None:
+        self.record, self.owner, self.socket = record, owner, socket
+        self.argv, self.env, self.cwd = argv, env, cwd
+        self.detached = detached
+        self.inherits, self.new_pid_ns = inherits, new_pid_ns
 
 
 def write_record(folder: int, record: Record) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import socket
 import stat
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from generated_vmm.process.keeper.record import (
     read_record,
     write_record,
 )
+from generated_vmm.process.keeper.sockets import is_served
 
 GROUP_SECONDS = 2.0  # for its processes to end, and to be counted no more
 MOST_TOLD = 8  # of what is left: a message has an end
@@ -128,17 +128,6 @@ def _remove_socket(thing: Socket) -> None:
             is_ours &= not is_served(f"/proc/self/fd/{folder.number}/{thing.name}")
         if is_ours and thing.id in (None, [found.st_dev, found.st_ino]):
             os.unlink(thing.name, dir_fd=folder.number)
-
-
-def is_served(path: str) -> bool:
-    """Whether a process listens on a unix socket, of any type."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.setblocking(False)
-        try:
-            connection.connect(path)
-        except OSError as error:  # EPROTOTYPE: one of another type; EAGAIN: its queue is full
-            return error.errno in (errno.EPROTOTYPE, errno.EAGAIN)
-        return True
 
 
 def _remove_own(place: tuple[str, int]) -> None:

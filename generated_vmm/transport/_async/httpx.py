@@ -8,10 +8,11 @@ from generated_vmm.transport._async.channels import AsyncHttpxTransport
 from generated_vmm.transport.calls import closed, deadline_after
 from generated_vmm.transport.http import require_path
 from generated_vmm.transport.httpx_values import (
-    Body,
     ReadAnswer,
+    answer_of,
     failures_of_a_transport,
     request_for,
+    require_in_bounds,
 )
 
 
@@ -32,17 +33,18 @@ class AsyncHttpxChannel:
         if self._closed:
             raise closed()
         require_path(operation.path)  # ValueError, as with our own sockets
-        body = Body(self._max_answer_bytes, deadline_after(seconds))
+        content, deadline = b"", deadline_after(seconds)
         with failures_of_a_transport():
             request = request_for(self._transport, operation, seconds)
             async with time_limit(seconds):
                 response = await self._transport.handle_async_request(request)
                 try:
                     async for part in response.aiter_bytes():
-                        body.add(part)
+                        content += part
+                        require_in_bounds(content, self._max_answer_bytes, deadline)
                 finally:
                     await response.aclose()
-                return body.of(response)
+                return answer_of(response, content)
 
     async def close(self) -> None:
         """Closes the transport; later calls fail."""

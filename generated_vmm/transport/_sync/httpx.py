@@ -9,10 +9,11 @@ from generated_vmm.transport._sync.channels import HttpxTransport
 from generated_vmm.transport.calls import closed, deadline_after
 from generated_vmm.transport.http import require_path
 from generated_vmm.transport.httpx_values import (
-    Body,
     ReadAnswer,
+    answer_of,
     failures_of_a_transport,
     request_for,
+    require_in_bounds,
 )
 
 
@@ -33,17 +34,18 @@ class HttpxChannel:
         if self._closed:
             raise closed()
         require_path(operation.path)  # ValueError, as with our own sockets
-        body = Body(self._max_answer_bytes, deadline_after(seconds))
+        content, deadline = b"", deadline_after(seconds)
         with failures_of_a_transport():
             request = request_for(self._transport, operation, seconds)
             with time_limit(seconds):
                 response = self._transport.handle_request(request)
                 try:
                     for part in response.iter_bytes():
-                        body.add(part)
+                        content += part
+                        require_in_bounds(content, self._max_answer_bytes, deadline)
                 finally:
                     response.close()
-                return body.of(response)
+                return answer_of(response, content)
 
     def close(self) -> None:
         """Closes the transport; later calls fail."""

@@ -24,6 +24,7 @@ from tests.vmm.process.conftest import (
     Do,
     Make,
     Watch,
+    children_of,
     keeper_of,
     nursery_of,
     wait_until,
@@ -168,10 +169,10 @@ def test_a_nursery_imports_little() -> None:
 
 
 def test_whatever_the_program_forks_ends_with_it(folder: Path, watch: Watch) -> None:
-    """A daemon, which has a session of its own and another parent."""
+    """A child, which is the monitor here, and a daemon with a session of its own."""
     program = folder / "firecracker"
     daemon = f"(setsid sh -c 'echo $$ >{folder}/daemon; exec sleep 1000' &)\n"
-    program.write_text(f'#!/bin/sh\n{daemon}exec {" ".join(STAND_IN)} "$@"\n')
+    program.write_text(f'#!/bin/sh\n{daemon}{" ".join(STAND_IN)} "$@"\n')
     program.chmod(0o755)
     for end in (Monitor.stop, Monitor.kill, lambda monitor: os.kill(monitor.pid, 9)):
         with contextlib.suppress(FileNotFoundError):
@@ -181,9 +182,11 @@ def test_whatever_the_program_forks_ends_with_it(folder: Path, watch: Watch) -> 
             os.sched_yield()
         daemon_process = watch(int((folder / "daemon").read_text()))
         assert os.getsid(daemon_process.pid) != monitor.pid
+        child = watch(children_of(monitor.pid)[0])
         end(monitor)
         monitor.wait(PATIENCE)
         assert daemon_process.wait(0)
+        assert child.wait(0)
         monitor.kill()
 
 

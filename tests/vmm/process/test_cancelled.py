@@ -7,7 +7,7 @@ import ctypes
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,24 @@ from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.owner import Owner
 from tests.vmm.process.conftest import PATIENCE
 
+Interrupt = Callable[[str, Callable[..., object]], None]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(folder: Path) -> Iterator[None]:
+    yield
+    assert not (folder / "vm").exists()
+
+
+@pytest.fixture
+def monitor(binary: list[str], folder: Path) -> Monitor:
+    return Monitor(binary, directory=folder / "vm", timeout=PATIENCE)
+
+
+@pytest.fixture
+def in_tasks(binary: list[str], folder: Path) -> AsyncMonitor:
+    return AsyncMonitor(binary, directory=folder / "vm", timeout=PATIENCE)
+
 
 async def cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()
@@ -25,22 +43,9 @@ async def cancel(task: asyncio.Task[Any]) -> None:
         await task
 
 
-async def test_a_start_that_is_cancelled_while_it_waits_leaves_nothing(folder: Path) -> None:
-    program = folder / "program"
-    program.write_text("#!/bin/sh\nexec sleep 1000\n")
-    program.chmod(0o755)
-    monitor = AsyncMonitor(program, directory=folder / "vm", timeout=PATIENCE)
-    task = asyncio.create_task(monitor.start())
-    while not monitor.running:  # noqa: ASYNC110  # no event tells of a process in between
-        await asyncio.sleep(0)
-    await cancel(task)
-    assert monitor.returncode == -signal.SIGKILL
-    assert not (folder / "vm").exists()
-
-
 @pytest.mark.parametrize("event", ["taken", "started", "ready"])
 async def test_a_start_that_is_cancelled_leaves_nothing(
-    binary: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, event: str
+    in_tasks: AsyncMonitor, monkeypatch: pytest.MonkeyPatch, event: str
 ) -> None:
     loop, reached, note = asyncio.get_running_loop(), asyncio.Event(), Owner._note
 
@@ -50,23 +55,19 @@ async def test_a_start_that_is_cancelled_leaves_nothing(
         note(self, name, *given, **told)
 
     monkeypatch.setattr(Owner, "_note", note_cancelled)
-    monitor = AsyncMonitor(binary, directory=folder / "vm", timeout=PATIENCE)
-    task = asyncio.create_task(monitor.start())
+    task = asyncio.create_task(in_tasks.start())
     await reached.wait()
     await cancel(task)
-    assert not monitor.running
-    assert not (folder / "vm").exists()
+    assert not in_tasks.running
 
 
-async def test_a_stop_that_is_cancelled_kills(binary: list[str], folder: Path) -> None:
-    monitor = AsyncMonitor(binary, directory=folder / "vm", timeout=PATIENCE)
-    await monitor.start()
-    os.kill(monitor.pid, signal.SIGSTOP)
-    task = asyncio.create_task(monitor.stop())
+async def test_a_stop_that_is_cancelled_kills(in_tasks: AsyncMonitor) -> None:
+    await in_tasks.start()
+    os.kill(in_tasks.pid, signal.SIGSTOP)
+    task = asyncio.create_task(in_tasks.stop())
     await asyncio.sleep(0)
     await cancel(task)
-    assert monitor.returncode == -signal.SIGKILL
-    assert not (folder / "vm").exists()
+    assert in_tasks.returncode == -signal.SIGKILL
 
 
 class Interrupted(Exception):
@@ -74,9 +75,7 @@ class Interrupted(Exception):
 
 
 @pytest.fixture
-def interrupt(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Callable[[str, Callable[..., object]], None]:
+def interrupt(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Interrupt:
     """Lets a handler be called in the main thread at a word to the keeper, or at an event."""
     say, note = Owner.say, Owner._note
     moments: list[str] = []
@@ -86,8 +85,8 @@ def interrupt(
             moments.clear()
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
-    def interrupted_say(self: Owner, word: str, *given: Any, **what: Any) -> None:
-        say(self, word, *given, **what)
+    def interrupted_say(self: Owner, word: str) -> None:
+        say(self, word)
         signal_main_at(word)
 
     def interrupted_note(self: Owner, event: str, *given: Any, **told: Any) -> None:
@@ -109,66 +108,45 @@ def fail(*_: object) -> None:
     raise Interrupted
 
 
-def test_a_stop_that_a_signal_interrupts_kills(
-    binary: list[str], folder: Path, interrupt: Callable[[str, Callable[..., object]], None]
+@pytest.mark.parametrize(("moment", "end"), [("stop", Monitor.stop), ("ended", Monitor.kill)])
+def test_an_end_that_a_signal_interrupts_is_a_kill(
+    monitor: Monitor, interrupt: Interrupt, moment: str, end: Callable[[Monitor], object]
 ) -> None:
-    monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()
+    monitor.start()
     os.kill(monitor.pid, signal.SIGSTOP)
-    interrupt("stop", fail)
+    interrupt(moment, fail)
     with pytest.raises(Interrupted):
-        monitor.stop()
+        end(monitor)
     assert monitor.returncode == -signal.SIGKILL
-    assert not (folder / "vm").exists()
 
 
-def test_a_kill_that_a_signal_interrupts_is_carried_out(
-    binary: list[str], folder: Path, interrupt: Callable[[str, Callable[..., object]], None]
-) -> None:
-    monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()
-    interrupt("ended", fail)
-    with pytest.raises(Interrupted):
-        monitor.kill()
-    assert monitor.returncode == -signal.SIGKILL
-    assert not (folder / "vm").exists()
-
-
-@pytest.mark.parametrize("moment", ["start", "taken", "started", "ready"])
+@pytest.mark.parametrize("moment", ["start", "taken", "started", "ready", "up"])
 def test_a_start_that_a_signal_interrupts_leaves_nothing(
-    binary: list[str],
-    folder: Path,
-    interrupt: Callable[[str, Callable[..., object]], None],
-    moment: str,
+    monitor: Monitor, interrupt: Interrupt, moment: str
 ) -> None:
-    monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE)
     interrupt(moment, fail)
     with pytest.raises(Interrupted):
         monitor.start()
     assert not monitor.running
-    assert not (folder / "vm").exists()
 
 
 @pytest.mark.parametrize("end", [Monitor.stop, Monitor.kill])
 def test_a_signal_handler_ends_a_monitor_that_is_being_stopped(
-    binary: list[str],
-    folder: Path,
-    interrupt: Callable[[str, Callable[..., object]], None],
-    end: Callable[[Monitor], int | None],
+    monitor: Monitor, interrupt: Interrupt, end: Callable[[Monitor], int | None]
 ) -> None:
-    monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()
+    monitor.start()
     handled: list[int | None] = []
     interrupt("stop", lambda *_: handled.append(end(monitor)))
     assert monitor.stop() == handled[0] == monitor.returncode
-    assert not (folder / "vm").exists()
 
 
+@pytest.mark.parametrize("moment", ["started", "ready"])
 def test_a_signal_handler_ends_a_monitor_that_is_being_started(
-    binary: list[str], folder: Path, interrupt: Callable[[str, Callable[..., object]], None]
+    monitor: Monitor, interrupt: Interrupt, moment: str
 ) -> None:
-    monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE)
-    interrupt("started", lambda *_: monitor.stop())
+    interrupt(moment, lambda *_: monitor.stop())
     with pytest.raises(MonitorStartError, match="was stopped"):
         monitor.start()
-    assert not (folder / "vm").exists()
 
 
 def test_kill_does_not_wait_for_the_grace_of_another_thread(
@@ -185,26 +163,24 @@ def test_kill_does_not_wait_for_the_grace_of_another_thread(
     assert not stopping.is_alive()
 
 
-async def test_two_tasks_may_end_a_monitor(binary: list[str]) -> None:
-    monitor = await AsyncMonitor(binary, timeout=PATIENCE).start()
-    ended = [await task for task in map(asyncio.ensure_future, (monitor.stop(), monitor.kill()))]
+async def test_two_tasks_may_end_a_monitor(in_tasks: AsyncMonitor) -> None:
+    await in_tasks.start()
+    ended = [await task for task in map(asyncio.ensure_future, (in_tasks.stop(), in_tasks.kill()))]
     assert ended[0] == ended[1] in (-signal.SIGTERM, -signal.SIGKILL)
 
 
-async def test_a_block_that_is_cancelled_ends_its_monitor(binary: list[str]) -> None:
+async def test_a_block_that_is_cancelled_ends_its_monitor(in_tasks: AsyncMonitor) -> None:
     entered = asyncio.Event()
-    started: list[AsyncMonitor] = []
 
     async def run() -> None:
-        async with AsyncMonitor(binary, timeout=PATIENCE) as monitor:
-            started.append(monitor)
+        async with in_tasks:
             entered.set()
             await asyncio.Event().wait()
 
     task = asyncio.create_task(run())
     await entered.wait()
     await cancel(task)
-    assert started[0].returncode == -signal.SIGTERM
+    assert in_tasks.returncode == -signal.SIGTERM
 
 
 def test_a_descriptor_has_an_owner_when_a_handler_raises_after_its_system_call(

@@ -31,11 +31,10 @@ from generated_vmm.process import (
 )
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.conversation import Order
 from generated_vmm.process.keeper.folders import known_folders
-from generated_vmm.process.keeper.keeper import Keeper
+from generated_vmm.process.keeper.keeper import Goal, Keeper
 from generated_vmm.process.keeper.kernel import Descriptor
-from generated_vmm.process.keeper.record import Record
+from generated_vmm.process.keeper.record import Order, Record
 from tests.vmm.process.conftest import (
     PATIENCE,
     Do,
@@ -51,7 +50,6 @@ ORDER = Order(
     argv=[],
     env={},
     cwd="/",
-    timeout=1,
     detached=True,
     socket=("", "api.socket"),
 )
@@ -275,7 +273,7 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
     """Until it tells the owner: the next owner is to know how the monitor ended."""
     ours, theirs = messages.pair()
     keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
-    keeper.is_up = keeper.owner.outlives_owner = True
+    keeper.owner.goal = Goal.UP
     send = messages.send
     monkeypatch.setattr(messages, "send", lambda *given: (ours.close(), send(*given)))
     monkeypatch.setattr(keeper.program, "kill", lambda: -signal.SIGKILL)

@@ -24,6 +24,7 @@ from tests.vmm.process.conftest import (
     Watch,
     both_halves,
     keeper_of,
+    wait_until,
     wait_until_empty,
 )
 
@@ -133,19 +134,15 @@ def test_one_that_ends_as_soon_as_it_has_started_was_started(
     start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its end is known before the start returns; its calls and the end of the block tell of it."""
-    note, notify = Owner._note, Owner.notify
+    say = Owner.say
 
-    def note_and_kill(owner: Owner, event: str, given: list[Descriptor], **told: Any) -> None:
-        note(owner, event, given, **told)
-        if event == "ready":
+    def say_and_kill(owner: Owner, word: str) -> None:
+        say(owner, word)
+        if word == "up":
             os.kill(owner.pid, signal.SIGKILL)
+            wait_until(lambda: owner.phase is Phase.FINISHED)
 
-    def notify_at_the_end(owner: Owner) -> None:
-        if owner.phase is Phase.FINISHED:
-            notify(owner)
-
-    monkeypatch.setattr(Owner, "_note", note_and_kill)
-    monkeypatch.setattr(Owner, "notify", notify_at_the_end)
+    monkeypatch.setattr(Owner, "say", say_and_kill)
     monitor = start()
     assert monitor.returncode == -signal.SIGKILL
     with pytest.raises(MonitorExited, match="ended by signal SIGKILL"):

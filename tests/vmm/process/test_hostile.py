@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
-import signal
 import socket
 import sys
 import threading
@@ -19,7 +17,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from generated_vmm import VmmClient, VmmError, VmmTimeoutError
+from generated_vmm import VmmClient
 from generated_vmm.process import (
     JailedMonitor,
     Monitor,
@@ -155,19 +153,6 @@ def test_what_is_told_of_a_jail_that_cannot_be_removed_fits_into_a_message(
     assert len(json.dumps(left)) < messages.MOST_BYTES
 
 
-def test_a_vsock_path_that_the_monitor_reports_is_not_removed(folder: Path, victim: Path) -> None:
-    """Only what its owner asked for goes, and only if it is a socket that was not there before."""
-    with (
-        listen(folder / "others.sock"),
-        Monitor([*SIMULATED, "--any-path"], directory=folder / "vm", timeout=PATIENCE) as monitor,
-    ):
-        for path in (victim, folder / "others.sock"):
-            with pytest.raises(Exception):  # noqa: B017, PT011  # the monitor refuses what is taken
-                monitor.client.vsock.set(guest_cid=3, uds_path=str(path))
-    assert victim.read_text() == "precious"
-    assert (folder / "others.sock").is_socket()
-
-
 @pytest.mark.parametrize("path", ["/link.sock", "/folder/a.sock"])
 def test_a_client_follows_no_link_out_of_a_jail(
     jail: JailedMonitor, folder: Path, path: str
@@ -264,33 +249,6 @@ def test_a_stranger_at_a_relative_path_is_left(
     assert list((folder / "first").iterdir()) == []
 
 
-def test_a_call_that_is_refused_again_and_again_costs_nothing(folder: Path) -> None:
-    """And the monitor can be stopped, however often its owner has asked."""
-    with Monitor(SIMULATED, directory=folder / "vm", timeout=PATIENCE) as monitor:
-        monitor.client.get_version()
-        before = len(os.listdir("/proc/self/fd"))
-        for number in range(700):
-            with pytest.raises(VmmError):
-                monitor.client.vsock.set(guest_cid=3, uds_path=f"{folder}/missing/{number}")
-        assert len(os.listdir("/proc/self/fd")) == before
-        record = json.loads((folder / "vm" / "monitor.json").read_text())
-        assert record["sockets"] == []
-    assert monitor.returncode == -signal.SIGTERM
-
-
-def test_a_monitor_that_hangs_does_not_extend_the_time_of_a_call(folder: Path) -> None:
-    with Monitor(SIMULATED, directory=folder / "vm", timeout=PATIENCE) as monitor:
-        monitor.client.get_version()
-        os.kill(monitor.pid, signal.SIGSTOP)
-        channel = UnixChannel(str(monitor.socket_path), connect=monitor.connect)
-        with (
-            VmmClient(monitor.socket_path, timeout=0.1, transport=channel) as client,
-            pytest.raises(VmmTimeoutError),
-        ):
-            client.vsock.set(guest_cid=3, uds_path="/v.sock")
-        assert monitor.kill() == -signal.SIGKILL
-
-
 @needs_root
 def test_a_folder_of_somebody_else_is_not_taken(folder: Path) -> None:
     (folder / "vm").mkdir()
@@ -355,31 +313,6 @@ def test_one_of_many_starters_gets_a_folder(folder: Path) -> None:
     assert results.count(None) == 1
     assert all("in use by process" in each for each in results if each)
     assert not (folder / "vm").exists()
-
-
-def test_a_program_that_forks_ends_as_a_whole(folder: Path) -> None:
-    program = folder / "firecracker"
-    program.write_text(f'#!/bin/sh\nsleep 1000 &\n{" ".join(STAND_IN)} "$@"\n')
-    program.chmod(0o755)
-    for end in (Monitor.stop, Monitor.kill, lambda monitor: os.kill(monitor.pid, 9)):
-        monitor = Monitor(program, directory=folder / "vm", timeout=PATIENCE).start()
-        session = monitor.pid
-        assert len(members_of(session)) == 3
-        end(monitor)
-        monitor.wait(PATIENCE)
-        assert members_of(session) == []
-        monitor.kill()
-
-
-def members_of(session: int) -> list[int]:
-    """The processes of a session that have not ended."""
-    found = []
-    for each in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, _, _, member_of, *_ = each.read_text().rpartition(")")[2].split()
-            if state not in "ZX" and int(member_of) == session:
-                found.append(int(each.parent.name))
-    return found
 
 
 def test_escape_sequences_of_a_monitor_do_not_reach_the_terminal(folder: Path) -> None:

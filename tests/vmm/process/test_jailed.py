@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ import pytest
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
 from generated_vmm.process.__main__ import main
 from generated_vmm.process.keeper.keeper import TERMINATING_SECONDS
-from tests.vmm.process.conftest import PATIENCE, Do, Make, nursery_of
+from tests.vmm.process.conftest import PATIENCE, Do, Make
 
 USER = 54_321
 
@@ -217,24 +216,3 @@ def test_a_detached_jail_is_taken_up(start: Any, do: Do) -> None:
     assert not first.directory.exists()
     with pytest.raises(MonitorError, match="not the folder"):
         do(type(first).attach(first.directory))
-
-
-def test_a_caller_that_is_killed_leaves_no_jail(
-    programs: list[str], folder: Path, watch: Any
-) -> None:
-    """The jailer changes the user, which would take a parent-death signal away."""
-    code = (
-        "import sys; from generated_vmm.process import JailedMonitor\n"
-        "monitor = JailedMonitor(*sys.argv[1:3], id='vm-1', uid=54321, gid=54321,"
-        " chroot_base_dir=sys.argv[3], timeout=30).start()\n"
-        "print(monitor.pid, flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", code, *programs, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
-        assert caller.stdout is not None
-        child = watch(int(caller.stdout.readline()))
-        nursery = watch(nursery_of(caller.pid))
-        caller.kill()
-    assert child.wait(PATIENCE)
-    assert nursery.wait(PATIENCE)
-    assert not (folder / "firecracker" / "vm-1").exists()

@@ -17,7 +17,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,7 +35,7 @@ from generated_vmm.process.__main__ import Found, look_at_taps  # noqa: E402
 from generated_vmm.process.keeper import taps  # noqa: E402
 from generated_vmm.process.keeper.taps import TUNSETIFF  # noqa: E402
 from generated_vmm.process.network import NetworkNamespace, Tap  # noqa: E402
-from tests.vmm.process.conftest import PATIENCE, children_of  # noqa: E402
+from tests.vmm.process.conftest import PATIENCE, children_of, wait_until  # noqa: E402
 
 T = TypeVar("T")
 needs_kernel = pytest.mark.skipif(
@@ -457,14 +456,6 @@ def ask(caller: subprocess.Popen[str], question: str) -> list[Any]:
     caller.stdin.write(f"{question}\n")
     caller.stdin.flush()
     return cast(list[Any], json.loads(caller.stdout.readline()))
-
-
-def wait_until(is_true: Callable[[], bool]) -> None:
-    """The keepers have removed everything."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def namespaces() -> set[int]:

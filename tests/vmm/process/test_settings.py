@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,9 +87,3 @@ def test_an_option_that_is_none_has_its_default() -> None:
     assert settings(directory=None, socket_path=None) == settings()
     with pytest.raises(TypeError, match="derectory"):
         settings(derectory="/vm")
-
-
-def test_the_environment_is_not_written_down(folder: Path) -> None:
-    place = Place(sys.executable, {"env": {"TOKEN": "x"}, "directory": folder})
-    assert "TOKEN" in place.order().env
-    assert "TOKEN" not in str(place.order().record)

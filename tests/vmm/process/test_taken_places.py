@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
@@ -33,16 +32,6 @@ def test_a_path_at_which_something_is_left_is_not_touched(
     with pytest.raises(MonitorStartError, match="remove it if it is not needed"):
         do(make(socket_path=path).start())
     assert path.exists()
-
-
-def test_a_folder_with_a_running_monitor_is_taken(
-    make: Make, start: Make, do: Do, folder: Path
-) -> None:
-    first = start(directory=folder)
-    for options in ({}, {"socket_path": folder / "other.socket"}):
-        with pytest.raises(MonitorStartError, match=f"in use by process {os.getpid()}"):
-            do(make(directory=folder, **options).start())
-    assert do(first.client.get_instance_info()).state == "Not started"
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(make: Make, do: Do, folder: Path) -> None:

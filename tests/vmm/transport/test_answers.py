@@ -93,20 +93,6 @@ def test_a_readable_answer_keeps_the_connection(
     assert len(server.connections) == 1
 
 
-@pytest.mark.parametrize(("sent", "status", "body"), READABLE.values(), ids=READABLE)
-def test_an_answer_may_come_byte_by_byte(
-    call: Call, serve: Serve, sent: bytes, status: int, body: bytes
-) -> None:
-    def play(wire: Wire) -> None:
-        wire.request()
-        for byte in sent:
-            wire.send(bytes([byte]))
-
-    serve(play)
-    response = call()
-    assert (response.status_code, response.content) == (status, body)
-
-
 @pytest.mark.parametrize("sent", OUT_OF_STEP.values(), ids=OUT_OF_STEP)
 def test_an_answer_that_leaves_the_connection_in_doubt_is_its_last(
     call: Call, serve: Serve, sent: bytes

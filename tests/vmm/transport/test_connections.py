@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-import stat
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -130,29 +130,21 @@ def test_a_monitor_that_comes_back_is_found_again(call_each: Call, socket_path: 
         socket_path.unlink()
 
 
-def test_no_socket_at_the_path(call_each: Call) -> None:
-    with fails(VmmConnectionError, sent=False, match="No such file"):
-        call_each()
-
-
-def test_a_path_that_is_no_socket(call_each: Call, socket_path: Path) -> None:
-    socket_path.write_text("")
-    with fails(VmmConnectionError, sent=False, match="refused"):
-        call_each()
-
-
-def test_a_path_that_is_a_folder(call_each: Call, socket_path: Path) -> None:
-    socket_path.mkdir()
-    with fails(VmmConnectionError, sent=False, match="refused"):
-        call_each()
-
-
-def test_a_socket_nobody_listens_on(call_each: Call, socket_path: Path) -> None:
+def bind(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(socket_path))
-        with fails(VmmConnectionError, sent=False, match="refused"):
-            call_each()
-    assert stat.S_ISSOCK(os.stat(socket_path).st_mode)
+        bound.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [(str, "No such file"), (Path.touch, "refused"), (Path.mkdir, "refused"), (bind, "refused")],
+)
+def test_a_path_without_a_listener(
+    call_each: Call, socket_path: Path, make: Callable[[Path], object], reason: str
+) -> None:
+    make(socket_path)
+    with fails(VmmConnectionError, sent=False, match=reason):
+        call_each()
 
 
 @pytest.mark.parametrize("path", ["/tmp/" + "x" * 200, "/tmp/a\0b", "/tmp/\ud800"])

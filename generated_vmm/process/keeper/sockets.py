@@ -1,0 +1,72 @@
+"""The unix sockets of a monitor: who listens on one, and on which its processes listen."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+
+from generated_vmm.process.keeper import kernel
+from generated_vmm.process.keeper.kernel import FOLDER, Descriptor, Refused
+from generated_vmm.process.keeper.messages import peer_of
+
+LISTENS = b"00010000"  # __SO_ACCEPTCON, a flag in /proc/net/unix
+
+
+def open_listening(folder: Descriptor, path: str, user: int) -> Descriptor:
+    """An O_PATH descriptor of a socket on which a process of ours listens: it leads nowhere else.
+
+    Raises OSError if nobody listens, `Refused` if somebody else does.
+    """
+    found = open_beneath(folder.number, path)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.setblocking(False)
+        connection.connect(f"/proc/self/fd/{found.number}")
+        pid, uid = peer_of(connection)
+    if uid != user or not kernel.is_descendant(pid):
+        raise Refused(f"{path}: process {pid} of user {uid} listens there, and not the monitor")
+    return found
+
+
+def open_beneath(folder: int, path: str) -> Descriptor:
+    """An O_PATH descriptor of a socket below a folder, followed without links. Raises OSError."""
+    step = Descriptor(os.dup, folder)
+    *folders, name = [each for each in path.split("/") if each]
+    for each in folders:
+        step = Descriptor(os.open, each, FOLDER, dir_fd=step.number)
+    found = Descriptor(os.open, name, os.O_PATH | os.O_NOFOLLOW, dir_fd=step.number)
+    if not stat.S_ISSOCK(os.fstat(found.number).st_mode):
+        raise FileNotFoundError(f"{path} is no socket")
+    return found
+
+
+def is_served(path: str) -> bool:
+    """Whether a process listens on a unix socket, of any type."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
+        try:
+            connection.connect(path)
+        except OSError as error:  # EPROTOTYPE: one of another type; EAGAIN: its queue is full
+            return error.errno in (errno.EPROTOTYPE, errno.EAGAIN)
+        return True
+
+
+def bound_paths() -> set[str]:
+    """The paths on which our descendants listen, as they have bound them.
+
+    Source: proc_pid_net(5), /proc/PID/net/unix.
+    """
+    inodes = set()
+    for pid in kernel.descendants(os.getpid()):
+        with contextlib.suppress(OSError):  # it has ended
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                inodes.add(os.stat(f"/proc/{pid}/fd/{number}").st_ino)
+    found = set()
+    with open("/proc/self/net/unix", "rb") as file:
+        for line in file:
+            _, _, _, flags, _, _, inode, *path = line.rstrip(b"\n").split(None, 7)
+            if flags == LISTENS and path and int(inode) in inodes:
+                found.add(os.fsdecode(path[0]))
+    return found
