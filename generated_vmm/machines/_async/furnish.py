@@ -7,9 +7,8 @@ from operator import attrgetter
 from typing import Final
 
 from generated_vmm import AsyncVmmClient, VmmApiError
-from generated_vmm.machines._async.control import AsyncControl
+from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.definition import Definition, disks_of, in_order
-from generated_vmm.machines.records import MachineRecord
 
 RESOURCES: Final = {
     "machine_config": "machine_config",
@@ -46,23 +45,23 @@ async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
         await vm.mmds.set(definition.metadata)
 
 
-async def shown(control: AsyncControl, record: MachineRecord, **told: object) -> Definition:
+async def shown(held: AsyncHeld, **told: object) -> Definition:
     """The definition with what the monitor shows of a machine that runs, and was `told`.
 
     A monitor is not trusted: a file that machines may not use raises ValueError.
     """
-    if not control.monitors.is_up(record.id):
+    record = held.record
+    if not held.is_up:
         return record.definition
-    vm = control.monitors.client(record)
     before = record.definition.configuration.model_copy(deep=True)
     for name in before.__class__.model_fields.keys() & told.keys():
         setattr(before, name, told.pop(name))
-    found = in_order(await vm.vm_config.get(), before)
+    found = in_order(await held.client.vm_config.get(), before)
     known = {disk.path for disk in disks_of(before)}
     for disk in disks_of(found):
         if disk.path not in known:
-            control.options.require_allowed(str(control.store.source(record, disk.path)))
+            held.options.require_allowed(str(held.store.source(record, disk.path)))
     members: dict[str, object] = {"configuration": found, **told}
     with suppress(VmmApiError):  # no interface gives access to the document
-        members["metadata"] = await vm.mmds.get() or record.definition.metadata
+        members["metadata"] = await held.client.mmds.get() or record.definition.metadata
     return record.definition.replace(**members)

@@ -9,12 +9,13 @@ from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import GuestError
 from generated_vmm.machines._async.conforming import HOLDS, PAUSES, conform
 from generated_vmm.machines._async.furnish import shown
+from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.operation import AsyncRun
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, copies_of, to_load
 from generated_vmm.machines.definition import disks_of
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, take_over
-from generated_vmm.machines.records import MachineRecord, SnapshotRecord, new_id, now
+from generated_vmm.machines.records import SnapshotRecord, new_id, now
 from generated_vmm.process import AsyncJailedMonitor
 
 
@@ -25,25 +26,24 @@ async def write_down(run: AsyncRun, folder: Path, *, needs_hold: bool) -> Snapsh
     and ValueError.
     """
     run.require("Running", "Paused")
-    control, operation = run.control, run.operation
-    record = run.record
-    record = await control.change(record, definition=await shown(control, record))
+    held, operation = run.held, run.operation
+    record = await held.change(definition=await shown(held))
     copies = copies_of(record.definition)
-    is_held = await _hold(run, record, is_needed=needs_hold)
+    is_held = await _hold(run, is_needed=needs_hold)
     if record.should_be == "Running":
         await run.step(PAUSES)
-        await control.monitors.client(record).pause()
+        await held.client.pause()
     await run.step("writes the memory")
-    await _write_memory(run, record, folder)
+    await _write_memory(held, folder)
     await run.step("copies the disks")
     for disk in disks_of(record.definition.configuration):
         if disk.id in copies:
             if disk.path.startswith("/"):
-                control.options.require_allowed(disk.path)
-            source = control.store.source(record, disk.path)
+                held.options.require_allowed(disk.path)
+            source = held.store.source(record, disk.path)
             await in_thread(copy_file, source, folder / copies[disk.id])
     await run.step("resumes the machine")
-    await conform(control, record)
+    await conform(held)
     for name in (STATE, MEMORY):
         await in_thread(take_over, folder / name)
     return SnapshotRecord(
@@ -57,19 +57,20 @@ async def write_down(run: AsyncRun, folder: Path, *, needs_hold: bool) -> Snapsh
     )
 
 
-async def _hold(run: AsyncRun, record: MachineRecord, *, is_needed: bool) -> bool:
+async def _hold(run: AsyncRun, *, is_needed: bool) -> bool:
     """Whether the agent makes everything else stand still, until the machine is resumed.
 
     So the guest stands still in a copy too, until it has an identity of its own. If that is needed,
     raises `GuestError`, and `MachineError` for a paused machine.
     """
+    record = run.held.record
     if record.definition.agent is None:
         return False
     await run.step(HOLDS)
     try:
         if record.should_be == "Paused":
             raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
-        async with run.control.monitors.guest(record) as guest:
+        async with run.held.guest() as guest:
             await guest.hold()
     except (GuestError, MachineError, OSError):
         if is_needed:
@@ -78,16 +79,15 @@ async def _hold(run: AsyncRun, record: MachineRecord, *, is_needed: bool) -> boo
     return True
 
 
-async def _write_memory(run: AsyncRun, record: MachineRecord, folder: Path) -> None:
+async def _write_memory(held: AsyncHeld, folder: Path) -> None:
     """In a jail, the monitor writes through links to the new files, which are removed then."""
-    control, monitor = run.control, run.control.monitors.get(record.id)
-    inside = {name: str(folder / name) for name in (STATE, MEMORY)}
+    monitor, inside = held.monitor, {name: str(folder / name) for name in (STATE, MEMORY)}
     if isinstance(monitor, AsyncJailedMonitor):
         inside = {name: f"/{name}-{new_id()}" for name in inside}
         for name, path in inside.items():
             os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             await monitor.link_in(folder / name, path, give=True)
-    vm = control.monitors.client(record).with_options(timeout=control.options.snapshot_timeout)
+    vm = held.client.with_options(timeout=held.options.snapshot_timeout)
     try:
         await vm.snapshot.create(
             snapshot_path=inside[STATE], mem_file_path=inside[MEMORY], snapshot_type="Full"
@@ -98,31 +98,28 @@ async def _write_memory(run: AsyncRun, record: MachineRecord, folder: Path) -> N
                 monitor.outside(path).unlink(missing_ok=True)
 
 
-async def load(run: AsyncRun, record: MachineRecord, origin: SnapshotRecord, taps: Taps) -> None:
+async def load(run: AsyncRun, origin: SnapshotRecord, taps: Taps) -> None:
     """Starts a machine from `state` and `memory` in its folder, paused.
 
-    `record` has its own disks, which take the place of those of `origin`. Raises VmmError, OSError
-    and ValueError.
+    Its own disks take the place of those of `origin`. Raises VmmError, OSError and ValueError.
     """
-    control, monitors = run.control, run.control.monitors
-    await run.step("starts the monitor")
-    vm = await monitors.start(record)
-    files = {name: control.store.source(record, name) for name in (STATE, MEMORY)}
-    for name, file in files.items():
+    held, definition = run.held, run.held.record.definition
+    vm = await held.start()
+    files = [held.folder / name for name in (STATE, MEMORY)]
+    for file in files:
         is_own = file.stat().st_nlink == 1  # else that of a snapshot
-        await monitors.admit(record, name, writable=is_own)
-    own = {disk.id: disk.path for disk in disks_of(record.definition.configuration)}
-    moved = [
-        disk for disk in disks_of(origin.definition.configuration) if own[disk.id] != disk.path
-    ]
+        await held.admit(file.name, writable=is_own)
+    own = {disk.id: disk.path for disk in disks_of(definition.configuration)}
+    disks = disks_of(origin.definition.configuration)
+    moved = [disk for disk in disks if own[disk.id] != disk.path]
     for disk in moved:
-        await monitors.admit(record, own[disk.id], writable=True, at=disk.path)
+        await held.admit(own[disk.id], writable=True, at=disk.path)
     await run.step("loads the memory")
-    loading = vm.with_options(timeout=control.options.snapshot_timeout)
-    await loading.snapshot.load(to_load(record.definition, origin.definition, taps))
+    loading = vm.with_options(timeout=held.options.snapshot_timeout)
+    await loading.snapshot.load(to_load(definition, origin.definition, taps))
     for disk in moved:
         await vm.drive(disk.id).update(path_on_host=own[disk.id])
-    if record.definition.metadata is not None and record.definition.configuration.mmds_config:
-        await vm.mmds.set(record.definition.metadata)
-    for file in files.values():  # the monitor has both open: their blocks are free when it ends
+    if definition.metadata is not None and definition.configuration.mmds_config:
+        await vm.mmds.set(definition.metadata)
+    for file in files:  # the monitor has both open: their blocks are free when it ends
         file.unlink()

@@ -8,9 +8,8 @@ from operator import attrgetter
 from typing import Final
 
 from generated_vmm import VmmApiError, VmmClient
-from generated_vmm.machines._sync.control import Control
+from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.definition import Definition, disks_of, in_order
-from generated_vmm.machines.records import MachineRecord
 
 RESOURCES: Final = {
     "machine_config": "machine_config",
@@ -47,23 +46,23 @@ def furnish(vm: VmmClient, definition: Definition) -> None:
         vm.mmds.set(definition.metadata)
 
 
-def shown(control: Control, record: MachineRecord, **told: object) -> Definition:
+def shown(held: Held, **told: object) -> Definition:
     """The definition with what the monitor shows of a machine that runs, and was `told`.
 
     A monitor is not trusted: a file that machines may not use raises ValueError.
     """
-    if not control.monitors.is_up(record.id):
+    record = held.record
+    if not held.is_up:
         return record.definition
-    vm = control.monitors.client(record)
     before = record.definition.configuration.model_copy(deep=True)
     for name in before.__class__.model_fields.keys() & told.keys():
         setattr(before, name, told.pop(name))
-    found = in_order(vm.vm_config.get(), before)
+    found = in_order(held.client.vm_config.get(), before)
     known = {disk.path for disk in disks_of(before)}
     for disk in disks_of(found):
         if disk.path not in known:
-            control.options.require_allowed(str(control.store.source(record, disk.path)))
+            held.options.require_allowed(str(held.store.source(record, disk.path)))
     members: dict[str, object] = {"configuration": found, **told}
     with suppress(VmmApiError):  # no interface gives access to the document
-        members["metadata"] = vm.mmds.get() or record.definition.metadata
+        members["metadata"] = held.client.mmds.get() or record.definition.metadata
     return record.definition.replace(**members)

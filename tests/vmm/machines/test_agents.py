@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from generated_vmm import VmmApiError, Vsock
 from generated_vmm.guest import Guest, GuestError
 from generated_vmm.machines import Definition, Machine, MachineError, Machines
-from generated_vmm.machines._sync import monitors
+from generated_vmm.machines._sync import held
 from generated_vmm.machines._sync.operation import Run
 from generated_vmm.process import Monitor
 from generated_vmm.transport import UnixChannel
@@ -182,7 +182,7 @@ def test_without_its_agent_a_machine_is_resumed_and_written_and_that_is_told(
     folder: Path, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own(folder, web, "agent.socket").rename(folder / "agent.socket")
-    monkeypatch.setattr(monitors, "Guest", Impatient)
+    monkeypatch.setattr(held, "Guest", Impatient)
     web.pause()
     web.resume()
     assert web.state() == "Running"
@@ -208,7 +208,7 @@ def test_a_copy_that_cannot_get_an_identity_is_made_only_if_none_is_wanted(
     assert ([one.name for one in machines.all()], web.state()) == (["web"], "Paused")
     web.resume()
     own(folder, web, "agent.socket").unlink()
-    monkeypatch.setattr(monitors, "Guest", Impatient)
+    monkeypatch.setattr(held, "Guest", Impatient)
     with pytest.raises(GuestError):
         web.clone("copy")
     assert ([one.name for one in machines.all()], web.state()) == (["web"], "Running")
