@@ -11,10 +11,9 @@ from generated_vmm.guest import AsyncGuest
 from generated_vmm.machines._async.conforming import remove_machine
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
-from generated_vmm.machines._async.making import clone, copy_disks, restore
-from generated_vmm.machines._async.memory import write_down
-from generated_vmm.machines._async.operation import AsyncChanging, AsyncRun
-from generated_vmm.machines._async.starting import start
+from generated_vmm.machines._async.making import clone, copy_disks, restore, write_down
+from generated_vmm.machines._async.operation import AsyncRun
+from generated_vmm.machines._async.starting import AsyncChanging, start
 from generated_vmm.machines.copies import Taps, Wish
 from generated_vmm.machines.definition import Definition, disks_of
 from generated_vmm.machines.errors import MachineError

@@ -124,7 +124,7 @@ class AsyncMachines(Context):
         if not isinstance(definition, Definition):
             kind = type(definition).__name__
             raise TypeError(f"definition is a {kind}: write Definition(configuration=..., ...)")
-        made = await create(self._control, name, definition, by, copies=copy_disks)
+        made = await create(self._control, name, definition, by, copy=copy_disks)
         return AsyncMachine(self._control, made)
 
     async def reconcile(self) -> list[Report]:

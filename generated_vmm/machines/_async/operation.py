@@ -9,7 +9,6 @@ from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.conforming import conform, finish, is_done, wind_up
 from generated_vmm.machines._async.control import AsyncControl
-from generated_vmm.machines._async.furnish import shown
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.records import MachineRecord, Operation, State
@@ -158,20 +157,3 @@ class AsyncRun:
             await wind_up(self.held, begun)
         except (VmmError, OSError) as failure:  # `reconcile` tries again
             error.add_note(f"what was begun could not be undone yet: {failure}")
-
-
-class AsyncChanging(AsyncRun):
-    """A block in which devices of a machine are changed, as one operation."""
-
-    def __init__(self, control: AsyncControl, operation: Operation) -> None:
-        super().__init__(control, operation)
-        self._told: dict[str, object] = {}
-
-    def tell(self, **members: object) -> None:
-        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
-        self._told |= members
-
-    async def _conform(self) -> MachineRecord:
-        definition = await shown(self.held, **self._told)
-        await self.commit("stores the devices", definition=definition)
-        return await super()._conform()

@@ -12,10 +12,9 @@ from generated_vmm.guest import Guest
 from generated_vmm.machines._sync.conforming import remove_machine
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines._sync.making import clone, copy_disks, restore
-from generated_vmm.machines._sync.memory import write_down
-from generated_vmm.machines._sync.operation import Changing, Run
-from generated_vmm.machines._sync.starting import start
+from generated_vmm.machines._sync.making import clone, copy_disks, restore, write_down
+from generated_vmm.machines._sync.operation import Run
+from generated_vmm.machines._sync.starting import Changing, start
 from generated_vmm.machines.copies import Taps, Wish
 from generated_vmm.machines.definition import Definition, disks_of
 from generated_vmm.machines.errors import MachineError

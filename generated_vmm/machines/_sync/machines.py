@@ -125,7 +125,7 @@ class Machines(Context):
         if not isinstance(definition, Definition):
             kind = type(definition).__name__
             raise TypeError(f"definition is a {kind}: write Definition(configuration=..., ...)")
-        made = create(self._control, name, definition, by, copies=copy_disks)
+        made = create(self._control, name, definition, by, copy=copy_disks)
         return Machine(self._control, made)
 
     def reconcile(self) -> list[Report]:

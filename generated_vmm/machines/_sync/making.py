@@ -1,28 +1,24 @@
 # Derived from `generated_vmm/machines/_async/making.py` by `make codegen`. Do not edit.
-"""New machines: created, restored from a snapshot, and cloned."""
+"""New machines: created, and made of the memory of another one, which is written for that."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from pathlib import Path
 
 from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.guest import GuestError
+from generated_vmm.machines import copies
+from generated_vmm.machines._sync.conforming import HOLDS, PAUSES, conform
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines._sync.memory import load, write_down
 from generated_vmm.machines._sync.operation import Run
-from generated_vmm.machines.copies import (
-    MEMORY,
-    STATE,
-    Wish,
-    copies_of,
-    name_of_copy,
-    of_its_own,
-    with_absolute_files,
-)
+from generated_vmm.machines._sync.starting import shown
+from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, of_its_own
 from generated_vmm.machines.definition import Definition, disks_of, with_files
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import copy_file
+from generated_vmm.machines.files import copy_file, take_over
 from generated_vmm.machines.records import (
     Kind,
     MachineRecord,
@@ -31,6 +27,7 @@ from generated_vmm.machines.records import (
     new_id,
     now,
 )
+from generated_vmm.process import JailedMonitor
 
 
 def copy_disks(run: Run, definition: Definition, known: Collection[str] = ()) -> Definition:
@@ -40,11 +37,11 @@ def copy_disks(run: Run, definition: Definition, known: Collection[str] = ()) ->
     no regular file, and OSError.
     """
     run.step("copies the disks")
-    made, paths = with_absolute_files(definition.configuration, known), dict[str, str]()
+    made, paths = copies.with_absolute_files(definition.configuration, known), dict[str, str]()
     for disk in disks_of(made):
         if disk.path not in known and not disk.is_read_only:
             source = run.control.options.require_allowed(disk.path)
-            paths[disk.id] = name_of_copy(disk.id)
+            paths[disk.id] = copies.name_of_copy(disk.id)
             in_thread(copy_file, source, run.held.folder / paths[disk.id])
     made = with_files(made, lambda file: paths.get(file.id, file.path))
     return definition.replace(configuration=made)
@@ -58,13 +55,13 @@ def _begun(control: Control, kind: Kind, name: str, definition: Definition, by: 
     return Run(control, operation, made=made)
 
 
-def create(control: Control, name: str, definition: Definition, by: str, *, copies: bool) -> Held:
+def create(control: Control, name: str, definition: Definition, by: str, *, copy: bool) -> Held:
     """Makes a machine, which does not run yet."""
     with _begun(control, "create", name, definition, by) as run:
-        if copies:
+        if copy:
             made = copy_disks(run, definition)
         else:
-            configuration = with_absolute_files(definition.configuration)
+            configuration = copies.with_absolute_files(definition.configuration)
             made = definition.replace(configuration=configuration)
         run.commit("appears", definition=made, is_whole=True)
     return run.held
@@ -113,3 +110,109 @@ def _continue(run: Run, origin: SnapshotRecord, wish: Wish) -> None:
                 guest.renew_identity(hostname=wish.name, release=True)
     state = "Running" if wish.run else "Paused"
     run.commit("appears", is_whole=True, should_be=state, started_at=now())
+
+
+def write_down(run: Run, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
+    """Writes the memory and copies of the disks to a folder.
+
+    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
+    and ValueError.
+    """
+    run.require("Running", "Paused")
+    held, operation = run.held, run.operation
+    record = held.change(definition=shown(held))
+    copied = copies_of(record.definition)
+    is_held = _hold(run, is_needed=needs_hold)
+    if record.should_be == "Running":
+        run.step(PAUSES)
+        held.client.pause()
+    run.step("writes the memory")
+    _write_memory(held, folder)
+    run.step("copies the disks")
+    for disk in disks_of(record.definition.configuration):
+        if disk.id in copied:
+            if disk.path.startswith("/"):
+                held.options.require_allowed(disk.path)
+            source = held.store.source(record, disk.path)
+            in_thread(copy_file, source, folder / copied[disk.id])
+    run.step("resumes the machine")
+    conform(held)
+    for name in (STATE, MEMORY):
+        in_thread(take_over, folder / name)
+    return SnapshotRecord(
+        id=operation.target,
+        name=operation.target_name or f"{record.name}-{now():%Y%m%d-%H%M%S}",
+        machine=record.id,
+        machine_name=record.name,
+        definition=record.definition,
+        disks=copied,
+        is_held=is_held,
+    )
+
+
+def _hold(run: Run, *, is_needed: bool) -> bool:
+    """Whether the agent makes everything else stand still, until the machine is resumed.
+
+    So the guest stands still in a copy too, until it has an identity of its own. If that is needed,
+    raises `GuestError`, and `MachineError` for a paused machine.
+    """
+    record = run.held.record
+    if record.definition.agent is None:
+        return False
+    run.step(HOLDS)
+    try:
+        if record.should_be == "Paused":
+            raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
+        with run.held.guest() as guest:
+            guest.hold()
+    except (GuestError, MachineError, OSError):
+        if is_needed:
+            raise
+        return False
+    return True
+
+
+def _write_memory(held: Held, folder: Path) -> None:
+    """In a jail, the monitor writes through links to the new files, which are removed then."""
+    monitor, inside = held.monitor, {name: str(folder / name) for name in (STATE, MEMORY)}
+    if isinstance(monitor, JailedMonitor):
+        inside = {name: f"/{name}-{new_id()}" for name in inside}
+        for name, path in inside.items():
+            os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            monitor.link_in(folder / name, path, give=True)
+    vm = held.client.with_options(timeout=held.options.snapshot_timeout)
+    try:
+        vm.snapshot.create(
+            snapshot_path=inside[STATE], mem_file_path=inside[MEMORY], snapshot_type="Full"
+        )
+    finally:
+        if isinstance(monitor, JailedMonitor):
+            for path in inside.values():
+                monitor.outside(path).unlink(missing_ok=True)
+
+
+def load(run: Run, origin: SnapshotRecord, taps: Taps) -> None:
+    """Starts a machine from `state` and `memory` in its folder, paused.
+
+    Its own disks take the place of those of `origin`. Raises VmmError, OSError and ValueError.
+    """
+    held, definition = run.held, run.held.record.definition
+    vm = held.start()
+    files = [held.folder / name for name in (STATE, MEMORY)]
+    for file in files:
+        is_own = file.stat().st_nlink == 1  # else that of a snapshot
+        held.admit(file.name, writable=is_own)
+    own = {disk.id: disk.path for disk in disks_of(definition.configuration)}
+    disks = disks_of(origin.definition.configuration)
+    moved = [disk for disk in disks if own[disk.id] != disk.path]
+    for disk in moved:
+        held.admit(own[disk.id], writable=True, at=disk.path)
+    run.step("loads the memory")
+    loading = vm.with_options(timeout=held.options.snapshot_timeout)
+    loading.snapshot.load(copies.to_load(definition, origin.definition, taps))
+    for disk in moved:
+        vm.drive(disk.id).update(path_on_host=own[disk.id])
+    if definition.metadata is not None and definition.configuration.mmds_config:
+        vm.mmds.set(definition.metadata)
+    for file in files:  # the monitor has both open: their blocks are free when it ends
+        file.unlink()

@@ -10,7 +10,6 @@ from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.conforming import conform, finish, is_done, wind_up
 from generated_vmm.machines._sync.control import Control
-from generated_vmm.machines._sync.furnish import shown
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.records import MachineRecord, Operation, State
@@ -159,20 +158,3 @@ class Run:
             wind_up(self.held, begun)
         except (VmmError, OSError) as failure:  # `reconcile` tries again
             error.add_note(f"what was begun could not be undone yet: {failure}")
-
-
-class Changing(Run):
-    """A block in which devices of a machine are changed, as one operation."""
-
-    def __init__(self, control: Control, operation: Operation) -> None:
-        super().__init__(control, operation)
-        self._told: dict[str, object] = {}
-
-    def tell(self, **members: object) -> None:
-        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
-        self._told |= members
-
-    def _conform(self) -> MachineRecord:
-        definition = shown(self.held, **self._told)
-        self.commit("stores the devices", definition=definition)
-        return super()._conform()
