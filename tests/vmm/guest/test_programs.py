@@ -260,13 +260,6 @@ def test_no_process_survives_a_kill_in_whatever_session(guest: Guest) -> None:
     assert gone(pids)
 
 
-def test_a_kill_may_come_before_the_program_has_begun(guest: Guest) -> None:
-    for _ in range(20):
-        program = guest.start(["sleep", "60"])
-        program.kill()
-        assert program.wait(10) == -signal.SIGKILL
-
-
 @in_groups
 def test_the_time_limit_ends_the_program_and_not_only_the_wait(guest: Guest) -> None:
     with pytest.raises(ProgramTimeout, match="sh: ended by its time limit") as caught:
