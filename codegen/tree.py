@@ -28,12 +28,16 @@ def fresh_beside(target: Path) -> Path:
 def replace(target: Path) -> None:
     """Put the folder prepared at `fresh_beside(target)` in the place of `target`, with two renames.
 
-    After an interruption in between, `recover` restores the old folder.
+    After an interruption in between, the old folder is restored, at the latest by `recover`.
     """
     retired = _retired(target)
-    if target.exists():
-        target.rename(retired)
-    fresh_beside(target).rename(target)
+    try:
+        if target.exists():
+            target.rename(retired)
+        fresh_beside(target).rename(target)
+    finally:
+        if not target.exists() and retired.exists():
+            retired.rename(target)
     shutil.rmtree(retired, ignore_errors=True)
 
 

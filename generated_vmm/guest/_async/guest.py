@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
-from typing import Self, TypedDict, Unpack
+from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.concurrency._async import Context, Stream, sleep
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
@@ -29,11 +29,13 @@ from generated_vmm.guest.errors import (
     GuestError,
     ProgramTimeout,
 )
-from generated_vmm.transport.calls import deadline_after
+from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
+PORTS = range(1, 65536)
+Arguments: TypeAlias = Sequence[str | os.PathLike[str]]
 NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
 
 
@@ -46,7 +48,7 @@ class ProgramOptions(TypedDict, total=False):
     default; with `drop_output` the oldest is dropped instead. `id` is random by default.
     """
 
-    cwd: str | None
+    cwd: str | os.PathLike[str] | None
     env: Mapping[str, str] | None
     user: str | None
     limits: models.Limits | models.LimitsFields | None
@@ -122,7 +124,7 @@ class AsyncGuest(Context):
 
     async def run(
         self,
-        args: Sequence[str],
+        args: Arguments,
         *,
         input: bytes | None = None,
         check: bool = False,
@@ -159,7 +161,7 @@ class AsyncGuest(Context):
         return completed
 
     async def start(
-        self, args: Sequence[str], *, stdin: bool = False, **options: Unpack[ProgramOptions]
+        self, args: Arguments, *, stdin: bool = False, **options: Unpack[ProgramOptions]
     ) -> AsyncProgram:
         """Starts a program; without `stdin` its input is empty.
 
@@ -168,7 +170,7 @@ class AsyncGuest(Context):
         return await self._start(args, stdin, 0.0, options)
 
     async def _start(
-        self, args: Sequence[str], stdin: bool, wait: float, options: ProgramOptions
+        self, args: Arguments, stdin: bool, wait: float, options: ProgramOptions
     ) -> AsyncProgram:
         """The program, which has read the output that comes in time, if it waits."""
         if isinstance(args, str | bytes):
@@ -177,16 +179,19 @@ class AsyncGuest(Context):
             there = f"there are {', '.join(ProgramOptions.__annotations__)}"
             raise TypeError(f"no options {unknown}; {there}. Output is always captured, as bytes")
         name, timeout = options.pop("id", None), options.pop("timeout", None)
+        if timeout is not None:
+            require_seconds(timeout)
         given: dict[str, object] = {
             **options,
-            "args": list(args),
+            "args": [os.fspath(word) for word in args],
+            "cwd": os.fspath(cwd) if (cwd := options.get("cwd")) else None,
             "stdin": stdin,
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
         spec = models.ProgramSpec.model_validate(given)  # before anything is sent
         spec.agent, name = self._instance or (await self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
-        answer = await self._link.send(operation, wait, name=args[0])
+        answer = await self._link.send(operation, wait, name=spec.args[0])
         program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
         if wait:
             program.keep(operation, answer)
@@ -210,6 +215,8 @@ class AsyncGuest(Context):
 
     async def connect(self, port: int) -> Stream:
         """A connection to a TCP port of the guest's loopback address."""
+        if port not in PORTS:
+            raise ValueError(f"{port!r} is no port: it must be a number from 1 to 65535")
         return await self._link.join(operations.connect_port(str(port)), f"port {port}")
 
     async def hold(self) -> None:

@@ -75,6 +75,27 @@ def test_killed_at_any_point_the_folder_is_whole_after_the_next_run(tmp_path: Pa
     pytest.fail(f"a run has more than {MOST_EVENTS} steps")
 
 
+@pytest.mark.parametrize("renames", [0, 1])
+def test_interrupted_between_the_renames_the_old_folder_is_back(
+    renames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = lay(tmp_path / "_generated", OLD)
+    lay(fresh_beside(target), NEW)
+    left, rename = renames, Path.rename
+
+    def interrupted(path: Path, to: Path) -> Path:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            raise KeyboardInterrupt
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replace(target)
+    assert read(target) == OLD
+
+
 def test_the_first_folder_needs_no_older_one(tmp_path: Path) -> None:
     target = tmp_path / "_generated"
     lay(fresh_beside(target), NEW)

@@ -143,6 +143,15 @@ def test_arguments_of_the_wrong_kind_are_not_sent(guest: Guest) -> None:
         guest.run([])
     with pytest.raises(GuestAgentError, match="nobody-here: no such user"):
         guest.run(["true"], user="nobody-here")
+    for seconds in (0, -1, float("inf")):
+        with pytest.raises(ValueError, match="it must be a number of seconds, more than 0"):
+            guest.run(["true"], timeout=seconds)
+    assert guest.programs() == []
+
+
+def test_a_path_is_an_argument_and_a_folder(guest: Guest, tmp_path: Path) -> None:
+    done = guest.run([Path("/bin/pwd"), "-P"], cwd=tmp_path)
+    assert (done.args, done.text) == (["/bin/pwd", "-P"], f"{tmp_path}\n")
 
 
 # Input

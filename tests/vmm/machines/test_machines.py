@@ -308,14 +308,15 @@ def test_a_clone_that_cannot_have_its_own_devices_is_refused(
     shutil.copy(folder / "disk", folder / "pmem")
     pmem = Pmem(id="pmem", path_on_host=str(folder / "pmem"))
     net = NetworkInterface(iface_id="eth0", host_dev_name="tap0")
-    refused: dict[str, dict[str, object]] = {
-        "cannot replace the file of persistent memory": {"pmem": [pmem]},
-        "name a tap device for eth0": {"network_interfaces": [net]},
+    refused: dict[str, tuple[dict[str, object], dict[str, str]]] = {
+        "cannot replace the file of persistent memory": ({"pmem": [pmem]}, {}),
+        "name a tap device for eth0": ({"network_interfaces": [net]}, {}),
+        "there is no network interface eth1": ({}, {"eth1": "tap1"}),
     }
-    for number, (why, devices) in enumerate(refused.items()):
+    for number, (why, (devices, taps)) in enumerate(refused.items()):
         configuration = made.model_copy(update=devices)
         changed = Definition(configuration=configuration)
         web = machines.create(f"web-{number}", changed, copy_disks=False)
         with pytest.raises(MachineError, match=why):
-            web.clone("copy")
-    assert len(machines.all()) == 2
+            web.clone("copy", taps=taps)
+    assert len(machines.all()) == 3
