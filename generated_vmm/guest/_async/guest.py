@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
-from typing import Self, TypeAlias, TypedDict, Unpack
+from typing import Self, TypedDict, Unpack
 
 from generated_vmm.concurrency._async import Context, Stream, sleep
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
@@ -35,7 +35,6 @@ DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
 PORTS = range(1, 65536)
-Arguments: TypeAlias = Sequence[str | os.PathLike[str]]
 NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
 
 
@@ -48,7 +47,7 @@ class ProgramOptions(TypedDict, total=False):
     default; with `drop_output` the oldest is dropped instead. `id` is random by default.
     """
 
-    cwd: str | os.PathLike[str] | None
+    cwd: str | None
     env: Mapping[str, str] | None
     user: str | None
     limits: models.Limits | models.LimitsFields | None
@@ -124,7 +123,7 @@ class AsyncGuest(Context):
 
     async def run(
         self,
-        args: Arguments,
+        args: Sequence[str],
         *,
         input: bytes | None = None,
         check: bool = False,
@@ -161,7 +160,7 @@ class AsyncGuest(Context):
         return completed
 
     async def start(
-        self, args: Arguments, *, stdin: bool = False, **options: Unpack[ProgramOptions]
+        self, args: Sequence[str], *, stdin: bool = False, **options: Unpack[ProgramOptions]
     ) -> AsyncProgram:
         """Starts a program; without `stdin` its input is empty.
 
@@ -170,7 +169,7 @@ class AsyncGuest(Context):
         return await self._start(args, stdin, 0.0, options)
 
     async def _start(
-        self, args: Arguments, stdin: bool, wait: float, options: ProgramOptions
+        self, args: Sequence[str], stdin: bool, wait: float, options: ProgramOptions
     ) -> AsyncProgram:
         """The program, which has read the output that comes in time, if it waits."""
         if isinstance(args, str | bytes):
@@ -183,15 +182,14 @@ class AsyncGuest(Context):
             require_seconds(timeout)
         given: dict[str, object] = {
             **options,
-            "args": [os.fspath(word) for word in args],
-            "cwd": os.fspath(cwd) if (cwd := options.get("cwd")) else None,
+            "args": list(args),
             "stdin": stdin,
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
         spec = models.ProgramSpec.model_validate(given)  # before anything is sent
         spec.agent, name = self._instance or (await self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
-        answer = await self._link.send(operation, wait, name=spec.args[0])
+        answer = await self._link.send(operation, wait, name=args[0])
         program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
         if wait:
             program.keep(operation, answer)

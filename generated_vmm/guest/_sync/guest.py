@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
-from typing import Self, TypeAlias, TypedDict, Unpack
+from typing import Self, TypedDict, Unpack
 
 from generated_vmm.concurrency._sync import Context, Stream, sleep
 from generated_vmm.guest._generated import models, operations
@@ -32,7 +32,6 @@ DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
 PORTS = range(1, 65536)
-Arguments: TypeAlias = Sequence[str | os.PathLike[str]]
 NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
 
 
@@ -45,7 +44,7 @@ class ProgramOptions(TypedDict, total=False):
     default; with `drop_output` the oldest is dropped instead. `id` is random by default.
     """
 
-    cwd: str | os.PathLike[str] | None
+    cwd: str | None
     env: Mapping[str, str] | None
     user: str | None
     limits: models.Limits | models.LimitsFields | None
@@ -117,7 +116,7 @@ class Guest(Context):
 
     def run(
         self,
-        args: Arguments,
+        args: Sequence[str],
         *,
         input: bytes | None = None,
         check: bool = False,
@@ -154,7 +153,7 @@ class Guest(Context):
         return completed
 
     def start(
-        self, args: Arguments, *, stdin: bool = False, **options: Unpack[ProgramOptions]
+        self, args: Sequence[str], *, stdin: bool = False, **options: Unpack[ProgramOptions]
     ) -> Program:
         """Starts a program; without `stdin` its input is empty.
 
@@ -162,7 +161,9 @@ class Guest(Context):
         """
         return self._start(args, stdin, 0.0, options)
 
-    def _start(self, args: Arguments, stdin: bool, wait: float, options: ProgramOptions) -> Program:
+    def _start(
+        self, args: Sequence[str], stdin: bool, wait: float, options: ProgramOptions
+    ) -> Program:
         """The program, which has read the output that comes in time, if it waits."""
         if isinstance(args, str | bytes):
             raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
@@ -174,15 +175,14 @@ class Guest(Context):
             require_seconds(timeout)
         given: dict[str, object] = {
             **options,
-            "args": [os.fspath(word) for word in args],
-            "cwd": os.fspath(cwd) if (cwd := options.get("cwd")) else None,
+            "args": list(args),
             "stdin": stdin,
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
         spec = models.ProgramSpec.model_validate(given)  # before anything is sent
         spec.agent, name = self._instance or (self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
-        answer = self._link.send(operation, wait, name=spec.args[0])
+        answer = self._link.send(operation, wait, name=args[0])
         program = Program(self._link, name, spec.args, answer.program, 0)
         if wait:
             program.keep(operation, answer)

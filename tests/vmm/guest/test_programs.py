@@ -149,11 +149,6 @@ def test_arguments_of_the_wrong_kind_are_not_sent(guest: Guest) -> None:
     assert guest.programs() == []
 
 
-def test_a_path_is_an_argument_and_a_folder(guest: Guest, tmp_path: Path) -> None:
-    done = guest.run([Path("/bin/pwd"), "-P"], cwd=tmp_path)
-    assert (done.args, done.text) == (["/bin/pwd", "-P"], f"{tmp_path}\n")
-
-
 # Input
 
 

@@ -38,8 +38,8 @@ from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.store import Records, Store
 from generated_vmm.process import JailedMonitor, Monitor, MonitorExited, MonitorStartError
 from tests.vmm.forking import forked
-from tests.vmm.machines.parts import definition, machines_in
-from tests.vmm.machines.test_machines import Meanwhile, own_disk
+from tests.vmm.machines.parts import at_calls, definition, machines_in
+from tests.vmm.machines.test_machines import own_disk
 from tests.vmm.machines.test_reconcile import killed, told
 
 
@@ -78,13 +78,12 @@ def test_an_operation_that_runs_at_close_ends_and_then_gives_its_machine_up(
     web = first.create("web", definition(folder))
     web.start()
 
-    class Close(Meanwhile):
-        def act(self) -> None:
-            first.close()
-            with pytest.raises(MachineError, match="controls the machines"):
-                machines_in(folder).take_control()
+    def close(_: object) -> None:
+        first.close()
+        with pytest.raises(MachineError, match="controls the machines"):
+            machines_in(folder).take_control()
 
-    Close(monkeypatch, "/snapshot/create")
+    at_calls(monkeypatch, close, "/snapshot/create")
     web.snapshot("first")
     with machines_in(folder, detached=False) as second:
         assert (told(second), second.all()[0].state()) == ([], "Running")
