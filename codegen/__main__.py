@@ -11,7 +11,7 @@ from pathlib import Path
 
 from codegen.document import Unusable
 from codegen.generate import try_out
-from codegen.pipeline import APIS, MONITOR, Project, Run, described, install, make, stale
+from codegen.pipeline import Project, Run, described, install, make, stale
 from codegen.report import changes
 
 EXAMPLES = """\
@@ -37,10 +37,7 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = Path(__file__).
             return _diff(project, options.old, options.new)
         if options.out:
             return _generate_into(project, options.spec or project.description(), options.out)
-        apis = (MONITOR,) if options.spec else APIS
-        return max(
-            _generate(Project(root, api), options.spec, is_check=options.check) for api in apis
-        )
+        return _generate(project, options.spec, is_check=options.check)
     except (Unusable, OSError) as error:
         print(f"codegen: {error}", file=sys.stderr)
         return 2

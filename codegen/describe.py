@@ -6,7 +6,7 @@ import copy
 import inspect
 import json
 import keyword
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -25,7 +25,7 @@ from codegen.document import (
     references_in,
     schemas_of,
 )
-from codegen.fixups import FIX_UPS, FixUp, repair
+from codegen.fixups import repair
 from codegen.overlay import Action, apply_overlay
 from codegen.releases import Releases
 from codegen.requirements import CORE, require_generable
@@ -47,10 +47,9 @@ def describe(
     facts: Document,
     overlay: list[Action],
     releases: Releases | None = None,
-    fix_ups: Iterable[FixUp] = FIX_UPS,
 ) -> tuple[Document, list[str]]:
     """The repaired description with our texts, and notes on fix-ups and overlay."""
-    document, notes = repaired(facts, fix_ups)
+    document, notes = repaired(facts)
     lacked = releases.lacked_by(document) if releases else {}
     notes += apply_overlay(document, overlay, lacked)
     _note_later_fields(document, lacked)
@@ -58,10 +57,10 @@ def describe(
     return document, notes
 
 
-def repaired(facts: Document, fix_ups: Iterable[FixUp] = FIX_UPS) -> tuple[Document, list[str]]:
+def repaired(facts: Document) -> tuple[Document, list[str]]:
     """The description without its faults, and notes on the fix-ups."""
     document = copy.deepcopy(facts)
-    notes = repair(document, fix_ups)
+    notes = repair(document)
     name_inline_objects(document)
     wrap_references(document)
     return document, notes

@@ -251,9 +251,9 @@ FIX_UPS: tuple[FixUp, ...] = (
 )
 
 
-def repair(document: Document, fix_ups: Iterable[FixUp] = FIX_UPS) -> list[str]:
+def repair(document: Document) -> list[str]:
     """Apply every fix-up to the document; the notes say what each did, or why it did nothing."""
-    return [_note(fix_up, fix_up(document), document) for fix_up in fix_ups]
+    return [_note(fix_up, fix_up(document), document) for fix_up in FIX_UPS]
 
 
 def _note(fix_up: FixUp, places: Places, document: Document) -> str:

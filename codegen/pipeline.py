@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.describe import describe, repaired, write_table
 from codegen.document import Document, Unusable, located, operations_of, schemas_of, write_yaml
-from codegen.fixups import FIX_UPS, FixUp
 from codegen.generate import format_package, generate_package
 from codegen.guest import PACKAGE as GUEST
 from codegen.guest import make_guest
@@ -18,66 +17,24 @@ from codegen.members import members_of, require_free, suggested
 from codegen.overlay import Action, read_overlay
 from codegen.releases import Releases, learn, places_of, read_releases, write_releases
 from codegen.report import lines_to_write, members_page, report, without_member
-from codegen.requirements import CORE, require_unclaimed
+from codegen.requirements import require_unclaimed
 from codegen.resources import write_resources
 from codegen.schemas import plain
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
 from codegen.unasync import PACKAGES, SYNC, derive
 from codegen.unsupported import Lacking, add_unsupported, defined, models_used
 
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """A described HTTP API, and where its files are.
-
-    To generate a client of one more, describe it in `openapi` and list it in `APIS`.
-    """
-
-    name: str
-    """The beginning of its description's file name in `openapi`: `NAME-VERSION.yaml`."""
-    overlay: str
-    """The file in `openapi` with our words for it."""
-    releases: str
-    """The file in `openapi` that says which releases have what."""
-    package: str
-    """The generated package, as a folder of `generated_vmm`."""
-    members: str
-    """The class of all its members, without `Async`."""
-    page: str
-    """The generated page of its members, in `docs`; its head is in `codegen`."""
-    client: str
-    """The module in `generated_vmm` with the client that inherits the members."""
-    fix_ups: tuple[FixUp, ...] = ()
-    core: Mapping[str, str] = field(default_factory=dict)
-    """The calls that every description has."""
-    derived: tuple[str, ...] = ()
-    """The folders of `generated_vmm` whose sync halves are derived with it."""
-    guest: str = ""
-    """The file in `openapi` that describes the guest's agent, if its package is made with it."""
-
-
-MONITOR = Api(
-    name="firecracker",
-    overlay="overlay.yaml",
-    releases="releases.yaml",
-    package="_generated",
-    members="MonitorApi",
-    page="vmm/members.md",
-    client="facade/_async/client.py",
-    fix_ups=FIX_UPS,
-    core=CORE,
-    derived=PACKAGES,
-    guest="guest.yaml",
-)
-APIS = (MONITOR,)
+API = "firecracker"
+"""The beginning of a description's file name in `openapi`: `NAME-VERSION.yaml`."""
+CLIENT = "facade/_async/client.py"
+"""The module in `generated_vmm` with the client that inherits the generated members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The places of the files that codegen reads and writes for one API."""
+    """The places of the files that codegen reads and writes."""
 
     root: Path
-    api: Api = MONITOR
 
     @property
     def written(self) -> Path:
@@ -87,28 +44,27 @@ class Project:
     @property
     def package(self) -> Path:
         """The generated package."""
-        return self.written / self.api.package
+        return self.written / "_generated"
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The folders of `generated_vmm` that a run replaces."""
-        guest = [GUEST] * bool(self.api.guest)
-        return (self.api.package, *guest, *(f"{name}/{SYNC}" for name in self.api.derived))
+        return (self.package.name, GUEST, *(f"{name}/{SYNC}" for name in PACKAGES))
 
     @property
     def members(self) -> Path:
         """The generated page of client members."""
-        return self.root / "docs" / self.api.page
+        return self.root / "docs" / "vmm" / "members.md"
 
     @property
     def overlay(self) -> Path:
         """Our own texts for the description."""
-        return self.root / "openapi" / self.api.overlay
+        return self.root / "openapi" / "overlay.yaml"
 
     @property
     def releases(self) -> Path:
         """Which releases have what."""
-        return self.root / "openapi" / self.api.releases
+        return self.root / "openapi" / "releases.yaml"
 
     @property
     def mypy_cache(self) -> Path:
@@ -120,13 +76,12 @@ class Project:
         found = self.descriptions()
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
-            folder, expected = self.root / "openapi", f"{self.api.name}-*.yaml"
-            raise Unusable(f"{folder}: expected one {expected}, found {names}")
+            raise Unusable(f"{self.root / 'openapi'}: expected one {API}-*.yaml, found {names}")
         return found[0]
 
     def descriptions(self) -> list[Path]:
         """All committed descriptions: more than one after an import that was interrupted."""
-        return sorted((self.root / "openapi").glob(f"{self.api.name}-[0-9]*.yaml"))
+        return sorted((self.root / "openapi").glob(f"{API}-[0-9]*.yaml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +89,6 @@ class Run:
     """The result of a run, in a folder of its own, with notes for the user."""
 
     folder: Path
-    api: Api
     facts: Document
     document: Document
     notes: list[str]
@@ -148,14 +102,12 @@ class Run:
     @property
     def name(self) -> str:
         """The file name of the description."""
-        return f"{self.api.name}-{self.version}.yaml"
+        return f"{API}-{self.version}.yaml"
 
     def summary(self) -> str:
         """The size of the result, in one line."""
         operations, schemas = list(operations_of(self.document)), schemas_of(self.document)
-        return (
-            f"{self.api.name} {self.version}: {len(operations)} operations, {len(schemas)} schemas"
-        )
+        return f"{API} {self.version}: {len(operations)} operations, {len(schemas)} schemas"
 
 
 def described(project: Project, spec: Path) -> Document:
@@ -164,8 +116,8 @@ def described(project: Project, spec: Path) -> Document:
     return document
 
 
-def _texts(project: Project) -> tuple[list[Action], Releases, tuple[FixUp, ...]]:
-    return read_overlay(project.overlay), read_releases(project.releases), project.api.fix_ups
+def _texts(project: Project) -> tuple[list[Action], Releases]:
+    return read_overlay(project.overlay), read_releases(project.releases)
 
 
 def make(project: Project, spec: Path, folder: Path) -> Run:
@@ -177,7 +129,7 @@ def make(project: Project, spec: Path, folder: Path) -> Run:
 
 def _made(project: Project, spec: Path, folder: Path, facts: Document) -> Run:
     document, notes = describe(facts, *_texts(project))
-    run = Run(folder, project.api, facts, document, notes)
+    run = Run(folder, facts, document, notes)
     _make_package(project, run)
     run.notes.extend(_news(project, spec, run))
     head = Path(__file__).with_name(f"{project.members.stem}_head.md")
@@ -188,47 +140,44 @@ def _made(project: Project, spec: Path, folder: Path, facts: Document) -> Run:
 
 
 def _make_package(project: Project, run: Run) -> None:
-    target = run.folder / project.api.package
-    generate_package(run.document, target, project.api.core)
+    target = run.folder / project.package.name
+    generate_package(run.document, target)
     require_unclaimed(defined(target / "models" / "__init__.py"), project.written)
     lacking = _lacking(project, run.document)
-    used = models_used(project.written, project.api.package)
+    used = models_used(project.written, project.package.name)
     run.notes.extend(add_unsupported(target, run.version, used, lacking))
     members = members_of(run.document, lacking)
-    require_free(members, project.written / project.api.client)
-    write_resources(members, run.document, target, project.api.members, lacking.fields)
+    require_free(members, project.written / CLIENT)
+    write_resources(members, run.document, target, "MonitorApi", lacking.fields)
     write_table(run.document, target)
-    made = derive(project.written, run.folder, project.api.derived)
-    if project.api.guest:
-        make_guest(project.root / "openapi" / project.api.guest, run.folder / GUEST)
-        made.append(run.folder / GUEST)
-    format_package(target, *made)
+    make_guest(project.root / "openapi" / "guest.yaml", run.folder / GUEST)
+    format_package(target, *derive(project.written, run.folder), run.folder / GUEST)
 
 
 def _lacking(project: Project, document: Document) -> Lacking:
-    actions, releases, _ = _texts(project)
+    actions, releases = _texts(project)
     return Lacking.by(document, releases.lacked_by(document), actions)
 
 
 def _learned(project: Project, facts: Document) -> Releases:
     """The table of releases with this one."""
     try:
-        before, _ = repaired(import_spec(project.description()), project.api.fix_ups)
+        before, _ = repaired(import_spec(project.description()))
     except Unusable:  # it is to be replaced
-        before, _ = repaired(facts, project.api.fix_ups)
-    document, _ = repaired(facts, project.api.fix_ups)
+        before, _ = repaired(facts)
+    document, _ = repaired(facts)
     return learn(read_releases(project.releases), document, places_of(before))
 
 
 def _news(project: Project, spec: Path, run: Run) -> Iterator[str]:
     """Notes on this description for users of the client."""
-    package = run.folder / project.api.package
+    package = run.folder / project.package.name
     operations = {plain(name): name for name in defined(package / "operations.py")}
-    client = project.written / project.api.client
+    client = project.written / CLIENT
     members = suggested(run.document, _lacking(project, run.document), client)
     for path, method, operation in without_member(run.document):
         place, function = f"{method.upper()} {path}", operations[plain(operation["operationId"])]
-        yield lines_to_write(place, operation, function, members[place], project.api.overlay)
+        yield lines_to_write(place, operation, function, members[place], project.overlay.name)
     models = Path("models", "__init__.py")
     gone = defined(project.package / models) - defined(package / models)
     yield from report(_committed(project, spec), run.document, gone)

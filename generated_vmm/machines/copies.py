@@ -64,8 +64,11 @@ def of_its_own(origin: Definition, copies: Mapping[str, str], taps: Taps) -> Def
     """
     made = with_files(origin.configuration, lambda file: copies.get(file.id, file.path))
     interfaces = made.network_interfaces or []
-    if missing := sorted({one.iface_id for one in interfaces} - set(taps)):
+    names = {one.iface_id for one in interfaces}
+    if missing := sorted(names - set(taps)):
         raise MachineError(f"name a tap device for {', '.join(missing)}")
+    if unknown := sorted(set(taps) - names):
+        raise MachineError(f"there is no network interface {', '.join(unknown)}")
     for interface in interfaces:
         interface.host_dev_name = taps[interface.iface_id]
     shared = {one.id for one in origin.configuration.pmem or [] if one.path_on_host[:1] == "/"}

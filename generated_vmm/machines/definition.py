@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from generated_vmm import FullVmConfiguration, SerialDevice
+from generated_vmm import Drive, FullVmConfiguration, NetworkInterface, SerialDevice
 
 OWN_DISKS: Final = "disks/"
 """Paths that begin so are relative: they name files in the machine's own folder, or in its jail."""
 BOOT_FILES: Final = ("kernel_image_path", "initrd_path")
+Device = TypeVar("Device", Drive, NetworkInterface)
 RestartPolicy: TypeAlias = Literal["never", "on-failure", "always"]
 
 
@@ -147,10 +148,15 @@ def in_order(shown: FullVmConfiguration, before: FullVmConfiguration) -> FullVmC
     if source is None or not source.kernel_image_path:
         made.boot_source = before.boot_source
     made.cpu_config, made.logger = before.cpu_config, before.logger
-    drives = {one.drive_id: place for place, one in enumerate(before.drives or [])}
-    nets = {one.iface_id: place for place, one in enumerate(before.network_interfaces or [])}
-    made.drives = sorted(made.drives or [], key=lambda one: drives.get(one.drive_id, len(drives)))
-    made.network_interfaces = sorted(
-        made.network_interfaces or [], key=lambda one: nets.get(one.iface_id, len(nets))
-    )
+    made.drives = _as_before(made.drives, before.drives)
+    made.network_interfaces = _as_before(made.network_interfaces, before.network_interfaces)
     return made
+
+
+def _as_before(shown: list[Device] | None, before: list[Device] | None) -> list[Device]:
+    places = {_id_of(one): place for place, one in enumerate(before or [])}
+    return sorted(shown or [], key=lambda one: places.get(_id_of(one), len(places)))
+
+
+def _id_of(device: Drive | NetworkInterface) -> str:
+    return device.drive_id if isinstance(device, Drive) else device.iface_id

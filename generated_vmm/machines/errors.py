@@ -14,6 +14,11 @@ class MachineError(VmmError):
     """An operation that is not possible; nothing was changed."""
 
 
+def unknown(machine: str) -> MachineError:
+    """The error for an id that no machine has."""
+    return MachineError(f"no machine has the id {machine!r}, or not any more; `find` takes a name")
+
+
 class MachineBusy(MachineError):
     """Another operation of the machine runs, in this process or another one.
 

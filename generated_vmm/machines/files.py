@@ -52,9 +52,12 @@ def take_over(path: Path) -> None:
         os.fsync(file.number)
 
 
-def remove_folder(folder: Path) -> None:
-    """Removes a folder and everything in it; does nothing if there is none. Raises OSError."""
-    while os.path.lexists(folder):
+def remove(path: Path) -> None:
+    """Removes a file, or a folder with everything in it; does nothing if there is none."""
+    while os.path.lexists(path):
         with suppress(FileNotFoundError):  # what does the work of a killed keeper was faster
-            shutil.rmtree(folder)
-            sync_folder(folder.parent)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            sync_folder(path.parent)

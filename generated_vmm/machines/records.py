@@ -43,8 +43,7 @@ class Operation(Frozen):
     """An operation that has begun: what is done, by whom, since when, and its present step.
 
     `machine` and `name` are those of the machine that it changes or makes. `target` is the id of
-    the snapshot or machine that it makes. `uid` is the user of the jail of a machine that is being
-    made; None is one that no other machine has.
+    the snapshot or machine that it makes. If `is_done`, its machine is stored as it will be.
     """
 
     id: str = Field(default_factory=new_id)
@@ -56,7 +55,7 @@ class Operation(Frozen):
     step: str = "begins"
     target: str = ""
     target_name: str = ""
-    uid: int | None = 0
+    is_done: bool = False
 
     @property
     def in_words(self) -> str:
@@ -90,10 +89,11 @@ class MachineRecord(Frozen):
     `should_be` is the state in which operations have left it. `started_at` is None unless its
     monitor was started and has not been seen to end; `end` is its last end, which `reconcile` has
     reported if `is_told`. `uid` is the user of its jail, 0 without a jail. `failures` counts the
-    ends since the last long run, and `retry_at` is the moment of the next restart. `last_operation`
-    is the id of the operation that has changed it last. `agent_error` says why the guest's agent
-    could not do its part when the machine was resumed last; empty if it could. `boot` is the boot
-    of the host in which it was made, started or reconciled last.
+    ends since the last long run, and `retry_at` is the moment of the next restart. `agent_error`
+    says why the guest's agent could not do its part when the machine was resumed last; empty if it
+    could. `boot` is the boot of the host in which it was made, started or reconciled last.
+    `operation` runs, or was left half done. A machine that is being made or deleted is not
+    `is_whole`.
     """
 
     id: str
@@ -107,9 +107,21 @@ class MachineRecord(Frozen):
     is_told: bool = True
     failures: int = 0
     retry_at: AwareDatetime | None = None
-    last_operation: str = ""
     agent_error: str = ""
     boot: str = Field(default_factory=boot_id)
+    operation: Operation | None = None
+    is_whole: bool = True
+
+    def begun(self, kind: Kind, by: str, target: str = "", target_name: str = "") -> Operation:
+        """An operation that changes the machine, or copies it."""
+        return Operation(
+            kind=kind,
+            machine=self.id,
+            name=self.name,
+            by=by,
+            target=target,
+            target_name=target_name,
+        )
 
 
 class SnapshotRecord(Frozen):
@@ -150,16 +162,6 @@ class Report(Frozen):
     operation: Operation | None = None
     end: End | None = None
     why: str = ""
-
-
-def operation_on(
-    record: MachineRecord, kind: Kind, by: str, target: str = "", target_name: str = ""
-) -> Operation:
-    """An operation that changes a machine, or copies it."""
-    machine, name = record.id, record.name
-    return Operation(
-        kind=kind, machine=machine, name=name, by=by, target=target, target_name=target_name
-    )
 
 
 def write(path: Path, record: BaseModel) -> None:

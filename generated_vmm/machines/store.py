@@ -2,8 +2,7 @@
 
 format.json                 the version of the format
 control                     the lock
-machines/ID/machine.json    the machine; without it, the folder is of one that is being made
-machines/ID/operation.json  the operation that has begun
+machines/ID/machine.json    the machine, with the operation that has begun
 machines/ID/disks           its own disks
 run/ID                      the folder of its monitor
 jails                       the jails
@@ -18,7 +17,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -27,7 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 from generated_vmm.machines.definition import OWN_DISKS, disks_of
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import identity, remove_folder
+from generated_vmm.machines.files import identity, remove
 from generated_vmm.machines.records import (
     FORMAT,
     Format,
@@ -40,6 +39,7 @@ from generated_vmm.machines.records import (
 
 ID: Final = re.compile(r"[0-9a-f]{12}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+SNAPSHOT: Final = "snapshot.json"
 UIDS: Final = range(0x70000000, 0x7FFFFFFF)
 """Distributions use none of these user ids: https://systemd.io/UIDS-GIDS/."""
 
@@ -87,17 +87,10 @@ class Records(Generic[Record]):
         except MachineError:
             return None
 
-    def exists(self, id: str) -> bool:
-        """Whether there is a record, also one that cannot be read."""
-        return os.path.lexists(self._folder / id / self._name)
-
-    def all(self) -> list[Record]:
-        """Every record. Raises `MachineError` if one of them cannot be read."""
-        return [record for record in map(self.get, self.ids()) if record is not None]
-
-    def all_readable(self) -> list[Record]:
-        """Every record that can be read."""
-        return [record for record in map(self.readable, self.ids()) if record is not None]
+    def all(self, *, strict: bool = False) -> list[Record]:
+        """Every record that can be read; if `strict`, raises `MachineError` for another one."""
+        found = map(self.get if strict else self.readable, self.ids())
+        return [record for record in found if record is not None]
 
     def put(self, id: str, record: Record) -> None:
         """Stores a record. Raises OSError; then the old one stays."""
@@ -118,20 +111,16 @@ class Records(Generic[Record]):
         return self.path(id)
 
     def remove(self, id: str) -> None:
-        """Removes a folder: its record first, so that it is not offered, and other records last."""
-        self.forget(id)
+        """Removes a folder, with its record last."""
         folder = self.path(id)
         for path in list(folder.iterdir()) if folder.exists() else ():
-            if path.is_dir() and not path.is_symlink():
-                remove_folder(path)
-            elif path.suffix != ".json":
-                path.unlink(missing_ok=True)
-        remove_folder(folder)
+            if path.name != self._name:
+                remove(path)
+        remove(folder)
 
 
-def free_uid(others: Iterable[MachineRecord | Operation]) -> int:
+def free_uid(taken: Collection[int]) -> int:
     """A user id that none of the others has, and by chance no machine of another folder."""
-    taken = {each.uid for each in others}
     while (uid := secrets.choice(UIDS)) in taken:
         pass
     return uid
@@ -158,8 +147,7 @@ class Store:
         elif found.format != FORMAT:
             raise MachineError(f"{self.folder} has a format that this release cannot use: {found}")
         self.machines = Records(machines, "machine.json", MachineRecord)
-        self.operations = Records(machines, "operation.json", Operation)
-        self.snapshots = Records(snapshots, "snapshot.json", SnapshotRecord)
+        self.snapshots = Records(snapshots, SNAPSHOT, SnapshotRecord)
         self._naming = threading.Lock()
 
     def take_control(self) -> int:
@@ -178,27 +166,33 @@ class Store:
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         return descriptor
 
-    def begin_machine(self, operation: Operation) -> Operation:
-        """Creates the folder of a machine that is being made, with its operation.
+    def whole(self, *, strict: bool = False) -> list[MachineRecord]:
+        """Every machine that is not being made or deleted; see `Records.all`."""
+        return [record for record in self.machines.all(strict=strict) if record.is_whole]
 
-        Returns the operation with the user of its jail. Raises `MachineError` for an invalid name,
-        and for one that another machine has, and OSError.
+    def begin_machine(self, record: MachineRecord) -> None:
+        """Creates the folder of a machine that is being made, and chooses the user of its jail.
+
+        Raises `MachineError` for an invalid name, and for one that another machine has, and
+        OSError.
         """
-        if NAME.fullmatch(operation.name) is None:
+        if NAME.fullmatch(record.name) is None:
             raise MachineError("a name has letters, digits, dots, hyphens and underscores")
         with self._naming:
-            others: list[MachineRecord | Operation] = [*self.machines.all(), *self.operations.all()]
-            if any(each.name == operation.name for each in others):
-                raise MachineError(f"there is a machine called {operation.name}")
-            if operation.uid is None:
-                operation = operation.model_copy(update={"uid": free_uid(others)})
+            others, jail = self.machines.all(strict=True), record.definition.jail
+            if any(each.name == record.name for each in others):
+                raise MachineError(f"there is a machine called {record.name}")
+            uid = (jail.uid or free_uid({each.uid for each in others})) if jail else 0
             try:
-                self.machines.begin(operation.machine)
-                self.operations.put(operation.machine, operation)
+                self.machines.begin(record.id)
+                self.machines.put(record.id, record.model_copy(update={"uid": uid}))
             except BaseException:
-                self.machines.remove(operation.machine)
+                self.machines.remove(record.id)
                 raise
-        return operation
+
+    def operations(self) -> list[Operation]:
+        """What runs now, and what was left half done."""
+        return [each.operation for each in self.machines.all() if each.operation is not None]
 
     def tidy_snapshots(self) -> None:
         """Removes snapshots whose removal was not finished, and that no operation makes.
@@ -206,9 +200,10 @@ class Store:
         Raises `MachineError` if an operation cannot be read.
         """
         found = self.snapshots.ids()  # first: a snapshot that begins now has an operation then
-        made = {operation.target for operation in self.operations.all()}
+        begun = [each.operation for each in self.machines.all(strict=True)]
+        made = {operation.target for operation in begun if operation is not None}
         for id in found:
-            if id not in made and not self.snapshots.exists(id):
+            if id not in made and not os.path.lexists(self.snapshots.path(id) / SNAPSHOT):
                 self.snapshots.remove(id)
 
     def tidy_disks(self, record: MachineRecord) -> None:
@@ -230,7 +225,7 @@ class Store:
         For `writable`, raises `MachineError` if the disks of another machine cannot be read.
         """
         wanted = identity(path)
-        for other in self.machines.all() if writable else self.machines.all_readable():
+        for other in self.whole(strict=writable):
             for disk in disks_of(other.definition.configuration) if other.id != record.id else ():
                 used = identity(self.machines.path(other.id) / disk.path)
                 if (writable or not disk.is_read_only) and wanted == used is not None:

@@ -14,7 +14,7 @@ from examples.console.history import Sample
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from generated_vmm.machines import Definition
-from generated_vmm.machines._async.monitors import AsyncMonitors
+from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.records import now
 from tests.console.browser import Browser
 from tests.console.running import ALICE, BOB, RunningConsole, signed_in
@@ -60,7 +60,7 @@ def long(host: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> Iterator[Long
         return {}
 
     monkeypatch.setattr(HostedMonitor, "_read_figures", figures)
-    monkeypatch.setattr(AsyncMonitors, "is_up", lambda *_: True)
+    monkeypatch.setattr(AsyncHeld, "is_up", property(lambda _: True))
     found = host.parts.monitors
     assert isinstance(found, Host)
     made = Long(found)

@@ -29,11 +29,12 @@ from generated_vmm.guest.errors import (
     GuestError,
     ProgramTimeout,
 )
-from generated_vmm.transport.calls import deadline_after
+from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
+PORTS = range(1, 65536)
 NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
 
 
@@ -177,6 +178,8 @@ class AsyncGuest(Context):
             there = f"there are {', '.join(ProgramOptions.__annotations__)}"
             raise TypeError(f"no options {unknown}; {there}. Output is always captured, as bytes")
         name, timeout = options.pop("id", None), options.pop("timeout", None)
+        if timeout is not None:
+            require_seconds(timeout)
         given: dict[str, object] = {
             **options,
             "args": list(args),
@@ -210,6 +213,8 @@ class AsyncGuest(Context):
 
     async def connect(self, port: int) -> Stream:
         """A connection to a TCP port of the guest's loopback address."""
+        if port not in PORTS:
+            raise ValueError(f"{port!r} is no port: it must be a number from 1 to 65535")
         return await self._link.join(operations.connect_port(str(port)), f"port {port}")
 
     async def hold(self) -> None:

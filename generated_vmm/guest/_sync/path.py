@@ -18,6 +18,7 @@ AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 Progress: TypeAlias = Callable[[int, int | None], object]
 """Called with the bytes so far and all bytes, None if nobody knows."""
 DEFAULT_MAX_BYTES = 67_108_864
+MOST_MODE = 0o7777
 
 
 class GuestPath:
@@ -104,6 +105,8 @@ class GuestPath:
         progress: Progress | None = None,
     ) -> None:
         """Writes a file with the rest of an open file of the host, which must be seekable."""
+        if mode is not None and not 0 <= mode <= MOST_MODE:
+            raise ValueError(f"{mode!r} is no mode of a file: it must be from 0 to 0o7777")
         octal = None if mode is None else f"{mode:o}"
         operation = operations.write_file(self._quoted, mode=octal, owner=owner)
         self._write(operation, file, progress)

@@ -5,94 +5,78 @@ from __future__ import annotations
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
-from generated_vmm.machines._async.control import AsyncControl
-from generated_vmm.machines.files import remove_folder
-from generated_vmm.machines.records import End, MachineRecord, Operation
+from generated_vmm.machines._async.held import AsyncHeld
+from generated_vmm.machines.files import remove
+from generated_vmm.machines.records import MachineRecord, Operation
 
 HOLDS, PAUSES = "holds the guest", "pauses the machine"
 """The steps of a copy after which a guest may be held in a machine that is not paused."""
 
 
-async def recover(control: AsyncControl, operation: Operation) -> None:
-    """Finishes or undoes an operation that was left half done, and reports which of the two.
-
-    Raises VmmError and OSError; then the record stays, and it can be called again.
-    """
-    machines, snapshots = control.store.machines, control.store.snapshots
-    if operation.target:
-        is_done = bool(machines.get(operation.target) or snapshots.get(operation.target))
-    else:
-        record = machines.get(operation.machine)
-        is_done = record is None or record.last_operation == operation.id
-    is_done = is_done or operation.kind == "delete"
-    await wind_up(control, operation, control.options.timeout)
-    control.tell("finished" if is_done else "undone", operation.machine, operation=operation)
+def is_done(held: AsyncHeld, operation: Operation) -> bool:
+    """Whether an operation that was left half done is finished, or else undone."""
+    if not operation.target:
+        return operation.is_done or operation.kind == "delete"
+    made = held.store.machines.get(operation.target)
+    is_made = made is not None and made.is_whole
+    return is_made or held.store.snapshots.get(operation.target) is not None
 
 
-async def wind_up(
-    control: AsyncControl, operation: Operation, seconds: float | None = None
-) -> None:
-    """Makes a machine what is stored of it, or removes one that is not stored, or is deleted."""
-    record = control.store.machines.get(operation.machine)
-    if record is None or operation.kind == "delete":
-        return await remove(control, operation.machine)
-    record = await conform(control, record, seconds=seconds)
+async def wind_up(held: AsyncHeld, operation: Operation, seconds: float | None = None) -> None:
+    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted."""
+    if operation.kind == "delete" or not held.record.is_whole:
+        return await remove_machine(held)
+    record = await conform(held, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
-    if is_held and record.should_be == "Running" and control.monitors.is_up(record.id):
-        await go_on(control, record)
-    await tidy(control, operation)
+    if is_held and record.should_be == "Running" and held.is_up:
+        await go_on(held)
+    await finish(held, operation)
 
 
 async def conform(
-    control: AsyncControl,
-    record: MachineRecord,
-    *,
-    grace: float | None = None,
-    seconds: float | None = None,
+    held: AsyncHeld, *, grace: float | None = None, seconds: float | None = None
 ) -> MachineRecord:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
     The monitor has `seconds` to respond; without, as long as writing its memory may take.
     """
-    found = await control.monitors.find(record.id)
+    end, record = await held.find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
-    if not isinstance(found, End) and not is_wanted:
-        found = await control.monitors.end(record.id, grace)
-    if not isinstance(found, End):
+    if end is None and not is_wanted:
+        end = await held.end(grace)
+    if end is None:
         try:
-            return await _switch(control, record, seconds or control.options.snapshot_timeout)
+            await _switch(held, seconds or held.options.snapshot_timeout)
         except VmmError:
-            if not await control.monitors.has_ended(record.id):
+            if not await held.has_ended():
                 raise
-            return await conform(control, record)
+            return await conform(held)
+        return held.record
     if record.started_at is None:
         return record
-    if is_wanted:
-        return await control.note(record, found)
-    return await control.change(record, started_at=None, end=found)
+    return await (held.note(end) if is_wanted else held.change(started_at=None, end=end))
 
 
-async def _switch(control: AsyncControl, record: MachineRecord, seconds: float) -> MachineRecord:
+async def _switch(held: AsyncHeld, seconds: float) -> None:
     """Boots, pauses or resumes a machine, if it is not what it should be."""
-    vm = control.monitors.client(record).with_options(timeout=seconds)
-    match (await vm.get_instance_info()).state, record.should_be:
+    vm = held.client.with_options(timeout=seconds)
+    match (await vm.get_instance_info()).state, held.record.should_be:
         case "Not started", "Running":
             await vm.action("InstanceStart")
         case "Running", "Paused":
             await vm.pause()
         case "Paused", "Running":
             await vm.resume()
-            return await go_on(control, record)
-    return record
+            await go_on(held)
 
 
-async def go_on(control: AsyncControl, record: MachineRecord) -> MachineRecord:
+async def go_on(held: AsyncHeld) -> None:
     """Sets the clock of a guest that was paused, and lets it run; stores why its agent cannot."""
-    if record.definition.agent is None:
-        return record
+    if held.record.definition.agent is None:
+        return
     why = ""
     try:
-        async with control.monitors.guest(record) as guest:
+        async with held.guest() as guest:
             is_isolated = (await guest.info()).isolated
             try:
                 if is_isolated:
@@ -101,23 +85,26 @@ async def go_on(control: AsyncControl, record: MachineRecord) -> MachineRecord:
                 await guest.release()
     except (GuestError, OSError) as error:
         why = str(error)
-    return record if why == record.agent_error else await control.change(record, agent_error=why)
+    if why != held.record.agent_error:
+        await held.change(agent_error=why)
 
 
-async def tidy(control: AsyncControl, operation: Operation) -> None:
+async def finish(held: AsyncHeld, operation: Operation) -> None:
     """Removes what an operation has left beside a whole machine, and its record."""
-    store, target = control.store, operation.target
+    store, target = held.store, operation.target
     if operation.kind == "edit":
-        await in_thread(store.tidy_disks, control.record(operation.machine))
+        await in_thread(store.tidy_disks, held.record)
     if operation.kind == "snapshot" and store.snapshots.get(target) is None:
         await in_thread(store.snapshots.remove, target)
-    await in_thread(store.operations.forget, operation.machine)
+    await held.change(operation=None)
 
 
-async def remove(control: AsyncControl, machine: str) -> None:
+async def remove_machine(held: AsyncHeld) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
-    await control.monitors.find(machine)
-    await control.monitors.end(machine)
-    for folder in control.monitors.folders(machine):
-        await in_thread(remove_folder, folder)
-    await in_thread(control.store.machines.remove, machine)
+    await held.find()
+    await held.end()
+    if held.record.is_whole:  # it is offered no more
+        await held.change(is_whole=False)
+    for folder in held.folders():
+        await in_thread(remove, folder)
+    await in_thread(held.store.machines.remove, held.id)

@@ -8,12 +8,12 @@ from pathlib import Path
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import AsyncGuest
-from generated_vmm.machines._async.conforming import remove
+from generated_vmm.machines._async.conforming import remove_machine
 from generated_vmm.machines._async.control import AsyncControl
-from generated_vmm.machines._async.making import clone, copy_disks, restore
-from generated_vmm.machines._async.memory import write_down
-from generated_vmm.machines._async.operation import AsyncChanging, AsyncRun
-from generated_vmm.machines._async.starting import start
+from generated_vmm.machines._async.held import AsyncHeld
+from generated_vmm.machines._async.making import clone, copy_disks, restore, write_down
+from generated_vmm.machines._async.operation import AsyncRun
+from generated_vmm.machines._async.starting import AsyncChanging, start
 from generated_vmm.machines.copies import Taps, Wish
 from generated_vmm.machines.definition import Definition, disks_of
 from generated_vmm.machines.errors import MachineError
@@ -25,7 +25,6 @@ from generated_vmm.machines.records import (
     Operation,
     SnapshotRecord,
     new_id,
-    operation_on,
 )
 from generated_vmm.process import AsyncMonitor
 
@@ -38,8 +37,8 @@ class AsyncMachine:
     was begun is undone. `by` says who wants it, for others that look meanwhile.
     """
 
-    def __init__(self, control: AsyncControl, machine: str) -> None:
-        self._control, self.id = control, machine
+    def __init__(self, control: AsyncControl, held: AsyncHeld) -> None:
+        self._control, self._held, self.id = control, held, held.id
 
     @property
     def record(self) -> MachineRecord:
@@ -47,7 +46,7 @@ class AsyncMachine:
 
         Raises `MachineError` if it does not exist any more.
         """
-        return self._control.record(self.id)
+        return self._held.record
 
     @property
     def name(self) -> str:
@@ -67,22 +66,23 @@ class AsyncMachine:
     @property
     def operation(self) -> Operation | None:
         """The operation that runs, in this process or another one, or was left half done."""
-        return self._control.store.operations.get(self.id)
+        found = self._control.store.machines.get(self.id)
+        return found.operation if found is not None else None
 
     @property
     def monitor(self) -> AsyncMonitor | None:
         """The monitor, with the guest's console and metrics; None unless this process has it."""
-        return self._control.monitors.get(self.id)
+        return self._held.monitor
 
     @property
     def client(self) -> AsyncVmmClient:
         """The client of the monitor. Raises `MachineError` if it does not run."""
-        return self._control.monitors.client(self.record)
+        return self._held.client
 
     def guest(self) -> AsyncGuest:
         """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
         definition names no agent."""
-        return self._control.monitors.guest(self.record)
+        return self._held.guest()
 
     def vsock_path(self, port: int) -> Path:
         """The unix socket to which the guest is led that connects to `port` of its host.
@@ -98,7 +98,7 @@ class AsyncMachine:
     @property
     def is_up(self) -> bool:
         """Whether its monitor runs, as far as this process knows."""
-        return self._control.monitors.is_up(self.id)
+        return self._held.is_up
 
     async def state(self) -> str:
         """`Running`, `Paused`, `Not started` or `Ended`.
@@ -108,11 +108,13 @@ class AsyncMachine:
         """
         if self.is_up:
             return (await self.client.get_instance_info()).state
-        self._control.require_known(self.record)
+        if self.record.should_be != "Ended" and not self._control.is_taken:
+            how = "call `reconcile` first, and nothing after `close`"
+            raise MachineError(f"this process does not control {self.name}: {how}")
         return "Ended"
 
     def _run(self, kind: Kind, by: str, grace: float | None = None) -> AsyncRun:
-        return AsyncRun(self._control, operation_on(self.record, kind, by), grace)
+        return AsyncRun(self._control, self.record.begun(kind, by), grace=grace)
 
     async def start(self, *, boot: bool = True, by: str = "") -> None:
         """Starts the monitor and boots the guest; does nothing if it runs.
@@ -146,7 +148,7 @@ class AsyncMachine:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
         async with self._run("delete", by) as run:
             await run.step("removes the files")
-            await remove(self._control, self.id)
+            await remove_machine(self._held)
 
     async def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.
@@ -161,7 +163,7 @@ class AsyncMachine:
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
             known = [disk.path for disk in disks_of(before.configuration)]
             made = await copy_disks(run, definition, known)
-            state = "Ended" if was_up else run.record.should_be  # a restart may be due
+            state = "Ended" if was_up else self.record.should_be  # a restart may be due
             await run.commit("changes the definition", definition=made, should_be=state)
         if was_up:
             await self.start(boot=False, by=by)
@@ -173,7 +175,7 @@ class AsyncMachine:
         agent does not let it stand still, `record.is_held` is false; see `restore`.
         """
         control, snapshot = self._control, new_id()
-        operation = operation_on(self.record, "snapshot", by, snapshot, name)
+        operation = self.record.begun("snapshot", by, snapshot, name)
         async with AsyncRun(control, operation) as run:
             folder = await in_thread(control.store.snapshots.begin, snapshot)
             written = await write_down(run, folder, needs_hold=False)
@@ -205,7 +207,7 @@ class AsyncMachine:
         Raises ValueError for a file that it may not use: one outside the allowed folders, or a disk
         that another machine writes to.
         """
-        await self._control.monitors.admit(self.record, path, writable=writable)
+        await self._held.admit(path, writable=writable)
 
     def changing(self, *, by: str = "") -> AsyncChanging:
         """A block in which the caller changes devices through `client`.
@@ -213,7 +215,7 @@ class AsyncMachine:
         At its end, the devices that the monitor shows are stored for the next start. A monitor is
         not trusted: a file that machines may not use raises ValueError.
         """
-        return AsyncChanging(self._control, operation_on(self.record, "edit", by))
+        return AsyncChanging(self._control, self.record.begun("edit", by))
 
     async def grow(self, disk: str, size: int, *, by: str = "") -> None:
         """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
@@ -297,6 +299,7 @@ class AsyncSnapshot:
         """Removes the snapshot. Machines that continue from it are not affected."""
         _ = self.record
         self._control.take()
+        await in_thread(self._control.store.snapshots.forget, self.id)
         await in_thread(self._control.store.snapshots.remove, self.id)
 
     def __repr__(self) -> str:

@@ -1,26 +1,23 @@
-"""New machines: created, restored from a snapshot, and cloned."""
+"""New machines: created, and made of the memory of another one, which is written for that."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from pathlib import Path
 
 from generated_vmm.concurrency._async import in_thread
+from generated_vmm.guest import GuestError
+from generated_vmm.machines import copies
+from generated_vmm.machines._async.conforming import HOLDS, PAUSES, conform
 from generated_vmm.machines._async.control import AsyncControl
-from generated_vmm.machines._async.memory import load, write_down
+from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.operation import AsyncRun
-from generated_vmm.machines.copies import (
-    MEMORY,
-    STATE,
-    Wish,
-    copies_of,
-    name_of_copy,
-    of_its_own,
-    with_absolute_files,
-)
+from generated_vmm.machines._async.starting import shown
+from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, of_its_own
 from generated_vmm.machines.definition import Definition, disks_of, with_files
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import copy_file
+from generated_vmm.machines.files import copy_file, take_over
 from generated_vmm.machines.records import (
     Kind,
     MachineRecord,
@@ -28,8 +25,8 @@ from generated_vmm.machines.records import (
     SnapshotRecord,
     new_id,
     now,
-    operation_on,
 )
+from generated_vmm.process import AsyncJailedMonitor
 
 
 async def copy_disks(
@@ -41,16 +38,12 @@ async def copy_disks(
     no regular file, and OSError.
     """
     await run.step("copies the disks")
-    control, made = run.control, with_absolute_files(definition.configuration, known)
-    paths: dict[str, str] = {}
+    made, paths = copies.with_absolute_files(definition.configuration, known), dict[str, str]()
     for disk in disks_of(made):
         if disk.path not in known and not disk.is_read_only:
-            source, paths[disk.id] = (
-                control.options.require_allowed(disk.path),
-                name_of_copy(disk.id),
-            )
-            target = control.store.machines.path(run.operation.machine) / paths[disk.id]
-            await in_thread(copy_file, source, target)
+            source = run.control.options.require_allowed(disk.path)
+            paths[disk.id] = copies.name_of_copy(disk.id)
+            await in_thread(copy_file, source, run.held.folder / paths[disk.id])
     made = with_files(made, lambda file: paths.get(file.id, file.path))
     return definition.replace(configuration=made)
 
@@ -58,69 +51,173 @@ async def copy_disks(
 def _begun(
     control: AsyncControl, kind: Kind, name: str, definition: Definition, by: str
 ) -> AsyncRun:
-    """The operation that makes a machine; its user is chosen when it begins."""
-    machine, jail = new_id(), definition.jail
-    uid = jail.uid if jail is not None else 0
-    operation = Operation(kind=kind, machine=machine, name=name, by=by, uid=uid, target=machine)
-    return AsyncRun(control, operation)
+    """The operation that makes a machine; the user of its jail is chosen when it begins."""
+    id = new_id()
+    made = MachineRecord(id=id, name=name, definition=definition, is_whole=False)
+    operation = Operation(kind=kind, machine=id, name=name, by=by, target=id)
+    return AsyncRun(control, operation, made=made)
 
 
 async def create(
-    control: AsyncControl, name: str, definition: Definition, by: str, *, copies: bool
-) -> str:
-    """Makes a machine, which does not run yet, and returns its id."""
+    control: AsyncControl, name: str, definition: Definition, by: str, *, copy: bool
+) -> AsyncHeld:
+    """Makes a machine, which does not run yet."""
     async with _begun(control, "create", name, definition, by) as run:
-        if copies:
+        if copy:
             made = await copy_disks(run, definition)
         else:
-            configuration = with_absolute_files(definition.configuration)
+            configuration = copies.with_absolute_files(definition.configuration)
             made = definition.replace(configuration=configuration)
-        await run.appear(run.of(made))
-        return run.operation.machine
+        await run.commit("appears", definition=made, is_whole=True)
+    return run.held
 
 
-async def restore(control: AsyncControl, origin: SnapshotRecord, wish: Wish) -> str:
+async def restore(control: AsyncControl, origin: SnapshotRecord, wish: Wish) -> AsyncHeld:
     """Makes a machine that continues from a snapshot, with copies of its disks."""
     if wish.renew and origin.definition.agent is not None and not origin.is_held:
         raise MachineError(f"the guest did not stand still when {origin.name} was written")
     of_its_own(origin.definition, origin.disks, wish.taps)
     source = control.store.snapshots.path(origin.id)
     async with _begun(control, "restore", wish.name, origin.definition, wish.by) as run:
-        folder = control.store.machines.path(run.operation.machine)
         await run.step("copies the disks")
         for path in origin.disks.values():
-            await in_thread(copy_file, source / path, folder / path)
+            await in_thread(copy_file, source / path, run.held.folder / path)
         for file in (STATE, MEMORY):
-            if run.operation.uid:  # a link, which every jail that continues from it may read
+            if run.held.record.uid:  # a link, which every jail that continues from it may read
                 os.chmod(source / file, 0o644)
-            os.link(source / file, folder / file)
-        return await _continue(run, origin, wish)
+            os.link(source / file, run.held.folder / file)
+        await _continue(run, origin, wish)
+    return run.held
 
 
-async def clone(control: AsyncControl, origin: MachineRecord, wish: Wish) -> str:
+async def clone(control: AsyncControl, origin: MachineRecord, wish: Wish) -> AsyncHeld:
     """Makes a machine that continues from the present state of another one."""
     of_its_own(origin.definition, copies_of(origin.definition), wish.taps)  # before it is paused
     new = _begun(control, "clone", wish.name, origin.definition, wish.by)
-    operation = operation_on(origin, "clone", wish.by, new.operation.machine, wish.name)
+    operation = origin.begun("clone", wish.by, new.held.id, wish.name)
     async with AsyncRun(control, operation) as run, new:
-        folder = control.store.machines.path(new.operation.machine)
-        written = await write_down(run, folder, needs_hold=wish.renew)
+        written = await write_down(run, new.held.folder, needs_hold=wish.renew)
         await run.step("starts the clone")
-        return await _continue(new, written, wish)
+        await _continue(new, written, wish)
+    return new.held
 
 
-async def _continue(run: AsyncRun, origin: SnapshotRecord, wish: Wish) -> str:
+async def _continue(run: AsyncRun, origin: SnapshotRecord, wish: Wish) -> None:
     """Loads the memory into the new machine, renews its identity, and makes it appear."""
-    monitors = run.control.monitors
-    record = run.of(of_its_own(origin.definition, origin.disks, wish.taps))
-    await load(run, record, origin, wish.taps)
-    renews = wish.renew and record.definition.agent is not None
-    if renews:
+    held, made = run.held, of_its_own(origin.definition, origin.disks, wish.taps)
+    await run.step("starts the monitor", definition=made)
+    await load(run, origin, wish.taps)
+    if wish.renew and made.agent is not None:
         await run.step("gets an identity")
-        await monitors.client(record).resume()
-        async with monitors.guest(record) as guest:  # raises if anything has run before
+        await held.client.resume()
+        async with held.guest() as guest:  # raises if anything has run before
             if (await guest.wait_until_ready(guest.timeout)).isolated:
-                await guest.renew_identity(hostname=record.name, release=True)
+                await guest.renew_identity(hostname=wish.name, release=True)
     state = "Running" if wish.run else "Paused"
-    await run.appear(record, should_be=state, started_at=now())
-    return record.id
+    await run.commit("appears", is_whole=True, should_be=state, started_at=now())
+
+
+async def write_down(run: AsyncRun, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
+    """Writes the memory and copies of the disks to a folder.
+
+    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
+    and ValueError.
+    """
+    run.require("Running", "Paused")
+    held, operation = run.held, run.operation
+    record = await held.change(definition=await shown(held))
+    copied = copies_of(record.definition)
+    is_held = await _hold(run, is_needed=needs_hold)
+    if record.should_be == "Running":
+        await run.step(PAUSES)
+        await held.client.pause()
+    await run.step("writes the memory")
+    await _write_memory(held, folder)
+    await run.step("copies the disks")
+    for disk in disks_of(record.definition.configuration):
+        if disk.id in copied:
+            if disk.path.startswith("/"):
+                held.options.require_allowed(disk.path)
+            source = held.store.source(record, disk.path)
+            await in_thread(copy_file, source, folder / copied[disk.id])
+    await run.step("resumes the machine")
+    await conform(held)
+    for name in (STATE, MEMORY):
+        await in_thread(take_over, folder / name)
+    return SnapshotRecord(
+        id=operation.target,
+        name=operation.target_name or f"{record.name}-{now():%Y%m%d-%H%M%S}",
+        machine=record.id,
+        machine_name=record.name,
+        definition=record.definition,
+        disks=copied,
+        is_held=is_held,
+    )
+
+
+async def _hold(run: AsyncRun, *, is_needed: bool) -> bool:
+    """Whether the agent makes everything else stand still, until the machine is resumed.
+
+    So the guest stands still in a copy too, until it has an identity of its own. If that is needed,
+    raises `GuestError`, and `MachineError` for a paused machine.
+    """
+    record = run.held.record
+    if record.definition.agent is None:
+        return False
+    await run.step(HOLDS)
+    try:
+        if record.should_be == "Paused":
+            raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
+        async with run.held.guest() as guest:
+            await guest.hold()
+    except (GuestError, MachineError, OSError):
+        if is_needed:
+            raise
+        return False
+    return True
+
+
+async def _write_memory(held: AsyncHeld, folder: Path) -> None:
+    """In a jail, the monitor writes through links to the new files, which are removed then."""
+    monitor, inside = held.monitor, {name: str(folder / name) for name in (STATE, MEMORY)}
+    if isinstance(monitor, AsyncJailedMonitor):
+        inside = {name: f"/{name}-{new_id()}" for name in inside}
+        for name, path in inside.items():
+            os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            await monitor.link_in(folder / name, path, give=True)
+    vm = held.client.with_options(timeout=held.options.snapshot_timeout)
+    try:
+        await vm.snapshot.create(
+            snapshot_path=inside[STATE], mem_file_path=inside[MEMORY], snapshot_type="Full"
+        )
+    finally:
+        if isinstance(monitor, AsyncJailedMonitor):
+            for path in inside.values():
+                monitor.outside(path).unlink(missing_ok=True)
+
+
+async def load(run: AsyncRun, origin: SnapshotRecord, taps: Taps) -> None:
+    """Starts a machine from `state` and `memory` in its folder, paused.
+
+    Its own disks take the place of those of `origin`. Raises VmmError, OSError and ValueError.
+    """
+    held, definition = run.held, run.held.record.definition
+    vm = await held.start()
+    files = [held.folder / name for name in (STATE, MEMORY)]
+    for file in files:
+        is_own = file.stat().st_nlink == 1  # else that of a snapshot
+        await held.admit(file.name, writable=is_own)
+    own = {disk.id: disk.path for disk in disks_of(definition.configuration)}
+    disks = disks_of(origin.definition.configuration)
+    moved = [disk for disk in disks if own[disk.id] != disk.path]
+    for disk in moved:
+        await held.admit(own[disk.id], writable=True, at=disk.path)
+    await run.step("loads the memory")
+    loading = vm.with_options(timeout=held.options.snapshot_timeout)
+    await loading.snapshot.load(copies.to_load(definition, origin.definition, taps))
+    for disk in moved:
+        await vm.drive(disk.id).update(path_on_host=own[disk.id])
+    if definition.metadata is not None and definition.configuration.mmds_config:
+        await vm.mmds.set(definition.metadata)
+    for file in files:  # the monitor has both open: their blocks are free when it ends
+        file.unlink()

@@ -1,57 +1,134 @@
-"""Machines started: as somebody wants, or as their definitions say."""
+"""Machines started: configured by their definitions, which take in what monitors show."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from operator import attrgetter
+from typing import Final
+
+from generated_vmm import AsyncVmmClient, VmmApiError
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.control import AsyncControl
-from generated_vmm.machines._async.furnish import furnish
+from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.operation import AsyncRun
+from generated_vmm.machines.definition import Definition, disks_of, in_order
 from generated_vmm.machines.errors import MachineBusy
-from generated_vmm.machines.records import now, operation_on
+from generated_vmm.machines.records import MachineRecord, Operation, now
 from generated_vmm.machines.restart import is_due, next_try
+
+RESOURCES: Final = {
+    "machine_config": "machine_config",
+    "cpu_config": "cpu_config",
+    "boot_source": "boot_source",
+    "drives": "drive",
+    "network_interfaces": "network_interface",
+    "pmem": "pmem",
+    "vsock": "vsock",
+    "entropy": "entropy",
+    "balloon": "balloon",
+    "memory_hotplug": "hotplug_memory",
+    "mmds_config": "mmds.config",
+}
+"""The members of the client for those of a configuration, in the order that a monitor needs."""
+
+
+async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
+    """Sends the definition to a monitor that has none, without booting it; raises VmmError."""
+    made = definition.configuration
+    if made.logger is not None:
+        await vm.logger.set(made.logger)
+    if definition.serial is not None:
+        await vm.serial.set(definition.serial)
+    for member, name in RESOURCES.items():
+        value = getattr(made, member)
+        if value is None or (member == "boot_source" and not definition.can_boot):
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            resource = attrgetter(name)(vm)
+            ids = [getattr(one, id) for id in one.ids_in_path]
+            await (resource(*ids) if ids else resource).set(one)
+    if definition.metadata is not None:
+        await vm.mmds.set(definition.metadata)
+
+
+async def shown(held: AsyncHeld, **told: object) -> Definition:
+    """The definition with what the monitor shows of a machine that runs, and was `told`.
+
+    A monitor is not trusted: a file that machines may not use raises ValueError.
+    """
+    record = held.record
+    if not held.is_up:
+        return record.definition
+    before = record.definition.configuration.model_copy(deep=True)
+    for name in before.__class__.model_fields.keys() & told.keys():
+        setattr(before, name, told.pop(name))
+    found = in_order(await held.client.vm_config.get(), before)
+    known = {disk.path for disk in disks_of(before)}
+    for disk in disks_of(found):
+        if disk.path not in known:
+            held.options.require_allowed(str(held.store.source(record, disk.path)))
+    members: dict[str, object] = {"configuration": found, **told}
+    with suppress(VmmApiError):  # no interface gives access to the document
+        members["metadata"] = await held.client.mmds.get() or record.definition.metadata
+    return record.definition.replace(**members)
+
+
+class AsyncChanging(AsyncRun):
+    """A block in which devices of a machine are changed, as one operation."""
+
+    def __init__(self, control: AsyncControl, operation: Operation) -> None:
+        super().__init__(control, operation)
+        self._told: dict[str, object] = {}
+
+    def tell(self, **members: object) -> None:
+        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
+        self._told |= members
+
+    async def _conform(self) -> MachineRecord:
+        definition = await shown(self.held, **self._told)
+        await self.commit("stores the devices", definition=definition)
+        return await super()._conform()
 
 
 async def start(run: AsyncRun, *, boot: bool) -> None:
     """Starts and configures the monitor, unless it runs, and commits to boot its guest."""
-    record, monitors = run.record, run.control.monitors
-    if not monitors.is_up(record.id):
+    held = run.held
+    if not held.is_up:
         await run.step("starts the monitor")
-        vm = await monitors.start(record)
+        vm = await held.start()
         await run.step("configures the monitor")
-        await furnish(vm, record.definition)
-    elif record.should_be != "Not started":
+        await furnish(vm, held.record.definition)
+    elif held.record.should_be != "Not started":
         return
     state = "Running" if boot else "Not started"
     known = {"started_at": now(), "retry_at": None, "agent_error": ""}
     await run.commit("boots the guest", should_be=state, **known)
 
 
-async def start_if_due(control: AsyncControl, machine: str) -> None:
+async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
     """Starts a machine that should run, and reports it; after a failure, it waits longer."""
-    record = control.store.machines.get(machine)
-    if record is None or control.store.operations.get(machine) or not is_due(record):
+    record = control.store.machines.get(held.id)
+    if record is None or record.operation is not None or not is_due(record):
         return
     try:
-        async with AsyncRun(control, operation_on(record, "start", "restart policy")) as run:
-            if not is_due(run.record):  # somebody has decided otherwise meanwhile
+        async with AsyncRun(control, record.begun("start", "restart policy")) as run:
+            if not is_due(held.record):  # somebody has decided otherwise meanwhile
                 return
             await start(run, boot=True)
-        control.tell("started", machine)
+        control.tell("started", held.id)
     except MachineBusy:
         return
     except (VmmError, OSError, ValueError):
-        await _delay(control, machine)
+        await _delay(control, held)
         raise
 
 
-async def _delay(control: AsyncControl, machine: str) -> None:
+async def _delay(control: AsyncControl, held: AsyncHeld) -> None:
     """Stores the moment of the next start, if there should still be one."""
-    if control.watch(machine):
+    if control.watch(held):
         try:
-            record = control.store.machines.get(machine)
-            if record is not None and is_due(record):
+            if is_due(record := held.record):
                 failures = record.failures + 1
-                retry_at = next_try(failures, now())
-                await control.change(record, failures=failures, retry_at=retry_at)
+                await held.change(failures=failures, retry_at=next_try(failures, now()))
         finally:
-            await control.leave(machine)
+            await control.leave(held)

@@ -6,92 +6,78 @@ from __future__ import annotations
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
-from generated_vmm.machines._sync.control import Control
-from generated_vmm.machines.files import remove_folder
-from generated_vmm.machines.records import End, MachineRecord, Operation
+from generated_vmm.machines._sync.held import Held
+from generated_vmm.machines.files import remove
+from generated_vmm.machines.records import MachineRecord, Operation
 
 HOLDS, PAUSES = "holds the guest", "pauses the machine"
 """The steps of a copy after which a guest may be held in a machine that is not paused."""
 
 
-def recover(control: Control, operation: Operation) -> None:
-    """Finishes or undoes an operation that was left half done, and reports which of the two.
-
-    Raises VmmError and OSError; then the record stays, and it can be called again.
-    """
-    machines, snapshots = control.store.machines, control.store.snapshots
-    if operation.target:
-        is_done = bool(machines.get(operation.target) or snapshots.get(operation.target))
-    else:
-        record = machines.get(operation.machine)
-        is_done = record is None or record.last_operation == operation.id
-    is_done = is_done or operation.kind == "delete"
-    wind_up(control, operation, control.options.timeout)
-    control.tell("finished" if is_done else "undone", operation.machine, operation=operation)
+def is_done(held: Held, operation: Operation) -> bool:
+    """Whether an operation that was left half done is finished, or else undone."""
+    if not operation.target:
+        return operation.is_done or operation.kind == "delete"
+    made = held.store.machines.get(operation.target)
+    is_made = made is not None and made.is_whole
+    return is_made or held.store.snapshots.get(operation.target) is not None
 
 
-def wind_up(control: Control, operation: Operation, seconds: float | None = None) -> None:
-    """Makes a machine what is stored of it, or removes one that is not stored, or is deleted."""
-    record = control.store.machines.get(operation.machine)
-    if record is None or operation.kind == "delete":
-        return remove(control, operation.machine)
-    record = conform(control, record, seconds=seconds)
+def wind_up(held: Held, operation: Operation, seconds: float | None = None) -> None:
+    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted."""
+    if operation.kind == "delete" or not held.record.is_whole:
+        return remove_machine(held)
+    record = conform(held, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
-    if is_held and record.should_be == "Running" and control.monitors.is_up(record.id):
-        go_on(control, record)
-    tidy(control, operation)
+    if is_held and record.should_be == "Running" and held.is_up:
+        go_on(held)
+    finish(held, operation)
 
 
 def conform(
-    control: Control,
-    record: MachineRecord,
-    *,
-    grace: float | None = None,
-    seconds: float | None = None,
+    held: Held, *, grace: float | None = None, seconds: float | None = None
 ) -> MachineRecord:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
     The monitor has `seconds` to respond; without, as long as writing its memory may take.
     """
-    found = control.monitors.find(record.id)
+    end, record = held.find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
-    if not isinstance(found, End) and not is_wanted:
-        found = control.monitors.end(record.id, grace)
-    if not isinstance(found, End):
+    if end is None and not is_wanted:
+        end = held.end(grace)
+    if end is None:
         try:
-            return _switch(control, record, seconds or control.options.snapshot_timeout)
+            _switch(held, seconds or held.options.snapshot_timeout)
         except VmmError:
-            if not control.monitors.has_ended(record.id):
+            if not held.has_ended():
                 raise
-            return conform(control, record)
+            return conform(held)
+        return held.record
     if record.started_at is None:
         return record
-    if is_wanted:
-        return control.note(record, found)
-    return control.change(record, started_at=None, end=found)
+    return held.note(end) if is_wanted else held.change(started_at=None, end=end)
 
 
-def _switch(control: Control, record: MachineRecord, seconds: float) -> MachineRecord:
+def _switch(held: Held, seconds: float) -> None:
     """Boots, pauses or resumes a machine, if it is not what it should be."""
-    vm = control.monitors.client(record).with_options(timeout=seconds)
-    match (vm.get_instance_info()).state, record.should_be:
+    vm = held.client.with_options(timeout=seconds)
+    match (vm.get_instance_info()).state, held.record.should_be:
         case "Not started", "Running":
             vm.action("InstanceStart")
         case "Running", "Paused":
             vm.pause()
         case "Paused", "Running":
             vm.resume()
-            return go_on(control, record)
-    return record
+            go_on(held)
 
 
-def go_on(control: Control, record: MachineRecord) -> MachineRecord:
+def go_on(held: Held) -> None:
     """Sets the clock of a guest that was paused, and lets it run; stores why its agent cannot."""
-    if record.definition.agent is None:
-        return record
+    if held.record.definition.agent is None:
+        return
     why = ""
     try:
-        with control.monitors.guest(record) as guest:
+        with held.guest() as guest:
             is_isolated = (guest.info()).isolated
             try:
                 if is_isolated:
@@ -100,23 +86,26 @@ def go_on(control: Control, record: MachineRecord) -> MachineRecord:
                 guest.release()
     except (GuestError, OSError) as error:
         why = str(error)
-    return record if why == record.agent_error else control.change(record, agent_error=why)
+    if why != held.record.agent_error:
+        held.change(agent_error=why)
 
 
-def tidy(control: Control, operation: Operation) -> None:
+def finish(held: Held, operation: Operation) -> None:
     """Removes what an operation has left beside a whole machine, and its record."""
-    store, target = control.store, operation.target
+    store, target = held.store, operation.target
     if operation.kind == "edit":
-        in_thread(store.tidy_disks, control.record(operation.machine))
+        in_thread(store.tidy_disks, held.record)
     if operation.kind == "snapshot" and store.snapshots.get(target) is None:
         in_thread(store.snapshots.remove, target)
-    in_thread(store.operations.forget, operation.machine)
+    held.change(operation=None)
 
 
-def remove(control: Control, machine: str) -> None:
+def remove_machine(held: Held) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
-    control.monitors.find(machine)
-    control.monitors.end(machine)
-    for folder in control.monitors.folders(machine):
-        in_thread(remove_folder, folder)
-    in_thread(control.store.machines.remove, machine)
+    held.find()
+    held.end()
+    if held.record.is_whole:  # it is offered no more
+        held.change(is_whole=False)
+    for folder in held.folders():
+        in_thread(remove, folder)
+    in_thread(held.store.machines.remove, held.id)

@@ -9,12 +9,12 @@ from pathlib import Path
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.guest import Guest
-from generated_vmm.machines._sync.conforming import remove
+from generated_vmm.machines._sync.conforming import remove_machine
 from generated_vmm.machines._sync.control import Control
-from generated_vmm.machines._sync.making import clone, copy_disks, restore
-from generated_vmm.machines._sync.memory import write_down
-from generated_vmm.machines._sync.operation import Changing, Run
-from generated_vmm.machines._sync.starting import start
+from generated_vmm.machines._sync.held import Held
+from generated_vmm.machines._sync.making import clone, copy_disks, restore, write_down
+from generated_vmm.machines._sync.operation import Run
+from generated_vmm.machines._sync.starting import Changing, start
 from generated_vmm.machines.copies import Taps, Wish
 from generated_vmm.machines.definition import Definition, disks_of
 from generated_vmm.machines.errors import MachineError
@@ -26,7 +26,6 @@ from generated_vmm.machines.records import (
     Operation,
     SnapshotRecord,
     new_id,
-    operation_on,
 )
 from generated_vmm.process import Monitor
 
@@ -39,8 +38,8 @@ class Machine:
     was begun is undone. `by` says who wants it, for others that look meanwhile.
     """
 
-    def __init__(self, control: Control, machine: str) -> None:
-        self._control, self.id = control, machine
+    def __init__(self, control: Control, held: Held) -> None:
+        self._control, self._held, self.id = control, held, held.id
 
     @property
     def record(self) -> MachineRecord:
@@ -48,7 +47,7 @@ class Machine:
 
         Raises `MachineError` if it does not exist any more.
         """
-        return self._control.record(self.id)
+        return self._held.record
 
     @property
     def name(self) -> str:
@@ -68,22 +67,23 @@ class Machine:
     @property
     def operation(self) -> Operation | None:
         """The operation that runs, in this process or another one, or was left half done."""
-        return self._control.store.operations.get(self.id)
+        found = self._control.store.machines.get(self.id)
+        return found.operation if found is not None else None
 
     @property
     def monitor(self) -> Monitor | None:
         """The monitor, with the guest's console and metrics; None unless this process has it."""
-        return self._control.monitors.get(self.id)
+        return self._held.monitor
 
     @property
     def client(self) -> VmmClient:
         """The client of the monitor. Raises `MachineError` if it does not run."""
-        return self._control.monitors.client(self.record)
+        return self._held.client
 
     def guest(self) -> Guest:
         """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
         definition names no agent."""
-        return self._control.monitors.guest(self.record)
+        return self._held.guest()
 
     def vsock_path(self, port: int) -> Path:
         """The unix socket to which the guest is led that connects to `port` of its host.
@@ -99,7 +99,7 @@ class Machine:
     @property
     def is_up(self) -> bool:
         """Whether its monitor runs, as far as this process knows."""
-        return self._control.monitors.is_up(self.id)
+        return self._held.is_up
 
     def state(self) -> str:
         """`Running`, `Paused`, `Not started` or `Ended`.
@@ -109,11 +109,13 @@ class Machine:
         """
         if self.is_up:
             return (self.client.get_instance_info()).state
-        self._control.require_known(self.record)
+        if self.record.should_be != "Ended" and not self._control.is_taken:
+            how = "call `reconcile` first, and nothing after `close`"
+            raise MachineError(f"this process does not control {self.name}: {how}")
         return "Ended"
 
     def _run(self, kind: Kind, by: str, grace: float | None = None) -> Run:
-        return Run(self._control, operation_on(self.record, kind, by), grace)
+        return Run(self._control, self.record.begun(kind, by), grace=grace)
 
     def start(self, *, boot: bool = True, by: str = "") -> None:
         """Starts the monitor and boots the guest; does nothing if it runs.
@@ -147,7 +149,7 @@ class Machine:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
         with self._run("delete", by) as run:
             run.step("removes the files")
-            remove(self._control, self.id)
+            remove_machine(self._held)
 
     def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.
@@ -162,7 +164,7 @@ class Machine:
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
             known = [disk.path for disk in disks_of(before.configuration)]
             made = copy_disks(run, definition, known)
-            state = "Ended" if was_up else run.record.should_be  # a restart may be due
+            state = "Ended" if was_up else self.record.should_be  # a restart may be due
             run.commit("changes the definition", definition=made, should_be=state)
         if was_up:
             self.start(boot=False, by=by)
@@ -174,7 +176,7 @@ class Machine:
         agent does not let it stand still, `record.is_held` is false; see `restore`.
         """
         control, snapshot = self._control, new_id()
-        operation = operation_on(self.record, "snapshot", by, snapshot, name)
+        operation = self.record.begun("snapshot", by, snapshot, name)
         with Run(control, operation) as run:
             folder = in_thread(control.store.snapshots.begin, snapshot)
             written = write_down(run, folder, needs_hold=False)
@@ -206,7 +208,7 @@ class Machine:
         Raises ValueError for a file that it may not use: one outside the allowed folders, or a disk
         that another machine writes to.
         """
-        self._control.monitors.admit(self.record, path, writable=writable)
+        self._held.admit(path, writable=writable)
 
     def changing(self, *, by: str = "") -> Changing:
         """A block in which the caller changes devices through `client`.
@@ -214,7 +216,7 @@ class Machine:
         At its end, the devices that the monitor shows are stored for the next start. A monitor is
         not trusted: a file that machines may not use raises ValueError.
         """
-        return Changing(self._control, operation_on(self.record, "edit", by))
+        return Changing(self._control, self.record.begun("edit", by))
 
     def grow(self, disk: str, size: int, *, by: str = "") -> None:
         """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
@@ -298,6 +300,7 @@ class Snapshot:
         """Removes the snapshot. Machines that continue from it are not affected."""
         _ = self.record
         self._control.take()
+        in_thread(self._control.store.snapshots.forget, self.id)
         in_thread(self._control.store.snapshots.remove, self.id)
 
     def __repr__(self) -> str:

@@ -12,15 +12,15 @@ from typing import Self, Unpack
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import Context, in_thread
 from generated_vmm.errors import VmmError
-from generated_vmm.machines._sync.conforming import recover
 from generated_vmm.machines._sync.control import Control
+from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.machine import Machine, Snapshot
 from generated_vmm.machines._sync.making import create
-from generated_vmm.machines._sync.monitors import Monitors
+from generated_vmm.machines._sync.operation import recover
 from generated_vmm.machines._sync.starting import start_if_due
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, files_of
-from generated_vmm.machines.errors import MachineError
+from generated_vmm.machines.errors import MachineError, unknown
 from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
@@ -53,34 +53,38 @@ class Machines(Context):
         **options: Unpack[MachinesOptions],
     ) -> None:
         self._store, self._is_tidy = Store(folder), False
-        given = Options(**options)
-        monitors = Monitors(self._store, given, client_of)
-        self._control = Control(self._store, given, monitors)
+        self._control = Control(self._store, Options(**options), client_of)
 
     def take_control(self) -> None:
         """Takes control of the machines now. Raises `MachineError` if another process has it."""
         self._control.take()
 
+    def _machine(self, machine: str) -> Machine:
+        return Machine(self._control, self._control.of(machine))
+
     def _those(self, records: Iterable[MachineRecord]) -> list[Machine]:
         named = sorted(records, key=lambda record: record.name)
-        return [Machine(self._control, record.id) for record in named]
+        return [self._machine(record.id) for record in named]
 
     def all(self) -> list[Machine]:
         """Every machine, by name; those that are being made are in `operations`."""
-        return self._those(self._store.machines.all_readable())
+        return self._those(self._store.whole())
 
     def get(self, machine: str) -> Machine:
         """The machine with this id. Raises `MachineError` if there is none."""
-        return Machine(self._control, self._control.record(machine).id)
+        record = self._store.machines.get(machine)
+        if record is None or not record.is_whole:
+            raise unknown(machine)
+        return self._machine(machine)
 
     def find(self, name: str) -> Machine | None:
         """The machine with this name, if there is one."""
-        found = (record for record in self._store.machines.all_readable() if record.name == name)
+        found = (record for record in self._store.whole() if record.name == name)
         return next(iter(self._those(found)), None)
 
     def operations(self) -> list[Operation]:
         """What runs now, in this process or another one, and what was left half done."""
-        return self._store.operations.all_readable()
+        return self._store.operations()
 
     def written(self, operation: Operation) -> int | None:
         """The bytes of memory that a snapshot or a clone has written so far; None before that."""
@@ -91,9 +95,8 @@ class Machines(Context):
 
     def snapshots(self) -> list[Snapshot]:
         """Every whole snapshot, the newest first."""
-        found = sorted(
-            self._store.snapshots.all_readable(), key=lambda one: one.created_at, reverse=True
-        )
+        found = self._store.snapshots.all()
+        found.sort(key=lambda one: one.created_at, reverse=True)
         return [Snapshot(self._control, record.id) for record in found]
 
     def users_of(self, path: HostPath) -> list[Machine]:
@@ -104,7 +107,7 @@ class Machines(Context):
         wanted, machines = identity(Path(path)), self._store.machines
         users = {
             record.id: record
-            for record in machines.all()
+            for record in self._store.whole(strict=True)
             for file in files_of(record.definition.configuration)
             if wanted is not None and identity(machines.path(record.id) / file.path) == wanted
         }
@@ -122,7 +125,7 @@ class Machines(Context):
         if not isinstance(definition, Definition):
             kind = type(definition).__name__
             raise TypeError(f"definition is a {kind}: write Definition(configuration=..., ...)")
-        made = create(self._control, name, definition, by, copies=copy_disks)
+        made = create(self._control, name, definition, by, copy=copy_disks)
         return Machine(self._control, made)
 
     def reconcile(self) -> list[Report]:
@@ -140,48 +143,51 @@ class Machines(Context):
             if not self._is_tidy:
                 in_thread(store.tidy_snapshots)
                 self._is_tidy = True
-        records = store.machines.all_readable()
-        records.sort(key=lambda one: (one.definition.order, one.name))
-        known = [record.id for record in records]
-        for machine in [one for one in store.machines.ids() if one not in known] + known:
+        for machine in sorted(store.machines.ids(), key=self._place):
+            held = control.of(machine)
             try:
-                if not self._is_in_order(machine) and control.watch(machine):
+                if not self._is_in_order(held) and control.watch(held):
                     try:
-                        self._bring_in_order(machine)
+                        self._bring_in_order(held)
                     finally:
-                        control.leave(machine)
-                    start_if_due(control, machine)
+                        control.leave(held)
+                    start_if_due(control, held)
             except (VmmError, OSError, ValueError) as error:
-                operation = store.operations.readable(machine)
+                record = store.machines.readable(machine)
+                operation = record.operation if record is not None else None
                 control.tell("failed", machine, operation=operation, why=str(error))
         return control.told()
 
-    def _is_in_order(self, machine: str) -> bool:
-        record = self._store.machines.get(machine)
+    def _place(self, machine: str) -> tuple[bool, int, str]:
+        """What is half made comes first."""
+        record = self._store.machines.readable(machine)
+        if record is None:
+            return False, 0, ""
+        return record.is_whole, record.definition.order, record.name
+
+    def _is_in_order(self, held: Held) -> bool:
+        record = self._store.machines.get(held.id)
         if record is None or not record.is_told or record.boot != boot_id():
             return False
-        if self._store.operations.get(machine):
+        if record.operation is not None:
             return False
-        if record.started_at is None:
-            return not is_due(record)
-        return self._control.monitors.is_up(machine)
+        return held.is_up if record.started_at is not None else not is_due(record)
 
-    def _bring_in_order(self, machine: str) -> None:
-        control, store = self._control, self._store
-        operation = store.operations.get(machine)
-        if operation is not None:
-            recover(control, operation)
-        record = store.machines.get(machine)
-        if record is None:  # a machine that was deleted, or whose creation was not recorded
-            return in_thread(store.machines.remove, machine)
-        record = control.look(record)
+    def _bring_in_order(self, held: Held) -> None:
+        control, machines = self._control, self._store.machines
+        record = machines.get(held.id)
+        if record is not None and record.operation is not None:
+            recover(control, held, record.operation)
+        if machines.get(held.id) is None:  # it is deleted, or its creation was not recorded
+            return in_thread(machines.remove, held.id)
+        record = held.look()
         if not record.is_told and record.end is not None:
-            control.tell(record.end.how, machine, end=record.end)
-            record = control.change(record, is_told=True)
+            control.tell(record.end.how, held.id, end=record.end)
+            record = held.change(is_told=True)
         if record.boot != boot_id() and record.started_at is None:  # nothing outlives a boot
             starts = {"should_be": "Running", "retry_at": None}
             changes = starts if record.definition.autostart else {}
-            control.change(record, boot=boot_id(), **changes)
+            held.change(boot=boot_id(), **changes)
 
     def close(self) -> None:
         """Gives up the machines, which continue to run if detached, without their tap devices.

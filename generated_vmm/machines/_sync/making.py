@@ -1,27 +1,24 @@
 # Derived from `generated_vmm/machines/_async/making.py` by `make codegen`. Do not edit.
-"""New machines: created, restored from a snapshot, and cloned."""
+"""New machines: created, and made of the memory of another one, which is written for that."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from pathlib import Path
 
 from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.guest import GuestError
+from generated_vmm.machines import copies
+from generated_vmm.machines._sync.conforming import HOLDS, PAUSES, conform
 from generated_vmm.machines._sync.control import Control
-from generated_vmm.machines._sync.memory import load, write_down
+from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.operation import Run
-from generated_vmm.machines.copies import (
-    MEMORY,
-    STATE,
-    Wish,
-    copies_of,
-    name_of_copy,
-    of_its_own,
-    with_absolute_files,
-)
+from generated_vmm.machines._sync.starting import shown
+from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, of_its_own
 from generated_vmm.machines.definition import Definition, disks_of, with_files
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import copy_file
+from generated_vmm.machines.files import copy_file, take_over
 from generated_vmm.machines.records import (
     Kind,
     MachineRecord,
@@ -29,8 +26,8 @@ from generated_vmm.machines.records import (
     SnapshotRecord,
     new_id,
     now,
-    operation_on,
 )
+from generated_vmm.process import JailedMonitor
 
 
 def copy_disks(run: Run, definition: Definition, known: Collection[str] = ()) -> Definition:
@@ -40,82 +37,182 @@ def copy_disks(run: Run, definition: Definition, known: Collection[str] = ()) ->
     no regular file, and OSError.
     """
     run.step("copies the disks")
-    control, made = run.control, with_absolute_files(definition.configuration, known)
-    paths: dict[str, str] = {}
+    made, paths = copies.with_absolute_files(definition.configuration, known), dict[str, str]()
     for disk in disks_of(made):
         if disk.path not in known and not disk.is_read_only:
-            source, paths[disk.id] = (
-                control.options.require_allowed(disk.path),
-                name_of_copy(disk.id),
-            )
-            target = control.store.machines.path(run.operation.machine) / paths[disk.id]
-            in_thread(copy_file, source, target)
+            source = run.control.options.require_allowed(disk.path)
+            paths[disk.id] = copies.name_of_copy(disk.id)
+            in_thread(copy_file, source, run.held.folder / paths[disk.id])
     made = with_files(made, lambda file: paths.get(file.id, file.path))
     return definition.replace(configuration=made)
 
 
 def _begun(control: Control, kind: Kind, name: str, definition: Definition, by: str) -> Run:
-    """The operation that makes a machine; its user is chosen when it begins."""
-    machine, jail = new_id(), definition.jail
-    uid = jail.uid if jail is not None else 0
-    operation = Operation(kind=kind, machine=machine, name=name, by=by, uid=uid, target=machine)
-    return Run(control, operation)
+    """The operation that makes a machine; the user of its jail is chosen when it begins."""
+    id = new_id()
+    made = MachineRecord(id=id, name=name, definition=definition, is_whole=False)
+    operation = Operation(kind=kind, machine=id, name=name, by=by, target=id)
+    return Run(control, operation, made=made)
 
 
-def create(control: Control, name: str, definition: Definition, by: str, *, copies: bool) -> str:
-    """Makes a machine, which does not run yet, and returns its id."""
+def create(control: Control, name: str, definition: Definition, by: str, *, copy: bool) -> Held:
+    """Makes a machine, which does not run yet."""
     with _begun(control, "create", name, definition, by) as run:
-        if copies:
+        if copy:
             made = copy_disks(run, definition)
         else:
-            configuration = with_absolute_files(definition.configuration)
+            configuration = copies.with_absolute_files(definition.configuration)
             made = definition.replace(configuration=configuration)
-        run.appear(run.of(made))
-        return run.operation.machine
+        run.commit("appears", definition=made, is_whole=True)
+    return run.held
 
 
-def restore(control: Control, origin: SnapshotRecord, wish: Wish) -> str:
+def restore(control: Control, origin: SnapshotRecord, wish: Wish) -> Held:
     """Makes a machine that continues from a snapshot, with copies of its disks."""
     if wish.renew and origin.definition.agent is not None and not origin.is_held:
         raise MachineError(f"the guest did not stand still when {origin.name} was written")
     of_its_own(origin.definition, origin.disks, wish.taps)
     source = control.store.snapshots.path(origin.id)
     with _begun(control, "restore", wish.name, origin.definition, wish.by) as run:
-        folder = control.store.machines.path(run.operation.machine)
         run.step("copies the disks")
         for path in origin.disks.values():
-            in_thread(copy_file, source / path, folder / path)
+            in_thread(copy_file, source / path, run.held.folder / path)
         for file in (STATE, MEMORY):
-            if run.operation.uid:  # a link, which every jail that continues from it may read
+            if run.held.record.uid:  # a link, which every jail that continues from it may read
                 os.chmod(source / file, 0o644)
-            os.link(source / file, folder / file)
-        return _continue(run, origin, wish)
+            os.link(source / file, run.held.folder / file)
+        _continue(run, origin, wish)
+    return run.held
 
 
-def clone(control: Control, origin: MachineRecord, wish: Wish) -> str:
+def clone(control: Control, origin: MachineRecord, wish: Wish) -> Held:
     """Makes a machine that continues from the present state of another one."""
     of_its_own(origin.definition, copies_of(origin.definition), wish.taps)  # before it is paused
     new = _begun(control, "clone", wish.name, origin.definition, wish.by)
-    operation = operation_on(origin, "clone", wish.by, new.operation.machine, wish.name)
+    operation = origin.begun("clone", wish.by, new.held.id, wish.name)
     with Run(control, operation) as run, new:
-        folder = control.store.machines.path(new.operation.machine)
-        written = write_down(run, folder, needs_hold=wish.renew)
+        written = write_down(run, new.held.folder, needs_hold=wish.renew)
         run.step("starts the clone")
-        return _continue(new, written, wish)
+        _continue(new, written, wish)
+    return new.held
 
 
-def _continue(run: Run, origin: SnapshotRecord, wish: Wish) -> str:
+def _continue(run: Run, origin: SnapshotRecord, wish: Wish) -> None:
     """Loads the memory into the new machine, renews its identity, and makes it appear."""
-    monitors = run.control.monitors
-    record = run.of(of_its_own(origin.definition, origin.disks, wish.taps))
-    load(run, record, origin, wish.taps)
-    renews = wish.renew and record.definition.agent is not None
-    if renews:
+    held, made = run.held, of_its_own(origin.definition, origin.disks, wish.taps)
+    run.step("starts the monitor", definition=made)
+    load(run, origin, wish.taps)
+    if wish.renew and made.agent is not None:
         run.step("gets an identity")
-        monitors.client(record).resume()
-        with monitors.guest(record) as guest:  # raises if anything has run before
+        held.client.resume()
+        with held.guest() as guest:  # raises if anything has run before
             if (guest.wait_until_ready(guest.timeout)).isolated:
-                guest.renew_identity(hostname=record.name, release=True)
+                guest.renew_identity(hostname=wish.name, release=True)
     state = "Running" if wish.run else "Paused"
-    run.appear(record, should_be=state, started_at=now())
-    return record.id
+    run.commit("appears", is_whole=True, should_be=state, started_at=now())
+
+
+def write_down(run: Run, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
+    """Writes the memory and copies of the disks to a folder.
+
+    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
+    and ValueError.
+    """
+    run.require("Running", "Paused")
+    held, operation = run.held, run.operation
+    record = held.change(definition=shown(held))
+    copied = copies_of(record.definition)
+    is_held = _hold(run, is_needed=needs_hold)
+    if record.should_be == "Running":
+        run.step(PAUSES)
+        held.client.pause()
+    run.step("writes the memory")
+    _write_memory(held, folder)
+    run.step("copies the disks")
+    for disk in disks_of(record.definition.configuration):
+        if disk.id in copied:
+            if disk.path.startswith("/"):
+                held.options.require_allowed(disk.path)
+            source = held.store.source(record, disk.path)
+            in_thread(copy_file, source, folder / copied[disk.id])
+    run.step("resumes the machine")
+    conform(held)
+    for name in (STATE, MEMORY):
+        in_thread(take_over, folder / name)
+    return SnapshotRecord(
+        id=operation.target,
+        name=operation.target_name or f"{record.name}-{now():%Y%m%d-%H%M%S}",
+        machine=record.id,
+        machine_name=record.name,
+        definition=record.definition,
+        disks=copied,
+        is_held=is_held,
+    )
+
+
+def _hold(run: Run, *, is_needed: bool) -> bool:
+    """Whether the agent makes everything else stand still, until the machine is resumed.
+
+    So the guest stands still in a copy too, until it has an identity of its own. If that is needed,
+    raises `GuestError`, and `MachineError` for a paused machine.
+    """
+    record = run.held.record
+    if record.definition.agent is None:
+        return False
+    run.step(HOLDS)
+    try:
+        if record.should_be == "Paused":
+            raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")
+        with run.held.guest() as guest:
+            guest.hold()
+    except (GuestError, MachineError, OSError):
+        if is_needed:
+            raise
+        return False
+    return True
+
+
+def _write_memory(held: Held, folder: Path) -> None:
+    """In a jail, the monitor writes through links to the new files, which are removed then."""
+    monitor, inside = held.monitor, {name: str(folder / name) for name in (STATE, MEMORY)}
+    if isinstance(monitor, JailedMonitor):
+        inside = {name: f"/{name}-{new_id()}" for name in inside}
+        for name, path in inside.items():
+            os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            monitor.link_in(folder / name, path, give=True)
+    vm = held.client.with_options(timeout=held.options.snapshot_timeout)
+    try:
+        vm.snapshot.create(
+            snapshot_path=inside[STATE], mem_file_path=inside[MEMORY], snapshot_type="Full"
+        )
+    finally:
+        if isinstance(monitor, JailedMonitor):
+            for path in inside.values():
+                monitor.outside(path).unlink(missing_ok=True)
+
+
+def load(run: Run, origin: SnapshotRecord, taps: Taps) -> None:
+    """Starts a machine from `state` and `memory` in its folder, paused.
+
+    Its own disks take the place of those of `origin`. Raises VmmError, OSError and ValueError.
+    """
+    held, definition = run.held, run.held.record.definition
+    vm = held.start()
+    files = [held.folder / name for name in (STATE, MEMORY)]
+    for file in files:
+        is_own = file.stat().st_nlink == 1  # else that of a snapshot
+        held.admit(file.name, writable=is_own)
+    own = {disk.id: disk.path for disk in disks_of(definition.configuration)}
+    disks = disks_of(origin.definition.configuration)
+    moved = [disk for disk in disks if own[disk.id] != disk.path]
+    for disk in moved:
+        held.admit(own[disk.id], writable=True, at=disk.path)
+    run.step("loads the memory")
+    loading = vm.with_options(timeout=held.options.snapshot_timeout)
+    loading.snapshot.load(copies.to_load(definition, origin.definition, taps))
+    for disk in moved:
+        vm.drive(disk.id).update(path_on_host=own[disk.id])
+    if definition.metadata is not None and definition.configuration.mmds_config:
+        vm.mmds.set(definition.metadata)
+    for file in files:  # the monitor has both open: their blocks are free when it ends
+        file.unlink()

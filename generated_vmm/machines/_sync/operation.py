@@ -8,10 +8,9 @@ from typing import Self, get_args
 
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
-from generated_vmm.machines._sync.conforming import conform, recover, tidy, wind_up
+from generated_vmm.machines._sync.conforming import conform, finish, is_done, wind_up
 from generated_vmm.machines._sync.control import Control
-from generated_vmm.machines._sync.furnish import shown
-from generated_vmm.machines.definition import Definition
+from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.records import MachineRecord, Operation, State
 from generated_vmm.process import MonitorExited
@@ -20,26 +19,40 @@ FOR_GOOD = ("stop", "delete")
 """Operations that are not undone once they have begun."""
 
 
+def recover(control: Control, held: Held, left: Operation) -> None:
+    """Finishes or undoes an operation that was left half done, and reports which of the two.
+
+    Raises VmmError and OSError; then the record stays, and it can be called again.
+    """
+    what = is_done(held, left)
+    wind_up(held, left, control.options.timeout)
+    control.tell("finished" if what else "undone", held.id, operation=left)
+
+
 class Run:
     """An operation that this process carries out: a block, which begins with its record.
 
     The block does what can be undone, and then commits: it stores what the machine should be. The
     end of the block makes the machine what is stored, as `recover` does after a kill. If anything
-    raises, the machine becomes again what was stored before.
+    raises, the machine becomes again what was stored before. `made` is a machine that the
+    operation makes; it is removed then.
     """
 
-    def __init__(self, control: Control, operation: Operation, grace: float | None = None) -> None:
+    def __init__(
+        self,
+        control: Control,
+        operation: Operation,
+        *,
+        made: MachineRecord | None = None,
+        grace: float | None = None,
+    ) -> None:
         self.control, self.operation = control, operation
-        self._grace = grace
+        self.held = control.of(operation.machine)
+        self._made, self._grace = made, grace
         self._before: MachineRecord | None = None
 
-    @property
-    def record(self) -> MachineRecord:
-        """The machine as it is stored. Raises `MachineError` if it does not exist."""
-        return self.control.record(self.operation.machine)
-
     def __enter__(self) -> Self:
-        self.control.occupy(self.operation)
+        self.control.occupy(self.held, self.operation)
         try:
             self._begin()
         except BaseException as error:
@@ -48,72 +61,54 @@ class Run:
         return self
 
     def _begin(self) -> None:
-        store, operation = self.control.store, self.operation
-        if operation.target == operation.machine:
-            self.operation = in_thread(store.begin_machine, operation)
+        if self._made is not None:
+            made = self._made.model_copy(update={"operation": self.operation})
+            in_thread(self.control.store.begin_machine, made)
             return
-        left = store.operations.get(operation.machine)
-        if left is not None:
+        if left := self.held.record.operation:
             self._recover(left)
         self._before = self._found()
-        in_thread(store.operations.put, operation.machine, operation)
+        self.held.change(operation=self.operation)
 
     def _recover(self, left: Operation) -> None:
         try:
-            recover(self.control, left)
+            recover(self.control, self.held, left)
         except VmmError:
             if self.operation.kind not in FOR_GOOD:
                 raise
-            self.control.monitors.end(left.machine)  # it does not respond
-            recover(self.control, left)
+            self.held.end()  # it does not respond
+            recover(self.control, self.held, left)
 
     def _found(self) -> MachineRecord:
         """The machine with its present state, which a call may have changed that was no operation.
 
         One that does not respond can still be stopped.
         """
-        record = self.control.look(self.record)
-        if self.operation.kind in FOR_GOOD or not self.control.monitors.is_up(record.id):
+        record = self.held.look()
+        if self.operation.kind in FOR_GOOD or not self.held.is_up:
             return record
-        state = (self.control.monitors.client(record).get_instance_info()).state
+        state = (self.held.client.get_instance_info()).state
         if state == record.should_be or state not in get_args(State):
             return record
-        return self.control.change(record, should_be=state)
+        return self.held.change(should_be=state)
 
     def require(self, *states: State) -> None:
         """Raises `MachineError` if the machine is in another state."""
-        record = self.record
+        record = self.held.record
         state = record.should_be if record.started_at is not None else "Ended"
         if state not in states:
             wanted = " or ".join(states).lower()
             raise MachineError(f"{record.name} is {state.lower()}; it must be {wanted}")
 
-    def step(self, step: str) -> None:
+    def step(self, step: str, **members: object) -> None:
         """Records the next step before it is done. Raises OSError: then it may not be done."""
         self.operation = self.operation.model_copy(update={"step": step})
-        put = self.control.store.operations.put
-        in_thread(put, self.operation.machine, self.operation)
+        self.held.change(operation=self.operation, **members)
 
     def commit(self, step: str, **members: object) -> None:
         """Stores what the machine should be, which the end of the block makes true."""
-        self.step(step)
-        self.control.change(self.record, last_operation=self.operation.id, **members)
-
-    def of(self, definition: Definition) -> MachineRecord:
-        """The machine that the operation makes."""
-        made = self.operation
-        return MachineRecord(
-            id=made.machine,
-            name=made.name,
-            definition=definition,
-            uid=made.uid or 0,
-            last_operation=made.id,
-        )
-
-    def appear(self, record: MachineRecord, **members: object) -> None:
-        """Stores a new machine."""
-        self.step("appears")
-        self.control.change(record, **members)
+        done = self.operation.model_copy(update={"step": step, "is_done": True})
+        self.held.change(operation=done, **members)
 
     def __exit__(
         self,
@@ -124,60 +119,42 @@ class Run:
         self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
-        machine = self.operation.machine
         try:
-            begun = self.control.store.operations.readable(machine)
-            if error is None:
+            if error is not None:
+                self._undo(error)
+            elif self.operation.kind != "delete":
                 self._finish()
-            elif begun is not None and begun.id == self.operation.id:
-                self._undo(error, begun)
         finally:
-            self.control.leave(machine)
+            self.control.leave(self.held)
 
     def _finish(self) -> None:
-        if self.control.store.machines.get(self.operation.machine) is None:
-            return  # it is deleted
         try:
             record = self._conform()
         except BaseException as error:
-            self._undo(error, self.operation)
+            self._undo(error)
             raise
-        tidy(self.control, self.operation)
+        finish(self.held, self.operation)
         is_expected = self.operation.kind in ("start", "pause", "resume")
-        is_down = record.started_at is None and record.last_operation == self.operation.id
+        is_down = record.operation is not None and record.operation.is_done
+        is_down = is_down and record.started_at is None
         if is_expected and is_down and record.end is not None:
             what = f"the monitor of {record.name} has ended"
             raise MonitorExited(what, returncode=record.end.returncode, log=record.end.log)
 
     def _conform(self) -> MachineRecord:
-        return conform(self.control, self.record, grace=self._grace)
+        return conform(self.held, grace=self._grace)
 
-    def _undo(self, error: BaseException, operation: Operation) -> None:
-        machines, machine = self.control.store.machines, operation.machine
+    def _undo(self, error: BaseException) -> None:
+        record = self.control.store.machines.readable(self.held.id)
+        begun = record.operation if record is not None else None
+        if record is None or begun is None or begun.id != self.operation.id:
+            return
         try:
-            record, before = machines.get(machine), self._before
-            is_committed = record is not None and record.last_operation == operation.id
-            if is_committed and before is None:
-                in_thread(machines.forget, machine)
-            elif is_committed and before is not None and operation.kind not in FOR_GOOD:
-                in_thread(machines.put, machine, before)
-            wind_up(self.control, operation)
+            if self._before is None and record.is_whole:
+                self.held.change(is_whole=False)
+            elif self._before and begun.is_done and begun.kind not in FOR_GOOD:
+                before = dict(self._before) | {"operation": self.operation}
+                self.held.change(**before)
+            wind_up(self.held, begun)
         except (VmmError, OSError) as failure:  # `reconcile` tries again
             error.add_note(f"what was begun could not be undone yet: {failure}")
-
-
-class Changing(Run):
-    """A block in which devices of a machine are changed, as one operation."""
-
-    def __init__(self, control: Control, operation: Operation) -> None:
-        super().__init__(control, operation)
-        self._told: dict[str, object] = {}
-
-    def tell(self, **members: object) -> None:
-        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
-        self._told |= members
-
-    def _conform(self) -> MachineRecord:
-        definition = shown(self.control, self.record, **self._told)
-        self.commit("stores the devices", definition=definition)
-        return super()._conform()

@@ -77,7 +77,7 @@ class Workshop:
                 run = make(PROJECT, spec, folder)
                 kept.write_text(json.dumps([run.document, run.notes]), encoding="utf-8")
         document, notes = json.loads(kept.read_text(encoding="utf-8"))
-        return Run(folder, PROJECT.api, facts, document, notes)
+        return Run(folder, facts, document, notes)
 
 
 @pytest.fixture(scope="session")

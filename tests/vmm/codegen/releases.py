@@ -41,39 +41,9 @@ def release_1_17() -> dict[str, Any]:
     return document
 
 
-# All that have been published since the description has its place, oldest first.
-RELEASES = (
-    *("1.7.0", "1.8.0", "1.9.0", "1.9.1", "1.10.0", "1.10.1", "1.11.0", "1.12.0", "1.12.1"),
-    *("1.13.0", "1.13.1", "1.13.2", "1.14.0", "1.14.1", "1.14.2", "1.14.3", "1.14.4"),
-    *("1.15.0", "1.15.1", "1.16.0", "1.16.1"),
-)
-# What a release added; a patch of 1.14 and one of 1.15 added the same field.
-ADDED = {
-    ("1.16.0",): (
-        *("paths /pmem/{id} patch", "definitions PartialPmem", "definitions VsockOverride"),
-        *("SnapshotLoadParams vsock_override", "NetworkInterface mtu", "Pmem rate_limiter"),
-        "SerialDevice rate_limiter",
-    ),
-    ("1.14.4", "-1.15.0", "1.15.1"): ("SnapshotLoadParams clock_realtime",),
-    ("1.14.0",): (
-        *("paths /pmem/{id}", "paths /serial", "paths /hotplug/memory"),
-        *(f"paths /balloon/hinting/{step}" for step in ("start", "status", "stop")),
-        *("definitions Pmem", "definitions SerialDevice", "definitions BalloonStartCmd"),
-        *("definitions BalloonHintingStatus", "definitions MemoryHotplugConfig"),
-        *("definitions MemoryHotplugSizeUpdate", "definitions MemoryHotplugStatus"),
-        *("definitions CpuidLeafModifier", "definitions CpuidRegisterModifier"),
-        *("definitions MsrModifier", "definitions ArmRegisterModifier"),
-        *("definitions VcpuFeatures", "FullVmConfiguration pmem"),
-        *("FullVmConfiguration memory-hotplug", "Balloon free_page_hinting"),
-        *("Balloon free_page_reporting", "BalloonStats oom_kill", "BalloonStats alloc_stall"),
-        *("BalloonStats async_scan", "BalloonStats direct_scan"),
-        *("BalloonStats async_reclaim", "BalloonStats direct_reclaim"),
-    ),
-    ("1.13.0",): ("SnapshotLoadParams track_dirty_pages", "MmdsConfig imds_compat"),
-    ("1.12.0",): ("definitions NetworkOverride", "SnapshotLoadParams network_overrides"),
-    ("1.11.0",): ("CpuConfig kvm_capabilities", "CpuConfig vcpu_features"),
-    ("1.10.0",): ("FullVmConfiguration cpu-config", "FullVmConfiguration entropy"),
-}
+KNOWN = read_releases(PROJECT.releases)
+RELEASES = tuple(version for version in KNOWN.known if not is_older("1.16.1", version))
+"""All that have been published until the reference, oldest first."""
 
 
 def release(version: str) -> dict[str, Any]:
@@ -89,23 +59,13 @@ def release(version: str) -> dict[str, Any]:
         del document["paths"]["/mmds"]["get"]["responses"]["200"]["schema"]["additionalProperties"]
         untyped = {name: {"type": "object"} for name in schemas["CpuConfig"]["properties"]}
         schemas["CpuConfig"]["properties"] = untyped
-    for since, places in ADDED.items():
-        for place in places if not has(since, version) else ():
-            _remove(document, *place.split())
+    _remove_later(document)
     if version == "1.13.0":
         members = schemas["MmdsConfig"]["properties"]
         members["imds_comat"] = members.pop("imds_compat")
     if is_older(version, "1.11.0"):
         schemas["CpuConfig"]["type"] = "string"
     return document
-
-
-def _remove(document: dict[str, Any], *steps: str) -> None:
-    *parents, name = steps
-    found = document if parents[0] in document else document["definitions"]
-    for step in parents:
-        found = found.get(step, {})
-    found.get("properties", found).pop(name, None)
 
 
 def before(version: str) -> dict[str, Any]:
@@ -118,10 +78,16 @@ def before(version: str) -> dict[str, Any]:
     if is_older(document["info"]["version"], version):
         return document
     document["info"]["version"] = version
-    schemas = document["components"]["schemas"]
-    for place, since in read_releases(PROJECT.releases).since.items():
+    _remove_later(document)
+    return document
+
+
+def _remove_later(document: dict[str, Any]) -> None:
+    """Removes what came after the version of a description, as the table of the project says."""
+    schemas = document.get("definitions") or document["components"]["schemas"]
+    for place, since in KNOWN.since.items():
         name, _, field = place.partition(" " if " " in place else ".")
-        if has(since, version):
+        if has(since, document["info"]["version"]):
             continue
         if " " in place:
             document["paths"].get(field, {}).pop(name.lower(), None)
@@ -130,7 +96,6 @@ def before(version: str) -> dict[str, Any]:
         else:
             schemas.pop(name, None)
     document["paths"] = {path: item for path, item in document["paths"].items() if item}
-    return document
 
 
 def unlike_any_release() -> dict[str, Any]:

@@ -128,10 +128,3 @@ def test_the_address_of_the_metadata_is_a_pattern() -> None:
     assert "format" not in address
     assert address["pattern"].startswith(r"^169\.254\.(")
     assert address["pattern"].endswith("$")
-
-
-def test_a_named_format_stays() -> None:
-    schema = {"type": "string", "format": "date-time"}
-    document: dict[str, Any] = {"paths": {}, "components": {"schemas": {"When": schema}}}
-    assert fixups.patterns(document) == []
-    assert schema == {"type": "string", "format": "date-time"}

@@ -44,11 +44,6 @@ def test_an_update_is_merged(tmp_path: Path) -> None:
     assert notes == []
 
 
-def test_an_update_replaces_a_plain_value(tmp_path: Path) -> None:
-    document, _ = applied([{"target": "$.info", "update": {"title": "New"}}], tmp_path)
-    assert document["info"] == {"version": "1.16.1", "title": "New"}
-
-
 def test_what_was_merged_is_a_copy(tmp_path: Path) -> None:
     actions = read_overlay(written([{"target": "$", "update": {"x-list": [1]}}], tmp_path))
     first: dict[str, Any] = {"info": {"version": "1.0.0"}}

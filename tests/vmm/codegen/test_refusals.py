@@ -11,7 +11,9 @@ import pytest
 
 from codegen.describe import describe, for_generator
 from codegen.document import CORRECT, TEACH, Node, Unusable
+from codegen.generate import generate_package
 from codegen.import_spec import facts_of_description, import_spec
+from codegen.pipeline import described
 from codegen.requirements import require_unclaimed
 from tests.vmm.codegen.descriptions import PROJECT, edited, write
 
@@ -221,3 +223,11 @@ def test_two_successes_of_one_operation_are_refused() -> None:
         edited(lambda found: _change(found, f"{ACTIONS}/responses", success)),
         "#/paths/~1actions/put: expected one 2xx status",
     )
+
+
+def test_what_the_generator_would_leave_out_is_refused(tmp_path: Path) -> None:
+    document = described(PROJECT, PROJECT.description())
+    document["components"]["schemas"]["Vm"]["properties"]["state"]["enum"] = ["Paused", 1]
+    with pytest.raises(Unusable, match="Unable to process schema /components/schemas/Vm"):
+        generate_package(document, tmp_path / "made")
+    assert not (tmp_path / "made").exists()

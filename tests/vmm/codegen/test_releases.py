@@ -10,8 +10,8 @@ import pytest
 from codegen.describe import repaired
 from codegen.document import Document, Node
 from codegen.import_spec import facts_of_description, import_spec
-from codegen.releases import Releases, has, is_older, learn, places_of, read_releases
-from tests.vmm.codegen.descriptions import PROJECT, published, reference
+from codegen.releases import Releases, has, is_older, learn, places_of
+from tests.vmm.codegen.descriptions import published, reference
 from tests.vmm.codegen.releases import RELEASES, release
 
 CLOCK = "SnapshotLoadParams.clock_realtime"
@@ -48,17 +48,6 @@ def test_what_is_learned_is_what_the_releases_describe(
         # An older CPU template is any object, which lacks no field.
         lacked = {place for place in lacked if not place.startswith("CpuConfig.")}
         assert table.lacked_by(document).keys() == lacked
-
-
-def test_the_table_of_the_project_is_what_the_releases_describe(
-    described: dict[str, Document],
-) -> None:
-    table = read_releases(PROJECT.releases)
-    assert set(table.known) >= set(RELEASES)
-    for version, document in described.items():
-        assert {place for place, since in table.since.items() if has(since, version)} <= places_of(
-            document
-        )
 
 
 def test_the_releases_made_here_are_those_published(described: dict[str, Document]) -> None:

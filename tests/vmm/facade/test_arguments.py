@@ -59,26 +59,11 @@ REFUSED: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         ValidationError,
         "vcpu_count",
     ),
-    "below the range": (
-        lambda vm: vm.machine_config.set(vcpu_count=0, mem_size_mib=512),
-        ValidationError,
-        "greater than or equal to 1",
-    ),
-    "above the range": (
-        lambda vm: vm.machine_config.update(vcpu_count=33),
-        ValidationError,
-        "less than or equal to 32",
-    ),
     "unknown value": (lambda vm: vm.action("InstanceStrat"), ValidationError, "InstanceStart"),
     "unknown field": (
         lambda vm: vm.boot_source.set(kernel_image_path="/k", kernel_args="quiet"),
         ValidationError,
         "kernel_args",
-    ),
-    "unknown field in a mapping": (
-        lambda vm: vm.vm.update({"state": "Paused", "now": True}),
-        ValidationError,
-        "now",
     ),
     "field missing": (lambda vm: vm.boot_source.set(), ValidationError, "kernel_image_path"),
     "another model": (
@@ -86,20 +71,9 @@ REFUSED: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         ValidationError,
         "BootSource",
     ),
-    "nested field": (
-        lambda vm: vm.drive("d").update(rate_limiter={"ops": {"size": -1, "refill_time": 1}}),
-        ValidationError,
-        "rate_limiter.ops.size",
-    ),
     "no JSON": (lambda vm: vm.mmds.set({"a": object()}), ValidationError, "JSON"),
-    "no object": (lambda vm: vm.mmds.set([1]), ValidationError, "dict"),
     "another id in a mapping": (
         lambda vm: vm.drive("a").set({"drive_id": "b", "is_root_device": True}),
-        ValueError,
-        "drive_id is 'b', but the path has 'a'",
-    ),
-    "another id in a model": (
-        lambda vm: vm.drive("a").set(Drive(drive_id="b", is_root_device=True)),
         ValueError,
         "drive_id is 'b', but the path has 'a'",
     ),
@@ -115,8 +89,6 @@ REFUSED: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     ),
     "id with a hyphen": (lambda vm: vm.drive("root-fs").delete(), ValueError, "root-fs"),
     "empty id": (lambda vm: vm.network_interface("").delete(), ValueError, "iface_id ''"),
-    "id with a slash": (lambda vm: vm.pmem("a/../b").delete(), ValueError, "a/../b"),
-    "id with a letter that is not ASCII": (lambda vm: vm.pmem("é").delete(), ValueError, "é"),
     "id that is a number": (lambda vm: vm.drive(cast(str, 1)), ValueError, "drive_id 1 may only"),
     "id with a line break": (lambda vm: vm.drive("a\n").delete(), ValueError, "drive_id"),
     "oversize body": (

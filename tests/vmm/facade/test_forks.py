@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import threading
 import warnings
@@ -179,32 +178,3 @@ def test_a_fork_in_the_middle_of_a_call_leaves_the_answer_to_the_parent(
     assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
     assert vm.send(echo_of("/after")) == b"/after"
     vm.close()
-
-
-def test_the_workers_of_multiprocessing_may_share_a_client(serve: Serve, socket_path: Path) -> None:
-    server = serve(echo)
-    vm = VmmClient(socket_path)
-    vm.send(echo_of("/before"))
-    done = multiprocessing.get_context("fork").SimpleQueue()
-
-    def work(name: str) -> None:
-        done.put([vm.send(echo_of(f"/{name}/{number}")) for number in range(CALLS)])
-
-    workers = [
-        multiprocessing.get_context("fork").Process(target=work, args=(name,)) for name in "ab"
-    ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        for worker in workers:
-            worker.start()
-    assert [vm.send(echo_of(f"/p/{number}")) for number in range(CALLS)] == [
-        b"/p/%d" % number for number in range(CALLS)
-    ]
-    answers = sorted(done.get() for _ in workers)
-    for worker in workers:
-        worker.join(10)
-    assert answers == [
-        [b"/%b/%d" % (name, number) for number in range(CALLS)] for name in (b"a", b"b")
-    ]
-    vm.close()
-    assert len(server.connections) == 3

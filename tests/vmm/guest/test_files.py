@@ -115,6 +115,9 @@ def test_the_systems_errors_are_those_of_pathlib(guest: Guest, folder: Path) -> 
         guest.path("relative")
     with pytest.raises(GuestAgentError, match="nobody-here: no such user"):
         path.write_bytes(b"", owner="nobody-here")
+    for mode in (-1, 0o10000):
+        with pytest.raises(ValueError, match="is no mode of a file"):
+            path.write_bytes(b"", mode=mode)
     assert names(folder) == []
 
 
@@ -279,3 +282,9 @@ def test_a_port_without_a_listener_refuses(guest: Guest) -> None:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionRefusedError, match="in the guest"):
         guest.connect(port)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 65536 + 22])
+def test_a_number_that_is_no_port_leads_to_no_other_one(guest: Guest, number: int) -> None:
+    with pytest.raises(ValueError, match="is no port"):
+        guest.connect(number)

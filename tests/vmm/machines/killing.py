@@ -177,7 +177,7 @@ class Play:
         parts = [*(root / "machines").iterdir(), *(root / "snapshots").iterdir()]
         jails = [path for path in (root / "jails").glob("*/*") if path.name not in known]
         files = [path for one in machines.all() for path in self._path(one).iterdir()]
-        memory = [path for path in files if path.name in ("state", "memory", "operation.json")]
+        memory = [path for path in files if path.name in ("state", "memory")]
         strays = [path for path in parts if path.name not in known]
         return sorted(str(path) for path in (*strays, *jails, *memory))
 
@@ -203,7 +203,8 @@ def reconciled(machines: Machines) -> list[Report]:
 
 def kill_keepers_of(machines: Machines) -> None:
     """Kills the keepers of all monitors that this process has, and waits until they are lost."""
-    monitors = list(machines._control.monitors._monitors.values())
+    held = list(machines._control._held.values())
+    monitors = [one.monitor for one in held if one.monitor is not None]
     for monitor in monitors:
         if monitor.running:
             os.kill(int(Path(f"/proc/{monitor.pid}/stat").read_text().split()[3]), signal.SIGKILL)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from generated_vmm import BootSource, Drive, FullVmConfiguration, MachineConfiguration
 from generated_vmm.machines import Definition, Jail, Machines
+from generated_vmm.transport import UnixChannel
 
 SIMULATED = [sys.executable, "-m", "generated_vmm.testing"]
 
@@ -32,6 +36,20 @@ def definition(folder: Path, *, real: bool = False, jailed: bool = False) -> Def
         machine_config=MachineConfiguration(vcpu_count=1, mem_size_mib=32),
     )
     return Definition(configuration=configuration, jail=Jail() if jailed else None)
+
+
+def at_calls(monkeypatch: pytest.MonkeyPatch, act: Callable[[Any], object], path: str = "") -> None:
+    """Does something before each call to a monitor, or once, before the first one of a path."""
+    exchange = UnixChannel.exchange
+
+    def exchanged(channel: UnixChannel, operation: Any, seconds: float | None) -> Any:
+        if path in ("", operation.path):
+            if path:
+                monkeypatch.setattr(UnixChannel, "exchange", exchange)
+            act(operation)
+        return exchange(channel, operation, seconds)
+
+    monkeypatch.setattr(UnixChannel, "exchange", exchanged)
 
 
 def monitors_of(folder: Path) -> list[str]:

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from generated_vmm import VmmApiError, Vsock
+from generated_vmm import Operation, VmmApiError, Vsock
 from generated_vmm.guest import Guest, GuestError
 from generated_vmm.machines import Definition, Machine, MachineError, Machines
-from generated_vmm.machines._sync import monitors
+from generated_vmm.machines._sync import held
 from generated_vmm.machines._sync.operation import Run
 from generated_vmm.process import Monitor
-from generated_vmm.transport import UnixChannel
-from tests.vmm.machines.parts import definition, machines_in
+from tests.vmm.machines.parts import at_calls, definition, machines_in
 
 WITH_AGENT = [sys.executable, "-m", "tests.vmm.machines.with_agent"]
 ORIGIN = "of the snapshot"
@@ -83,14 +82,12 @@ def test_a_guest_stands_still_from_before_the_pause_until_its_copy_is_made(
     folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    exchange = UnixChannel.exchange
 
-    def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
-        if operation.path in ("/vm", "/snapshot/create") and not machines.find("copy"):
+    def measure(call: Operation[object]) -> None:
+        if call.path in ("/vm", "/snapshot/create") and not machines.find("copy"):
             sizes.append(own(folder, web, "seen").stat().st_size)
-        return exchange(channel, operation, seconds)
 
-    monkeypatch.setattr(UnixChannel, "exchange", exchanged)
+    at_calls(monkeypatch, measure)
     web.clone("copy")
     assert len(set(sizes[:3])) == 1  # pause, snapshot, resume: simulated programs know no pause
     assert seen(folder, web) == {ORIGIN}
@@ -99,15 +96,12 @@ def test_a_guest_stands_still_from_before_the_pause_until_its_copy_is_made(
 def test_a_copy_whose_identity_cannot_be_renewed_is_not_offered(
     folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchange = UnixChannel.exchange
-
-    def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
-        if operation.path == "/snapshot/load":
+    def break_agents(call: Operation[object]) -> None:
+        if call.path == "/snapshot/load":
             for path in (folder / "machines" / "machines").iterdir():
                 (path / "broken").touch()
-        return exchange(channel, operation, seconds)
 
-    monkeypatch.setattr(UnixChannel, "exchange", exchanged)
+    at_calls(monkeypatch, break_agents)
     with pytest.raises(OSError, match="Input/output error"):
         web.clone("copy")
     snapshot = web.snapshot("first")
@@ -122,14 +116,10 @@ def test_a_copy_whose_identity_cannot_be_renewed_is_not_offered(
 def test_after_a_failed_snapshot_the_guest_runs_again(
     folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchange = UnixChannel.exchange
+    def refuse(call: Operation[object]) -> None:
+        raise VmmApiError(400, "no", call)
 
-    def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
-        if operation.path == "/snapshot/create":
-            raise VmmApiError(400, "no", operation)
-        return exchange(channel, operation, seconds)
-
-    monkeypatch.setattr(UnixChannel, "exchange", exchanged)
+    at_calls(monkeypatch, refuse, "/snapshot/create")
     with pytest.raises(VmmApiError):
         web.snapshot("first")
     assert (web.state(), machines.snapshots()) == ("Running", [])
@@ -182,7 +172,7 @@ def test_without_its_agent_a_machine_is_resumed_and_written_and_that_is_told(
     folder: Path, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own(folder, web, "agent.socket").rename(folder / "agent.socket")
-    monkeypatch.setattr(monitors, "Guest", Impatient)
+    monkeypatch.setattr(held, "Guest", Impatient)
     web.pause()
     web.resume()
     assert web.state() == "Running"
@@ -208,7 +198,7 @@ def test_a_copy_that_cannot_get_an_identity_is_made_only_if_none_is_wanted(
     assert ([one.name for one in machines.all()], web.state()) == (["web"], "Paused")
     web.resume()
     own(folder, web, "agent.socket").unlink()
-    monkeypatch.setattr(monitors, "Guest", Impatient)
+    monkeypatch.setattr(held, "Guest", Impatient)
     with pytest.raises(GuestError):
         web.clone("copy")
     assert ([one.name for one in machines.all()], web.state()) == (["web"], "Running")

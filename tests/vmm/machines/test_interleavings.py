@@ -34,12 +34,12 @@ from generated_vmm.machines import (
 )
 from generated_vmm.machines._sync import control as control_module
 from generated_vmm.machines._sync.control import Control
-from generated_vmm.machines._sync.monitors import Monitors
+from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.store import Records, Store
 from generated_vmm.process import JailedMonitor, Monitor, MonitorExited, MonitorStartError
 from tests.vmm.forking import forked
-from tests.vmm.machines.parts import definition, machines_in
-from tests.vmm.machines.test_machines import Meanwhile, own_disk
+from tests.vmm.machines.parts import at_calls, definition, machines_in
+from tests.vmm.machines.test_machines import own_disk
 from tests.vmm.machines.test_reconcile import killed, told
 
 
@@ -78,13 +78,12 @@ def test_an_operation_that_runs_at_close_ends_and_then_gives_its_machine_up(
     web = first.create("web", definition(folder))
     web.start()
 
-    class Close(Meanwhile):
-        def act(self) -> None:
-            first.close()
-            with pytest.raises(MachineError, match="controls the machines"):
-                machines_in(folder).take_control()
+    def close(_: object) -> None:
+        first.close()
+        with pytest.raises(MachineError, match="controls the machines"):
+            machines_in(folder).take_control()
 
-    Close(monkeypatch, "/snapshot/create")
+    at_calls(monkeypatch, close, "/snapshot/create")
     web.snapshot("first")
     with machines_in(folder, detached=False) as second:
         assert (told(second), second.all()[0].state()) == ([], "Running")
@@ -104,7 +103,7 @@ def test_a_reconcile_that_runs_at_close_touches_nothing_any_more(
         for name in ("a", "b"):
             machines.create(name, definition(folder)).start()
     first = machines_in(folder)
-    before(monkeypatch, Monitors, "find", lambda *_: first.close())
+    before(monkeypatch, Held, "find", lambda *_: first.close())
     assert told(first) == []
     monkeypatch.undo()
     with machines_in(folder, detached=False) as second:
@@ -181,9 +180,16 @@ def test_what_was_done_and_not_tidied_up_is_told_as_finished(
         with web.changing():
             web.client.machine_config.set(vcpu_count=2, mem_size_mib=64)
 
+    put = Records.put
+
+    def full(store: Records[Any], id: str, record: Any) -> None:
+        if record.operation is None:
+            disk_full()
+        put(store, id, record)
+
     for act in (partial(web.grow, "rootfs", 1 << 20), change_devices):
         with monkeypatch.context() as patch:
-            patch.setattr(Records, "forget", disk_full)
+            patch.setattr(Records, "put", full)
             with pytest.raises(OSError, match="No space"):
                 act()
         assert told(machines) == [("finished", "web")]
@@ -195,7 +201,7 @@ def hung(machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch) -> N
         machines._control, "options", replace(machines._control.options, timeout=0.2)
     )
     operation = Operation(kind="pause", machine=web.id, name=web.name, step="pauses the machine")
-    machines._store.operations.put(web.id, operation)
+    web._held.change(operation=operation)
     assert web.monitor is not None
     os.kill(web.monitor.pid, signal.SIGSTOP)
 
@@ -299,7 +305,7 @@ def due(machines: Machines, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ma
     web = machines.create("web", definition(folder).replace(restart="always"))
     web.start()
     killed(web)
-    machines._control.look(web.record)
+    web._held.look()
     return web
 
 
@@ -308,7 +314,7 @@ def test_a_machine_that_is_stopped_while_its_restart_begins_stays_stopped(
 ) -> None:
     web = due(machines, folder, monkeypatch)
 
-    def stop(_: Control, operation: Operation) -> bool:
+    def stop(_: Control, __: Held, operation: Operation) -> bool:
         if operation.by == "restart policy":
             web.stop()
         return operation.by == "restart policy"
@@ -326,7 +332,7 @@ def test_a_machine_that_is_stopped_after_its_restart_has_failed_stays_stopped(
     monkeypatch.setattr(control_module, "LOOKS", 1)
     stopped: list[bool] = []
 
-    def stop(_: Control, record: MachineRecord, **members: object) -> bool:
+    def stop(_: Held, **members: object) -> bool:
         if "retry_at" not in members or "started_at" in members:
             return False
         with suppress(MachineBusy):
@@ -334,7 +340,7 @@ def test_a_machine_that_is_stopped_after_its_restart_has_failed_stays_stopped(
             stopped.append(True)
         return True
 
-    before(monkeypatch, Control, "change", stop)
+    before(monkeypatch, Held, "change", stop)
     assert told(machines) == [("ended", "web"), ("failed", "web")]
     assert (web.record.should_be == "Ended") is bool(stopped)
 
@@ -360,14 +366,14 @@ def test_a_snapshot_that_begins_while_the_folder_is_tidied_stays(
             result = original()
             if not begun:
                 begun.append(True)
-                store.operations.put(web.id, operation)
+                web._held.change(operation=operation)
                 store.snapshots.begin(snapshot)
             return result
 
         return called
 
     monkeypatch.setattr(store.snapshots, "ids", then_begin(store.snapshots.ids))
-    monkeypatch.setattr(store.operations, "all_readable", then_begin(store.operations.all_readable))
+    monkeypatch.setattr(store.machines, "ids", then_begin(store.machines.ids))
     store.tidy_snapshots()
     assert store.snapshots.path(snapshot).exists()
 
@@ -381,10 +387,11 @@ def test_two_callers_delete_a_snapshot(
     store = machines._store.snapshots
 
     def other(path: Path, **_: object) -> bool:
-        if path.name in ("state", "memory"):
+        is_inside = Path(path).name in ("state", "memory")
+        if is_inside:
             monkeypatch.undo()
             store.remove(snapshot.id)
-        return path.name in ("state", "memory")
+        return is_inside
 
     before(monkeypatch, Path, "unlink", other)
     snapshot.delete()
@@ -404,8 +411,6 @@ def test_one_record_that_cannot_be_read_stops_only_its_own_machine(
     found = {(one.what, one.machine): one.why for one in machines.reconcile()}
     expected = {("failed", broken.id), ("ended", other.id), ("started", other.id)}
     assert found.keys() == expected, found
-    for name in ("machine.json", "operation.json"):
-        (stored(folder, broken) / name).write_text("{")
     (folder / "machines" / "snapshots" / broken.id).mkdir()
     (folder / "machines" / "snapshots" / broken.id / "snapshot.json").write_text("{")
     assert (machines.operations(), machines.snapshots()) == ([], [])
@@ -461,7 +466,7 @@ def test_a_jail_is_found_after_its_program_was_replaced_by_one_of_another_name(
     folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = machines.create("web", definition(folder).replace(jail=Jail()))
-    machines._control.change(web.record, started_at=records.now(), should_be="Running")
+    web._held.change(started_at=records.now(), should_be="Running")
     jail = folder / "machines" / "jails" / "firecracker-1.15" / web.id
     jail.mkdir(parents=True)
     (jail / "monitor.json").write_text("{}")

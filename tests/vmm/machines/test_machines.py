@@ -19,8 +19,7 @@ from generated_vmm.machines import (
     MachineError,
     Machines,
 )
-from generated_vmm.transport import UnixChannel
-from tests.vmm.machines.parts import SIMULATED, definition, machines_in
+from tests.vmm.machines.parts import SIMULATED, at_calls, definition, machines_in
 
 
 def own_disk(folder: Path, machine: Machine) -> Path:
@@ -89,43 +88,25 @@ def test_a_refusal_of_the_monitor_leaves_a_machine_that_can_be_started(
     assert web.state() == "Running"
 
 
-class Meanwhile:
-    """Does something at a call to a monitor."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-        self.found: list[object] = []
-        exchange = UnixChannel.exchange
-
-        def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
-            if operation.path == path:
-                monkeypatch.setattr(UnixChannel, "exchange", exchange)
-                self.act()
-            return exchange(channel, operation, seconds)
-
-        monkeypatch.setattr(UnixChannel, "exchange", exchanged)
-
-    def act(self) -> None:
-        raise NotImplementedError
-
-
 def test_a_busy_machine_says_with_what_and_nothing_else_begins(
     folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = machines.create("web", definition(folder))
     web.start()
 
-    class Rivals(Meanwhile):
-        def act(self) -> None:
-            for rival in (web.stop, web.pause, web.delete, lambda: web.clone("other")):
-                with pytest.raises(MachineBusy, match="web is busy: clone copy by alice since"):
-                    rival()
-            looking = machines_in(folder)  # another process may look
-            self.found = [one.kind for one in looking.operations()]
-            assert looking.find("copy") is None
+    found: list[str] = []
 
-    rivals = Rivals(monkeypatch, "/snapshot/create")
+    def rivals(_: object) -> None:
+        for rival in (web.stop, web.pause, web.delete, lambda: web.clone("other")):
+            with pytest.raises(MachineBusy, match="web is busy: clone copy by alice since"):
+                rival()
+        looking = machines_in(folder)  # another process may look
+        found.extend(one.kind for one in looking.operations())
+        assert looking.find("copy") is None
+
+    at_calls(monkeypatch, rivals, "/snapshot/create")
     web.clone("copy", by="alice")
-    assert rivals.found == ["clone", "clone"]
+    assert found == ["clone", "clone"]
     assert (web.operation, web.state()) == (None, "Running")
 
 
@@ -160,16 +141,12 @@ def test_what_cannot_be_recorded_is_not_done(
 ) -> None:
     web = machines.create("web", definition(folder))
     web.start()
-    calls: list[str] = []
+    calls: list[object] = []
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    class Counted(Meanwhile):
-        def act(self) -> None:
-            calls.append("pause")
-
-    Counted(monkeypatch, "/vm")
+    at_calls(monkeypatch, calls.append, "/vm")
     monkeypatch.setattr(os, "fsync", full)
     for act in (web.pause, web.stop, web.delete, web.snapshot):
         with pytest.raises(OSError, match="No space"):
@@ -200,13 +177,7 @@ def test_a_disk_of_its_own_grows_and_a_guest_that_runs_is_told(
     web.grow("rootfs", 2 * before)
     web.start()
     told: list[object] = []
-    exchange = UnixChannel.exchange
-
-    def exchanged(channel, operation, seconds):  # type: ignore[no-untyped-def]
-        told.append((operation.method, operation.path))
-        return exchange(channel, operation, seconds)
-
-    monkeypatch.setattr(UnixChannel, "exchange", exchanged)
+    at_calls(monkeypatch, lambda call: told.append((call.method, call.path)))
     web.grow("rootfs", 3 * before)
     assert ("PATCH", "/drives/rootfs") in told
     for disk, size in (("rootfs", 3 * before), ("rootfs", 3 * before + 1), ("other", 9 * before)):
@@ -308,14 +279,15 @@ def test_a_clone_that_cannot_have_its_own_devices_is_refused(
     shutil.copy(folder / "disk", folder / "pmem")
     pmem = Pmem(id="pmem", path_on_host=str(folder / "pmem"))
     net = NetworkInterface(iface_id="eth0", host_dev_name="tap0")
-    refused: dict[str, dict[str, object]] = {
-        "cannot replace the file of persistent memory": {"pmem": [pmem]},
-        "name a tap device for eth0": {"network_interfaces": [net]},
+    refused: dict[str, tuple[dict[str, object], dict[str, str]]] = {
+        "cannot replace the file of persistent memory": ({"pmem": [pmem]}, {}),
+        "name a tap device for eth0": ({"network_interfaces": [net]}, {}),
+        "there is no network interface eth1": ({}, {"eth1": "tap1"}),
     }
-    for number, (why, devices) in enumerate(refused.items()):
+    for number, (why, (devices, taps)) in enumerate(refused.items()):
         configuration = made.model_copy(update=devices)
         changed = Definition(configuration=configuration)
         web = machines.create(f"web-{number}", changed, copy_disks=False)
         with pytest.raises(MachineError, match=why):
-            web.clone("copy")
-    assert len(machines.all()) == 2
+            web.clone("copy", taps=taps)
+    assert len(machines.all()) == 3

@@ -59,6 +59,11 @@ def test_a_control_plane_that_comes_back_tells_no_end_of_what_runs(folder: Path)
         web.delete()
 
 
+def restart_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "boot_id").write_text("another boot")
+    monkeypatch.setattr(records, "BOOT_ID", folder / "boot_id")
+
+
 @pytest.mark.parametrize(
     ("policy", "returncode", "restarts"),
     [
@@ -148,9 +153,7 @@ def test_after_a_restart_of_the_host_machines_start_in_their_order(
         for machine in machines.all():
             if machine.monitor is not None:
                 killed(machine)
-    boot = folder / "boot_id"
-    boot.write_text("another boot")
-    monkeypatch.setattr(records, "BOOT_ID", boot)
+    restart_host(folder, monkeypatch)
     with machines_in(folder) as machines:
         found = told(machines)
         assert [name for what, name in found if what == "started"] == ["first", "second", "last"]
@@ -168,8 +171,7 @@ def test_a_keeper_that_has_not_noticed_an_end_delays_autostart_and_loses_none(
 ) -> None:
     with machines_in(folder, detached=False) as machines:
         machines.create("web", definition(folder).replace(autostart=True)).start()
-        (folder / "boot_id").write_text("another boot")
-        monkeypatch.setattr(records, "BOOT_ID", folder / "boot_id")
+        restart_host(folder, monkeypatch)
         assert told(machines) == []  # as if it had not ended with the host
         killed(machines.all()[0])
         assert told(machines) == [("ended", "web"), ("started", "web")]
@@ -182,8 +184,7 @@ def test_autostart_is_for_the_next_boot_and_happens_once(
     with machines_in(folder, detached=False) as machines:
         web = machines.create("web", definition(folder).replace(autostart=True))
         assert told(machines) == []
-        (folder / "boot_id").write_text("another boot")
-        monkeypatch.setattr(records, "BOOT_ID", folder / "boot_id")
+        restart_host(folder, monkeypatch)
         assert told(machines) == [("started", "web")]
         web.stop(grace=0)
         assert told(machines) == []

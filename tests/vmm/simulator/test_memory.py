@@ -81,12 +81,6 @@ def test_hinting_runs_end_at_once_and_are_numbered(call: Caller) -> None:
     assert call.get("/balloon/hinting/status")["host_cmd"] == 3
 
 
-@pytest.mark.usefixtures("balloon")
-def test_hinting_reads_a_body_only_where_it_takes_one(call: Caller) -> None:
-    call.accepted("PATCH", "/balloon/hinting/stop", "no JSON")
-    assert "expected ident" in call("PATCH", "/balloon/hinting/start", "no JSON").fault
-
-
 class TestMemoryHotplug:
     def test_what_the_guest_was_asked_for_is_plugged(self, call: Caller, start: Start) -> None:
         call.accepted("PUT", "/hotplug/memory", {"total_size_mib": 1024})

@@ -17,10 +17,9 @@ from typing import NoReturn
 
 import pytest
 
-from generated_vmm import API_VERSION
 from generated_vmm.testing import ReceivedCall, SimulatedMonitor
 from generated_vmm.testing.process import main
-from tests.vmm.simulator.caller import Caller, connect, exchange, read_answers
+from tests.vmm.simulator.caller import Caller, connect, exchange
 
 pytest_plugins = ["generated_vmm.testing.plugin"]
 
@@ -46,16 +45,6 @@ def test_a_path_that_exists_is_refused_and_left_alone(folder: Path) -> None:
         SimulatedMonitor(path).start()
     assert caught.value.errno is not None
     assert path.read_text() == "precious"
-
-
-def test_it_is_not_started_twice(monitor: SimulatedMonitor) -> None:
-    with pytest.raises(RuntimeError, match="has been started already"):
-        monitor.start()
-
-
-def test_it_serves_only_what_it_listens_on(folder: Path) -> None:
-    with pytest.raises(RuntimeError, match="does not listen"):
-        SimulatedMonitor(folder / "m.socket").serve()
 
 
 def test_clients_may_connect_before_it_serves_and_it_may_stop_without_serving(
@@ -167,15 +156,6 @@ def test_a_signal_ends_the_program_and_removes_its_socket(
     assert not (folder / "m.socket").exists()
 
 
-def test_the_program_ends_with_its_guest(program: subprocess.Popen[str], folder: Path) -> None:
-    call = Caller(folder / "m.socket")
-    backend = {"backend_path": "/no/memory", "backend_type": "File"}
-    load = {"snapshot_path": "/no/state", "mem_backend": backend}
-    assert call("PUT", "/snapshot/load", load).status == 400
-    assert program.wait(timeout=10) == 1
-    assert (folder / "m.socket").is_socket()
-
-
 def test_a_taken_path_is_told_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "m.socket"
     path.touch()
@@ -183,11 +163,6 @@ def test_a_taken_path_is_told_in_one_line(folder: Path, capsys: pytest.CaptureFi
     complaint = capsys.readouterr().err
     assert f"Failed to open the API socket at: {path}." in complaint
     assert complaint.count("\n") == 1
-
-
-def test_a_path_that_is_too_long_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--socket", "a" * 200]) == 1
-    assert capsys.readouterr().err.endswith("(AF_UNIX path too long)\n")
 
 
 GET = b"GET /version HTTP/1.1\r\n\r\n"
@@ -277,15 +252,6 @@ def test_calls_tell_what_was_asked_and_answered(monitor: SimulatedMonitor, call:
     assert monitor.calls[2].json() == {"state": "Paused"}
     with pytest.raises(ValueError, match="Expecting value"):
         monitor.calls[0].json()
-
-
-def test_a_disturbed_connection_goes_on(monitor: SimulatedMonitor) -> None:
-    monitor.faults.garbage_next(b"HTTP/1.1 204 \r\n\r\n")
-    with connect(monitor.socket_path) as connection:
-        connection.sendall(GET)
-        read_answers(connection, 1)
-        connection.sendall(GET)
-        assert API_VERSION.encode() in read_answers(connection, 1)
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "vmm" / "simulator.md"

@@ -19,16 +19,6 @@ def test_the_logger_may_be_set_again_and_makes_its_file(call: Caller, folder: Pa
     assert log.exists()
 
 
-def test_a_level_there_is_not_is_refused(call: Caller) -> None:
-    assert "Invalid LevelFilter" in call("PUT", "/logger", {"level": "Loud"}).fault
-
-
-def test_a_log_without_its_folder_is_refused(call: Caller) -> None:
-    assert call("PUT", "/logger", {"log_path": "/no/such/folder/log"}).fault == (
-        "Logger error: Failed to open target file: No such file or directory (os error 2)"
-    )
-
-
 def test_metrics_are_set_once(call: Caller, folder: Path) -> None:
     refusal = "Metrics error: Cannot initialize the metrics system due to bad user input: "
     metrics = folder / "metrics"

@@ -256,6 +256,26 @@ REFUSALS = [
         f"{NO_START}Failed to create device manager: Error with EventFd: {MISSING}",
         (KERNEL, ("PUT", "/serial", {"serial_out_path": "/no/such/folder/serial"})),
     ),
+    Refusal(
+        ("PATCH", "/machine-config", {"mem_size_mib": 99}),
+        "Machine config error: The memory size (MiB) is smaller than the previously set balloon "
+        "device target size.",
+        (("PUT", "/balloon", BALLOON | {"amount_mib": 100}),),
+    ),
+    *(
+        Refusal(("PATCH", "/machine-config", body), "Empty PATCH request.")
+        for body in ({}, {"vcpu_count": None, "smt": None})
+    ),
+    # Outlets and vsock
+    Refusal(
+        ("PUT", "/logger", {"log_path": "/no/such/folder/log"}),
+        f"Logger error: Failed to open target file: {MISSING}",
+    ),
+    Refusal(
+        ("PUT", "/vsock", {"guest_cid": 3, "uds_path": "{disk}"}),
+        "Vsock config error: Cannot create backend for vsock device: "
+        "Error binding to the host-side Unix socket: Address already in use (os error 98)",
+    ),
     # Memory
     Refusal(
         ("PUT", "/balloon", BALLOON | {"amount_mib": 129}),

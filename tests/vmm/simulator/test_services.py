@@ -24,10 +24,6 @@ def interface(call: Caller) -> None:
     call.accepted("PUT", "/network-interfaces/eth0", {"iface_id": "eth0", "host_dev_name": "tap0"})
 
 
-def test_nothing_stored_reads_as_an_empty_object(call: Caller) -> None:
-    assert call.get("/mmds") == {}
-
-
 @pytest.mark.parametrize("content", [{"b": {"c": [1, None]}, "a": "é"}, [1, 2], "text", 5, True])
 def test_any_json_is_stored_as_it_is(call: Caller, content: object) -> None:
     call.accepted("PUT", "/mmds", json.dumps(content))
@@ -57,12 +53,6 @@ def test_a_patch_is_merged_as_rfc_7396_appendix_a_says(
     target: Json, patch: Json, result: Json
 ) -> None:
     assert merge_patch(target, patch) == result
-
-
-def test_a_patch_over_the_wire_removes_by_null(call: Caller) -> None:
-    call.accepted("PUT", "/mmds", {"keep": 1, "drop": 2})
-    call.accepted("PATCH", "/mmds", {"drop": None})
-    assert call.get("/mmds") == {"keep": 1}
 
 
 def test_a_patch_of_the_configuration_patches_the_data(call: Caller) -> None:
@@ -162,19 +152,6 @@ def test_the_socket_is_there_at_once(call: Caller, path: Path) -> None:
     assert call.get("/vm/config")["vsock"] == {"guest_cid": 3, "uds_path": str(path)}
 
 
-def test_the_deprecated_id_is_not_shown(call: Caller, folder: Path) -> None:
-    body = {"guest_cid": 3, "uds_path": str(folder / "vsock.socket")}
-    call.accepted("PUT", "/vsock", body | {"vsock_id": "old"})
-    assert call.get("/vm/config")["vsock"] == body
-
-
-def test_a_path_that_is_taken_is_refused(call: Caller, disk: str) -> None:
-    assert call("PUT", "/vsock", {"guest_cid": 3, "uds_path": disk}).fault == (
-        "Vsock config error: Cannot create backend for vsock device: "
-        "Error binding to the host-side Unix socket: Address already in use (os error 98)"
-    )
-
-
 def test_a_second_put_moves_the_device(call: Caller, path: Path, folder: Path) -> None:
     other = folder / "other.socket"
     call.accepted("PUT", "/vsock", {"guest_cid": 4, "uds_path": str(other)})
@@ -190,16 +167,6 @@ def test_a_port_the_guest_listens_on_answers_and_echoes(
         assert handshake(connection, 52) == b"OK 1073741824\n"
         connection.sendall(b"hello")
         assert connection.recv(5) == b"hello"
-
-
-def test_a_port_nobody_listens_on_is_closed(
-    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
-) -> None:
-    monitor.guest.listen(52)
-    monitor.guest.close(52)
-    start()
-    with connect(path) as connection:
-        assert handshake(connection, 52) == b""
 
 
 @pytest.mark.parametrize("command", [b"CONNECT x\n", b"HELLO 52\n", b"C" * 32])
@@ -226,38 +193,17 @@ def test_a_connection_waits_until_the_guest_runs(
     assert received == b"OK 1073741824\nup\n"
 
 
-def test_stopping_the_monitor_breaks_connections_and_removes_the_socket(
-    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
+@pytest.mark.parametrize("end", [SimulatedMonitor.stop, SimulatedMonitor.exit])
+def test_the_end_of_the_monitor_breaks_connections(
+    monitor: SimulatedMonitor,
+    path: Path,
+    start: Callable[[], None],
+    end: Callable[[SimulatedMonitor], None],
 ) -> None:
     monitor.guest.listen(52)
     start()
     with connect(path) as connection:
         handshake(connection, 52)
-        monitor.stop()
+        end(monitor)
         assert connection.recv(1) == b""
-    assert not path.exists()
-
-
-def test_the_end_of_the_process_breaks_connections_and_leaves_the_socket(
-    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
-) -> None:
-    monitor.guest.listen(52)
-    start()
-    with connect(path) as connection:
-        handshake(connection, 52)
-        monitor.exit()
-        assert connection.recv(1) == b""
-    with pytest.raises(ConnectionRefusedError):
-        connect(path)
-    assert path.is_socket()
-
-
-def test_a_host_that_leaves_during_the_handshake_harms_nobody(
-    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
-) -> None:
-    monitor.guest.listen(52)
-    start()
-    with connect(path) as connection:
-        connection.sendall(b"CONNECT 5")
-    with connect(path) as connection:
-        assert handshake(connection, 52).startswith(b"OK ")
+    assert path.is_socket() is (end is SimulatedMonitor.exit)
