@@ -42,7 +42,7 @@ Ran = tuple[str, CompletedProgram]
 
 def guest_of(monitor: AHosted) -> HostedMonitor:
     """The machine that the path names; 409 if it does not say that its guest has the agent."""
-    if not monitor.has_agent:
+    if monitor.definition.agent is None:
         raise HTTPException(409, "This machine has no agent.")
     return monitor
 

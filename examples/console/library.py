@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias
 
-Place: TypeAlias = Literal["kernels", "disks", "machine"]
+Place: TypeAlias = Literal["kernels", "disks"]
 Users: TypeAlias = Callable[[Path], Sequence[str]]
 
 ELF: Final = b"\x7fELF\x02"
 SECTOR: Final = 512
-SHELVES: Final[Mapping[Literal["kernels", "disks"], str]] = {"kernels": "Kernels", "disks": "Disks"}
+SHELVES: Final[Mapping[Place, str]] = {"kernels": "Kernels", "disks": "Disks"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class Arriving:
     """A file that is being received into a folder."""
 
-    place: Literal["kernels", "disks"]
+    place: Place
     path: Path
     file: BinaryIO
 
@@ -118,17 +118,8 @@ class Library:
             is_given=path in self._given.get(place, ()),
         )
 
-    def require(self, path: str, places: Iterable[Place]) -> None:
-        """Raises ValueError for a file that is in none of the folders, nor named by a setting."""
-        real = Path(path).resolve()
-        folders = [self.folders[place] for place in places if place in self.folders]
-        given = (file for place in places for file in self._given.get(place, ()))
-        is_ours = any(real.is_relative_to(folder.resolve()) for folder in folders)
-        if not is_ours and real not in (file.resolve() for file in given):
-            raise ValueError("This file is in none of the console's folders.")
-
     @contextmanager
-    def receiving(self, place: Literal["kernels", "disks"]) -> Iterator[Arriving]:
+    def receiving(self, place: Place) -> Iterator[Arriving]:
         """A file that is being received, and is gone after the block unless it was accepted."""
         path = self.folders[place] / f".{secrets.token_hex(8)}.part"
         with path.open("x+b") as file:

@@ -1,4 +1,4 @@
-"""The records in SQLite: events, calls and figures."""
+"""The records in SQLite: events and figures."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from examples.console.database import Database
 from examples.console.settings import KEPT_DAYS, SettingsError
 
 DAY_SECONDS: Final = 86_400
-CALL_DAYS: Final = 7
-"""How many days calls, which are more numerous, are stored."""
 INDEXED: Final = 3
 """The characters from which on a text is found by the index."""
-CALL_NAMES: Final = ("method", "path", "milliseconds", "status", "caller", "fault", "body")
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, sub TEXT NOT NULL,
@@ -48,13 +45,6 @@ CREATE TRIGGER IF NOT EXISTS words_changed AFTER UPDATE OF what, refused, detail
     INSERT INTO words (rowid, what, refused, detail)
     VALUES (new.id, new.what, new.refused, new.detail);
 END;
-CREATE TABLE IF NOT EXISTS calls (
-    id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, caller TEXT NOT NULL,
-    method TEXT NOT NULL, path TEXT NOT NULL, body TEXT NOT NULL, milliseconds REAL NOT NULL,
-    status INTEGER, fault TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS calls_of_machine ON calls (machine, id);
-CREATE INDEX IF NOT EXISTS calls_by_time ON calls (at);
 CREATE TABLE IF NOT EXISTS accesses (machine TEXT PRIMARY KEY, access TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS figures (
     machine TEXT NOT NULL, key TEXT NOT NULL, seconds INTEGER NOT NULL, at INTEGER NOT NULL,
@@ -125,25 +115,6 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One call, made for `caller`; `status` is None without a response."""
-
-    at: datetime
-    method: str
-    path: str
-    milliseconds: float
-    status: int | None
-    caller: str
-    fault: str = ""
-    body: str = ""
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the call succeeded."""
-        return self.status is not None and self.status < 300
-
-
-@dataclass(frozen=True, slots=True)
 class Search:
     """A search for events; empty fields are ignored.
 
@@ -191,7 +162,7 @@ class Search:
 
 
 class Records:
-    """Events, calls and figures, in a database that several processes may share.
+    """Events and figures, in a database that several processes may share.
 
     Records survive a kill of the process. A failed write, for example on a full disk, is only
     logged, except that of an action that is to be done. Raises SettingsError if `path` cannot be
@@ -262,20 +233,6 @@ class Records:
         query = f"SELECT * FROM events WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
         return [_event(row) for row in self._database.read(query, [*values, most])]
 
-    def add_call(self, machine: str, call: Call) -> None:
-        """Record a call to a monitor."""
-        row = {"at": call.at.timestamp(), "machine": machine}
-        row |= {name: getattr(call, name) for name in CALL_NAMES}
-        places = ", ".join("?" * len(row))
-        # The names are constants of this file; the values are passed as parameters.
-        statement = f"INSERT INTO calls ({', '.join(row)}) VALUES ({places})"  # noqa: S608
-        self._write(statement, [list(row.values())])
-
-    def calls(self, machine: str, most: int) -> list[Call]:
-        """At most `most` calls of a machine's monitor, the newest first."""
-        query = "SELECT * FROM calls WHERE machine = ? ORDER BY id DESC LIMIT ?"
-        return [_call(row) for row in self._database.read(query, [machine, most])]
-
     def keep_access(self, machine: str, access: str) -> None:
         """Record which access a machine has."""
         self._write("INSERT OR REPLACE INTO accesses VALUES (?, ?)", [(machine, access)])
@@ -319,7 +276,6 @@ class Records:
         now = time.time()
         for table, days in (
             ("events", self._kept_days),
-            ("calls", CALL_DAYS),
             ("figures", figure_days),
         ):
             self._write(f"DELETE FROM {table} WHERE at < ?", [(now - days * DAY_SECONDS,)])  # noqa: S608
@@ -349,10 +305,6 @@ def _row(event: Event) -> dict[str, object]:
         **who,
         **{name: getattr(event, name) for name in _EVENT_NAMES},
     }
-
-
-def _call(row: sqlite3.Row) -> Call:
-    return Call(moment(row["at"]), **{name: row[name] for name in CALL_NAMES})
 
 
 def moment(seconds: float) -> datetime:

@@ -120,7 +120,7 @@ async def _typed(request: Request) -> Mapping[str, str]:
         return {}
     form = await request.form()
     return {
-        field.full_label: str(form[key])
+        field.label: str(form[key])
         for section in change.sections
         for field in section.fields
         if form.get(key := f"{section.key}.{field.name}") and field.kind not in ("flag", "item")

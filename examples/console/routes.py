@@ -14,19 +14,19 @@ from examples.console.account import Signed, for_all
 from examples.console.archive import SPANS
 from examples.console.asking import CONFIRMED, question
 from examples.console.board import Board, Row
-from examples.console.carry_out import Failure, carry_out, parse, sentence
+from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
-from examples.console.fields import Texts
 from examples.console.first_run import needs_of
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
+from examples.console.plain_words import as_sentence
 from examples.console.shown import LISTED, Attempt
 from examples.console.view import TABS, account, machine_page, visit_of
 from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
-from generated_vmm import VmmError, to_config_file
+from generated_vmm import to_config_file
 
 
 def monitors_of(request: Request) -> Monitors:
@@ -174,8 +174,7 @@ async def _one_of_many(
     failure = await carry_out(monitor, change, {})
     if failure is None:
         return f"{name}: {change.done}", "good"
-    why = failure.at_button or next(iter(failure.at_fields.values()))
-    return f"{name}: {why.sentence}", "bad"
+    return f"{name}: {failure.why}", "bad"
 
 
 def parts(oidc: OIDC[User]) -> APIRouter:
@@ -207,20 +206,12 @@ def parts(oidc: OIDC[User]) -> APIRouter:
     async def config_file(monitor: AMonitor) -> Response:
         try:
             content = to_config_file((await monitor.look()).configuration)
-        except (VmmError, ValueError) as error:
-            raise HTTPException(409, sentence(monitor, error)) from error
+        except ValueError as error:
+            raise HTTPException(409, as_sentence(error)) from error
         disposition = {"Content-Disposition": f'attachment; filename="{monitor.name}.json"'}
         return Response(content, media_type="application/json", headers={**NO_STORE, **disposition})
 
     return router
-
-
-def _question(change: Change, typed: Texts) -> str:
-    """What to ask before the change; empty if there is nothing to ask, or it was confirmed."""
-    if typed.get(CONFIRMED):
-        return ""
-    parsed = parse(change, typed)
-    return change.confirm or ("" if isinstance(parsed, Failure) else change.asks(parsed))
 
 
 def changes(oidc: OIDC[User]) -> APIRouter:
@@ -238,9 +229,9 @@ def changes(oidc: OIDC[User]) -> APIRouter:
     ) -> Response:
         typed = {name: str(value) for name, value in (await request.form()).items()}
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
-        if asked := _question(change, typed):
+        if change.confirm and not typed.get(CONFIRMED):
             shown = {**typed, "csrf_token": oidc.csrf_token(session)}
-            return question(f"{monitor.name}: {asked}", change.button, request, shown)
+            return question(f"{monitor.name}: {change.confirm}", change.button, request, shown)
         typed.pop(CONFIRMED, None)
         tab, name = typed.pop("tab", ""), monitor.name
         is_list = tab == "list"

@@ -10,13 +10,12 @@ from threading import Event
 
 import pytest
 
-from examples.console.calls import RecordedChannel
 from examples.console.hosted import HostedMonitor
 from examples.console.records import Records, RecordsError
 from generated_vmm.guest import AsyncGuest, GuestError
 from generated_vmm.machines import Operation as MachineOperation
 from generated_vmm.operation import Operation
-from generated_vmm.transport import HttpAnswer
+from generated_vmm.transport import AsyncUnixChannel, HttpAnswer
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import ALICE, RunningConsole, signed_in
@@ -63,17 +62,17 @@ def test_a_machine_that_is_cloned_is_busy_and_nothing_else_is_offered(
     alice: Browser, host: RunningConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(alice, "origin")
-    begun, looked, send = Event(), Event(), RecordedChannel.exchange
+    begun, looked, send = Event(), Event(), AsyncUnixChannel.exchange
 
     async def wait(
-        self: RecordedChannel, operation: Operation[object], seconds: float | None
+        self: AsyncUnixChannel, operation: Operation[object], seconds: float | None
     ) -> HttpAnswer:
         if operation.path == "/snapshot/create":
             begun.set()
             await asyncio.to_thread(looked.wait, PATIENCE)
         return await send(self, operation, seconds)
 
-    monkeypatch.setattr(RecordedChannel, "exchange", wait)
+    monkeypatch.setattr(AsyncUnixChannel, "exchange", wait)
     with signed_in(host, ALICE) as other, ThreadPoolExecutor(1) as pool:
         other.open("/machines/origin")
         stop = other.form_of("/origin/stop")

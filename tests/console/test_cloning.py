@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from examples.console.changes import CHANGES
-from examples.console.machine import Machine
-from generated_vmm import FullVmConfiguration, InstanceInfo
 from generated_vmm.machines import AsyncMachine, AsyncSnapshot, MachineError
 from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
@@ -78,7 +75,7 @@ def test_a_copy_gets_an_identity_of_its_own_unless_it_keeps_that_of_the_guest(
     alice.open("/images")
     alice.open(next(link for link in alice.page.links.values() if "snapshot=" in link))
     alice.click("Restore", {"new.name": "copy", "new.keep_identity": keeps})
-    assert "enough is known" in alice.text.lower()
+    assert "enough is known" in alice.text
     assert asked == [not keeps] * 2
     delete(alice, "named")
 
@@ -88,7 +85,7 @@ def test_a_clone_starts_again_with_its_own_disk(alice: Browser, host: RunningCon
     clone(alice, "first", name="second", run="")
     assert "second Paused" in alice.text
     alice.click("Stop")
-    alice.click("Start again")
+    alice.click("Start")
     assert "second Running" in alice.text
     alice.open("/machines/second/devices")
     (disk,) = disks_of(host, "second")
@@ -118,7 +115,7 @@ def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
     clone(alice, "net", name="net-2", taps="eth0=tap7")
     alice.open("/machines/net-2/devices")
     assert "eth0 tap7" in alice.text
-    assert "Socket vsock.socket" in alice.text
+    assert "Address of the guest 3" in alice.text
     alice.open("/machines/net-2/metadata")
     assert 'Document { "name": "net" }' in alice.text
     for name in ("net", "net-2"):
@@ -129,16 +126,16 @@ def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
-        ({"name": "Bad"}, "Name of the clone This is not of the form that is needed."),
+        ({"name": "Bad"}, "Name This is not of the form that is needed."),
         (
             {"name": "source", "taps": "eth0=tap7"},
-            "Name of the clone There is a machine called source.",
+            "There is a machine called source.",
         ),
-        ({"name": "x"}, "Tap devices Name a tap device for eth0."),
+        ({"name": "x"}, "Name a tap device for eth0."),
         ({"name": "x", "taps": "eth0"}, "Tap devices Write it as in eth0=tap7."),
         (
             {"name": "x", "taps": "eth0=tap/9"},
-            "Tap devices There is no such tap device that the monitor may open.",
+            "There is no such tap device that the monitor may open.",
         ),
     ],
 )
@@ -156,20 +153,6 @@ def test_a_clone_that_cannot_be_made_leaves_nothing(
     alice.open("/")
     assert "x" not in alice.page.links
     delete(alice, "source")
-
-
-@pytest.mark.since("1.14")
-def test_a_machine_that_writes_to_persistent_memory_is_not_cloned(
-    alice: Browser, host: RunningConsole
-) -> None:
-    create(alice, "mapped", new__start="")
-    typed = {"pmem.id": "maps", "pmem.path_on_host": str(host.disk("maps"))}
-    do(alice, "mapped", "devices", "Add memory device", typed)
-    alice.click("Start")
-    alice.open("/machines/mapped/snapshots")
-    assert "This machine writes to persistent memory" in alice.text
-    assert not alice.has_button("Clone")
-    delete(alice, "mapped")
 
 
 def test_a_snapshot_is_restored_into_a_machine_that_is_made_for_it(alice: Browser) -> None:
@@ -194,17 +177,3 @@ def test_a_snapshot_that_is_none_leaves_no_machine(alice: Browser) -> None:
     assert alice.field("new.name") == "nobody"
     alice.open("/")
     assert "nobody" not in alice.page.links
-
-
-def machine_of(release: str) -> Machine:
-    """A machine that runs and has a network interface."""
-    made = b'{"network-interfaces": [{"iface_id": "eth0", "host_dev_name": "tap0"}]}'
-    instance = InstanceInfo(app_name="a", id="a", state="Running", vmm_version=release)
-    return Machine(instance, FullVmConfiguration.from_answer(made), is_hosted=True)
-
-
-def test_a_clone_that_the_monitor_cannot_make_is_not_offered() -> None:
-    """Its devices could not be others than those of the machine."""
-    why_not = CHANGES["clone"].why_not
-    assert "needs a monitor of release 1.12 or newer." in why_not(machine_of("1.11.0"))
-    assert why_not(machine_of("1.12.0")) == ""

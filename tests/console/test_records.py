@@ -22,7 +22,7 @@ from examples.console.archive import COARSE_SECONDS, FINE_DAYS, FINE_SECONDS, Ar
 from examples.console.history import History
 from examples.console.monitors import Monitors
 from examples.console.past import COLUMNS, EXPORTED_EVENTS, as_csv, as_json_lines
-from examples.console.records import DAY_SECONDS, Call, Event, Person, Records, Search
+from examples.console.records import DAY_SECONDS, Event, Person, Records, Search
 from examples.console.settings import SettingsError
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create, delete
@@ -94,11 +94,9 @@ def test_the_newest_come_first_and_no_more_than_asked_for(records: Records) -> N
 
 
 def test_events_expire(records: Records) -> None:
-    records.add_call("web", Call(NOW - timedelta(days=8), "GET", "/", 1.0, 200, "Alice"))
     tidy(records)
     records.settle()
     assert len(records.events(Search(), 10)) == 3
-    assert records.calls("web", 10) == []
 
 
 def test_exports_have_every_member_and_no_formula(records: Records) -> None:
@@ -125,9 +123,9 @@ def test_a_record_that_cannot_be_written_stops_nothing(
 ) -> None:
     records._database.write(lambda one: one.execute("DROP TABLE events").rowcount)
     records.add_event(event("Lost."))
-    records.add_call("web", Call(NOW, "GET", "/", 1.0, 200, "Alice"))
+    records.keep_access("web", "of Alice")
     records.settle()
-    assert len(records.calls("web", 10)) == 1
+    assert records.accesses() == {"web": "of Alice"}
     assert "a record could not be written" in caplog.text
 
 
@@ -196,7 +194,7 @@ def test_why_a_monitor_ended_is_written_down(host: RunningConsole) -> None:
         alice.open_until("victim Ended", "/machines/victim")
         alice.open_until("The monitor ended", "/machines/victim")
         assert "killed by SIGKILL (signal 9)" in alice.text
-        assert "Last action: Alice Admin: The machine is running." in alice.text
+        assert "Last action: Alice Admin: The machine is created." in alice.text
         assert "Console: [ WARN ] This guest is simulated" in alice.text
         delete(alice, "victim")
 
@@ -220,8 +218,6 @@ def test_what_happened_survives_a_kill_of_console_and_monitor(tmp_path: Path) ->
         assert "The monitor was lost" in alice.text or "The monitor ended" in alice.text
         alice.open("/machines/demo/console")
         assert "guest is up" in alice.text
-        alice.open("/machines/demo/calls")
-        assert "PATCH /vm 204" in alice.text
         for name in ("demo", "fresh"):
             delete(alice, name)
 
