@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.account import Signed, for_those_who
+from examples.console.account import CHECKED, Signed, Typed, for_those_who
 from examples.console.carry_out import NO_FAILURE, UNRECORDED, Failure, attempt
 from examples.console.changes import CREATE, CREATE_FROM_SNAPSHOT, PRESETS, Change
 from examples.console.changes.change import Parsed
@@ -20,12 +20,10 @@ from examples.console.events import EventLog
 from examples.console.fields import Texts
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import User
 from examples.console.pages import page
 from examples.console.records import RecordsError
 from examples.console.shown import Form, choices_of
 from examples.console.view import Visit, account, visit_of
-from fastapi_oidc import OIDC
 from generated_vmm import Balloon, FullVmConfiguration, Vsock
 from generated_vmm.machines import Definition, TapDevice
 
@@ -46,33 +44,32 @@ def host_of(request: Request) -> Host:
 AHost = Annotated[Host, Depends(host_of)]
 
 
-def routes(oidc: OIDC[User]) -> APIRouter:
-    """The pages and their buttons; all are for admins."""
-    router = for_those_who("administer")
+router = for_those_who("administer")
+"""The pages and their buttons; all are for admins."""
 
-    @router.get("/new")
-    @router.get("/new/snapshot")
-    async def new(
-        request: Request, host: AHost, session: Signed, preset: str = "", snapshot: str = ""
-    ) -> Response:
-        values = {**_suggested(host, WAYS[request.url.path]), **PRESETS.get(preset, {})}
-        if snapshot:
-            values["new.snapshot"] = snapshot
-        return _page(host, await visit_of(oidc, request, session), values, NO_FAILURE, preset)
 
-    @router.post("/new")
-    @router.post("/new/snapshot")
-    async def create(request: Request, host: AHost, session: Signed) -> Response:
-        typed = {name: str(value) for name, value in (await request.form()).items()}
-        oidc.check_csrf_token(session, typed.pop("csrf_token", None))
-        change = WAYS[request.url.path]
-        made = await created(host, change, typed)
-        if isinstance(made, HostedMonitor):
-            return RedirectResponse(f"/machines/{made.name}?done={change.name}", 303)
-        values = {name: typed.get(name, "") for name in _suggested(host, change)}
-        return _page(host, await visit_of(oidc, request, session), values, made)
+@router.get("/new")
+@router.get("/new/snapshot")
+async def new(
+    request: Request, host: AHost, session: Signed, preset: str = "", snapshot: str = ""
+) -> Response:
+    """Show the form."""
+    values = {**_suggested(host, WAYS[request.url.path]), **PRESETS.get(preset, {})}
+    if snapshot:
+        values["new.snapshot"] = snapshot
+    return _page(host, await visit_of(request, session), values, NO_FAILURE, preset)
 
-    return router
+
+@router.post("/new", dependencies=CHECKED)
+@router.post("/new/snapshot", dependencies=CHECKED)
+async def create(request: Request, host: AHost, session: Signed, typed: Typed) -> Response:
+    """Create the machine, and show it."""
+    change = WAYS[request.url.path]
+    made = await created(host, change, typed)
+    if isinstance(made, HostedMonitor):
+        return RedirectResponse(f"/machines/{made.name}?done={change.name}", 303)
+    values = {name: typed.get(name, "") for name in _suggested(host, change)}
+    return _page(host, await visit_of(request, session), values, made)
 
 
 async def created(host: Host, change: Change, typed: Texts) -> HostedMonitor | Failure:

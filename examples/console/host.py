@@ -87,11 +87,6 @@ class Host(Monitors):
         return new_tap(taps)
 
     @property
-    def only(self) -> None:
-        """There can always be more."""
-        return None
-
-    @property
     def being_made(self) -> list[Operation]:
         """The operations that make machines, which are not there yet."""
         known = {one.key for one in self.hosted}

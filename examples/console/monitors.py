@@ -228,12 +228,6 @@ class Monitors:
         """The monitor of that name, if there is one."""
         return self._monitors.get(name)
 
-    @property
-    def only(self) -> Monitor | None:
-        """The monitor, if there is exactly one and there can be no more."""
-        monitors = list(self._monitors.values())
-        return monitors[0] if len(monitors) == 1 else None
-
     async def states(self) -> list[tuple[Monitor, str]]:
         """Every monitor with its state; requested together, so that a silent one delays none."""
         known = {monitor: monitor.known_state for monitor in self._monitors.values()}

@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse
 
 from examples.console.access import Accesses
-from examples.console.account import SessionRow, sessions_of
+from examples.console.account import SessionRow, oidc_of, sessions_of
 from examples.console.archive import SPANS
 from examples.console.carry_out import explained
 from examples.console.changes import CHANGES, PANELS
@@ -28,7 +28,7 @@ from examples.console.pages import page
 from examples.console.shown import Attempt, Desk, Form
 from examples.console.snapshots import Snapshot, snapshots_in
 from examples.console.terminal import SIZES
-from fastapi_oidc import OIDC, OIDCSession
+from fastapi_oidc import OIDCSession
 from generated_vmm.guest import CompletedProgram
 
 TABS: Mapping[str, str] = {
@@ -69,17 +69,18 @@ class Visit:
     accesses: Accesses | None = None
 
 
-async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
-    """The visit that `request` makes."""
+async def visit_of(request: Request, session: OIDCSession[User], **members: Any) -> Visit:
+    """The visit that `request` makes, with further members."""
     return Visit(
         session=session,
-        sessions=await sessions_of(oidc, session),
+        sessions=await sessions_of(request, session),
         path=request.url.path,
-        csrf_token=oidc.csrf_token(session),
-        script_url=oidc.script_url(request),
+        csrf_token=oidc_of(request).csrf_token(session),
+        script_url=oidc_of(request).script_url(request),
         starts_machines=isinstance(request.app.state.monitors, Host),
         terminal=request.query_params.get("terminal", ""),
         accesses=request.app.state.accesses,
+        **members,
     )
 
 
