@@ -94,12 +94,14 @@ async def created(host: Host, change: Change, typed: Texts) -> HostedMonitor | F
 
 async def _restored(host: Host, parsed: Parsed) -> HostedMonitor:
     wish = FromSnapshot.model_validate(parsed["new"])
+    host.require_free(wish.name, "new.name")
     return await host.restore(wish.snapshot.partition("/")[0], wish)
 
 
 async def _booted(host: Host, parsed: Parsed) -> HostedMonitor:
     """Makes the machine, and starts it if it should; one that cannot start is gone again."""
     new = NewMachine.model_validate(parsed["new"])
+    host.require_free(new.name, "new.name")
     machine = await host.create(new.name, definition_of(host, new, parsed))
     try:
         if new.start:

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias
 
+from generated_vmm.machines import MachineError
+
 Place: TypeAlias = Literal["kernels", "disks"]
 Users: TypeAlias = Callable[[Path], Sequence[str]]
 
@@ -24,7 +26,8 @@ SHELVES: Final[Mapping[Place, str]] = {"kernels": "Kernels", "disks": "Disks"}
 class Thing:
     """A kernel or a disk; `taken` are the bytes that it uses on disk.
 
-    `id` names the file itself, whatever other file has its name.
+    `id` names the file itself, whatever other file has its name. `fault` is why it is not known who
+    uses it.
     """
 
     id: str
@@ -34,11 +37,12 @@ class Thing:
     made: datetime
     users: Sequence[str]
     is_given: bool = False
+    fault: str = ""
 
     @property
     def may_go(self) -> bool:
         """Whether it can be deleted: no machine uses it, and no setting names it."""
-        return not self.users and not self.is_given
+        return not (self.users or self.is_given or self.fault)
 
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -107,15 +111,20 @@ class Library:
         return sorted(found, key=lambda thing: thing.made, reverse=True)
 
     def _thing(self, path: Path, place: Place, users: Users) -> Thing:
-        stat = path.stat()
+        stat, known, fault = path.stat(), list[str](), ""
+        try:
+            known += users(path)
+        except MachineError as error:
+            fault = str(error)
         return Thing(
             id=f"{stat.st_dev:x}-{stat.st_ino:x}",
             name=printable(path.name),
             path=path,
             taken=stat.st_blocks * 512,
             made=datetime.fromtimestamp(stat.st_mtime, UTC),
-            users=sorted(users(path)),
+            users=sorted(known),
             is_given=path in self._given.get(place, ()),
+            fault=fault,
         )
 
     @contextmanager
@@ -137,7 +146,9 @@ class Library:
         if thing is None:
             raise ValueError("This file does not exist any more.")
         if not thing.may_go:
-            raise ValueError(f"{thing.name} is used by {', '.join(thing.users) or 'a setting'}.")
+            raise ValueError(
+                thing.fault or f"{thing.name} is used by {', '.join(thing.users) or 'a setting'}."
+            )
         thing.path.unlink(missing_ok=True)
         return thing.name
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from examples.console.archive import SPANS, Archive, tidy
 from examples.console.chart import Chart, chart
 from examples.console.events import EventLog
 from examples.console.figures import KINDS, MEMORY, PROCESSOR, of_balloon
@@ -57,7 +56,7 @@ class Monitor:
         self._socket_path = socket_path
         self.records = records or Records()
         self.events = EventLog(name, self.records, self.key)
-        self.history, self.archive = History(), Archive(self.key, self.records)
+        self.history = History()
         self.last_state = NO_ANSWER
         self.texts: dict[object, Any] = {}
         self._sampling = asyncio.Lock()
@@ -150,9 +149,7 @@ class Monitor:
         """Sample the machine's use of resources, unless that has just been done."""
         async with self._sampling:
             if self.stage or not self.history.is_fresh:
-                figures = await self._read_figures()
-                self.history.add(figures)
-                self.archive.add(figures)
+                self.history.add(await self._read_figures())
 
     async def _read_figures(self) -> Mapping[str, float]:
         machine = await self.look()
@@ -168,12 +165,10 @@ class Monitor:
             return {}
         return of_balloon(await self.watch.balloon.stats.get())
 
-    def charts(self, span: str = "minutes") -> list[Chart]:
-        """The machine's use over a span, as far as it is known."""
+    def charts(self) -> list[Chart]:
+        """The machine's use in the last minutes, as far as it is known."""
         memory = self._seen.memory_mib
-        seconds, _ = SPANS[span]
-        series = self.history if span == "minutes" else self.archive.past(seconds, self.history)
-        drawn = (chart(series, kind, memory if kind is MEMORY else 0) for kind in KINDS)
+        drawn = (chart(self.history, kind, memory if kind is MEMORY else 0) for kind in KINDS)
         return [one for one in drawn if one is not None]
 
     @property
@@ -187,7 +182,6 @@ class Monitor:
 
     async def close(self) -> None:
         """Close both connections."""
-        self.archive.flush()
         await self.watch.close()
         await self._control.close()
 
@@ -205,7 +199,7 @@ class Monitors:
         self._monitors: dict[str, Monitor] = {
             name: Monitor(name, path, self.records) for name, path in sockets.items()
         }
-        self.host_use = HostUse(self.records, folder)
+        self.host_use = HostUse(folder)
         self._sampler = Sampler(lambda: [*self._monitors.values(), self.host_use])
         self._tidying: asyncio.Task[None] | None = None
 
@@ -216,7 +210,7 @@ class Monitors:
 
     async def _tidy(self) -> None:
         while True:
-            await asyncio.to_thread(tidy, self.records)
+            await asyncio.to_thread(self.records.tidy)
             await asyncio.sleep(TIDY_SECONDS)
 
     @property
@@ -253,4 +247,3 @@ class Monitors:
         if self._tidying is not None:
             self._tidying.cancel()
             await asyncio.wait([self._tidying])
-        self.host_use.flush()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from examples.console.account import CHECKED, Signed, Typed, for_all, oidc_of
-from examples.console.archive import SPANS
 from examples.console.asking import CONFIRMED, question
 from examples.console.board import Board, Row
 from examples.console.carry_out import carry_out
@@ -68,7 +67,6 @@ DONE: Final = {
 
 BOARD: Final = Board()
 At = Annotated[str, Query(max_length=40)]
-Span = Literal["minutes", "hour", "day", "week", "month"]
 AMonitor = Annotated[Monitor, Depends(monitor_of)]
 AChange = Annotated[Change, Depends(change_of)]
 
@@ -79,10 +77,10 @@ pages = for_all()
 
 @pages.get("/")
 async def list_machines(
-    request: Request, session: Signed, done: str = "", span: Span = "minutes", find: str = ""
+    request: Request, session: Signed, done: str = "", find: str = ""
 ) -> Response:
     """Show the list."""
-    return await list_page(request, session, done, span, find)
+    return await list_page(request, session, done, find)
 
 
 @pages.get("/bulk")
@@ -111,14 +109,13 @@ async def bulk(request: Request, session: Signed) -> Response:
     told = await asyncio.gather(
         *(_one_of_many(monitors, user, CHANGES[change], name) for name in names)
     )
-    return await list_page(request, session, "", "minutes", "", told)
+    return await list_page(request, session, "", "", told)
 
 
 async def list_page(
     request: Request,
     session: OIDCSession[User],
     done: str,
-    span: str,
     find: str,
     told: Sequence[tuple[str, str]] = (),
 ) -> Response:
@@ -130,9 +127,7 @@ async def list_page(
         "find": find,
         "can_create": isinstance(monitors, Host) and session.identity.may("administer"),
         "done": DONE.get(done, ""),
-        "span": span,
-        "spans": SPANS,
-        "host_charts": monitors.host_use.charts(span),
+        "host_charts": monitors.host_use.charts(),
         "has_any": bool(monitors.all),
         "bulk": [CHANGES[name] for name in LISTED],
         "told": told,
@@ -143,10 +138,10 @@ async def list_page(
 
 @pages.get("/machines/{machine}")
 async def overview(
-    request: Request, monitor: AMonitor, session: Signed, done: str = "", span: Span = "minutes"
+    request: Request, monitor: AMonitor, session: Signed, done: str = ""
 ) -> Response:
     """Show the first page of a machine."""
-    return await tab(request, monitor, session, "overview", done, span)
+    return await tab(request, monitor, session, "overview", done)
 
 
 @pages.get("/machines/{machine}/{tab}")
@@ -156,13 +151,12 @@ async def tab(
     session: Signed,
     tab: str,
     done: str = "",
-    span: Span = "minutes",
 ) -> Response:
     """Show a page of a machine."""
     if tab not in TABS:
         # The URL of a failed change, entered or reloaded.
         return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
-    visit = await visit_of(request, session, tab=tab, done=DONE.get(done, ""), span=span)
+    visit = await visit_of(request, session, tab=tab, done=DONE.get(done, ""))
     return await machine_page(monitor, visit)
 
 
@@ -201,16 +195,16 @@ async def state(monitor: AMonitor) -> JSONResponse:
 
 
 @parts.get("/machines/{machine}/charts")
-async def charts(monitor: AMonitor, span: Span = "minutes") -> HTMLResponse:
+async def charts(monitor: AMonitor) -> HTMLResponse:
     """The charts of a machine."""
     await monitor.sample()
-    return page("charts.html", {"charts": monitor.charts(span)})
+    return page("charts.html", {"charts": monitor.charts()})
 
 
 @parts.get("/host")
-async def host(request: Request, span: Span = "minutes") -> HTMLResponse:
+async def host(request: Request) -> HTMLResponse:
     """The charts of the host."""
-    return page("host.html", {"charts": monitors_of(request).host_use.charts(span)})
+    return page("host.html", {"charts": monitors_of(request).host_use.charts()})
 
 
 @parts.get("/machines/{machine}/config-file")

@@ -14,7 +14,6 @@ from fastapi.responses import HTMLResponse
 
 from examples.console.access import Accesses
 from examples.console.account import SessionRow, oidc_of, sessions_of
-from examples.console.archive import SPANS
 from examples.console.carry_out import explained
 from examples.console.changes import CHANGES, PANELS
 from examples.console.chart import Chart
@@ -62,7 +61,6 @@ class Visit:
     done: str = ""
     refusal: str = ""
     status: int = 200
-    span: str = "minutes"
     starts_machines: bool = False
     ran: tuple[str, CompletedProgram] | None = None
     terminal: str = ""
@@ -99,8 +97,6 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},
         "tab": visit.tab,
         "title": TABS[visit.tab],
-        "span": visit.span,
-        "spans": SPANS,
         "done": visit.done,
         **await _read_for_tab(monitor, machine, visit),
         **account(visit),
@@ -135,7 +131,7 @@ async def _read_for_tab(monitor: Monitor, machine: Machine, visit: Visit) -> dic
     if visit.tab == "overview":
         if machine.fault is None:  # no second request to a silent monitor
             await monitor.sample()
-        charts = monitor.charts(visit.span)
+        charts = monitor.charts()
     terminal = monitor.terminal if isinstance(monitor, HostedMonitor) else None
     if terminal and visit.tab == "console":
         await terminal.catch_up()

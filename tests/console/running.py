@@ -82,6 +82,8 @@ class RunningConsole:
         """Leaves one machine, `demo`, of which nothing was set up."""
         for machine in self.host.hosted:
             await machine.delete()
+        for snapshot in self.host.machines.snapshots():
+            await snapshot.delete()
         await self.host.create("demo", Definition())
 
 

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.console.browser import Browser
-from tests.console.machines import create, delete, do
+from tests.console.machines import create, do
 from tests.console.running import ALICE, RunningConsole, hosting_console, signed_in
 
 
-@pytest.fixture
-def alice(host: RunningConsole) -> Iterator[Browser]:
-    with signed_in(host, ALICE) as browser:
-        yield browser
-
-
-def test_metadata_and_devices_are_there_again(alice: Browser, host: RunningConsole) -> None:
+def test_metadata_and_devices_are_there_again(alice: Browser, console: RunningConsole) -> None:
     create(alice, "full", new_network__host_dev_name="tap0", new__start="")
     do(alice, "full", "metadata", "Save access", {"access.network_interfaces": "eth0"})
     do(alice, "full", "metadata", "Save document", {"document.contents": '{"a": null}'})
@@ -33,13 +24,12 @@ def test_metadata_and_devices_are_there_again(alice: Browser, host: RunningConso
     alice.open("/machines/full/devices")
     assert "eth0 tap0" in alice.text
     assert "Address of the guest 9" in alice.text
-    delete(alice, "full")
 
 
 def test_what_cannot_be_told_again_is_a_sentence_and_nothing_is_forgotten(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
-    disk = host.disk("gone")
+    disk = console.disk("gone")
     create(alice, "lost", root_drive__path_on_host=str(disk), root_drive__is_read_only="true")
     alice.click("Stop")
     disk.unlink()
@@ -50,7 +40,6 @@ def test_what_cannot_be_told_again_is_a_sentence_and_nothing_is_forgotten(
     disk.write_bytes(bytes(4096))
     alice.click("Start")
     assert "lost Running" in alice.text
-    delete(alice, "lost")
 
 
 def test_a_console_that_comes_back_knows_what_it_told(tmp_path: Path) -> None:
@@ -61,4 +50,3 @@ def test_a_console_that_comes_back_knows_what_it_told(tmp_path: Path) -> None:
         alice.open("/machines/kept/restart")
         assert alice.field("policy.order") == "7"
         assert "kept Not started" in alice.text
-        delete(alice, "kept")

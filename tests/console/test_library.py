@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,36 +10,26 @@ import pytest
 from examples.console.library import Library
 from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
-from tests.console.running import ALICE, BOB, RunningConsole, disks_of, signed_in
-
-
-@pytest.fixture
-def alice(host: RunningConsole) -> Iterator[Browser]:
-    with signed_in(host, ALICE) as browser:
-        browser.open_until("demo Running", "/")
-        browser.open_until("fresh Not started", "/")
-        yield browser
+from tests.console.running import BOB, RunningConsole, disks_of, signed_in
 
 
 def test_two_machines_made_of_one_image_have_a_disk_each(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
     disks = []
     for name in ("one", "two"):
         create(alice, name)
         alice.open(f"/machines/{name}/devices")
-        (disk,) = disks_of(host, name)
+        (disk,) = disks_of(console, name)
         assert f"rootfs root disks/{disk.name}" in alice.text
         disks.append(disk)
     assert not disks[0].samefile(disks[1])
-    for name in ("one", "two"):
-        delete(alice, name)
 
 
 def test_an_image_is_copied_for_each_that_writes_and_shared_by_those_that_read(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
-    image = host.disk("shared")
+    image = console.disk("shared")
     names = ("writer", "reader", "other")
     for name in names:
         create(alice, name, new__start="")
@@ -50,16 +39,14 @@ def test_an_image_is_copied_for_each_that_writes_and_shared_by_those_that_read(
         assert (f"data read only {image}" if reads else "data disks/data-") in alice.text
         alice.click("Start")
         assert f"{name} Running" in alice.text
-    for name in names:
-        delete(alice, name)
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "{folder}/../passwd", "{folder}/link"])
 @pytest.mark.parametrize("reads", ["", "true"])
 def test_a_file_outside_is_not_given_to_a_machine(
-    alice: Browser, host: RunningConsole, path: str, reads: str
+    alice: Browser, console: RunningConsole, path: str, reads: str
 ) -> None:
-    folder = host.disk("near").parent
+    folder = console.disk("near").parent
     link = folder / "link"
     link.symlink_to("/etc/passwd")
     create(alice, "curious", new__start="")
@@ -74,9 +61,9 @@ def test_a_file_outside_is_not_given_to_a_machine(
 
 
 def test_things_are_listed_with_their_users_and_deleted_when_unused(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
-    disk = host.disk("spare")
+    disk = console.disk("spare")
     create(alice, "keeper", new__start="")
     typed = {"drive.path_on_host": str(disk), "drive.is_read_only": "true"}
     typed["drive.drive_id"] = "data"
@@ -120,10 +107,30 @@ def test_of_two_files_with_one_name_the_right_one_is_deleted(tmp_path: Path) -> 
     assert given.read_bytes() == b"given"
 
 
-def test_a_file_whose_name_is_no_text_is_shown_and_not_offered(
-    alice: Browser, host: RunningConsole
+def test_without_a_machines_record_nobody_knows_who_uses_a_file(
+    alice: Browser, console: RunningConsole
 ) -> None:
-    odd = Path(os.fsdecode(os.fsencode(host.disk("odd").parent) + b"/odd-\xff\n"))
+    console.disk("unknown")
+    machine = console.machine()
+    record = console.host.launch.folder / "machines" / machine.id / "machine.json"
+    known = record.read_bytes()
+    alice.open("/images")
+    form = alice.form_of("/images/delete")
+    record.write_bytes(b"no record")
+    alice.open("/images")
+    assert alice.status == 200
+    assert "unknown" in alice.text
+    assert not alice.has_button("Delete unknown")
+    alice.post("/images/delete", {**form, "confirmed": "yes"})
+    assert alice.status == 409
+    assert (console.host.library.folders["disks"] / "unknown").exists()
+    record.write_bytes(known)
+
+
+def test_a_file_whose_name_is_no_text_is_shown_and_not_offered(
+    alice: Browser, console: RunningConsole
+) -> None:
+    odd = Path(os.fsdecode(os.fsencode(console.disk("odd").parent) + b"/odd-\xff\n"))
     odd.write_bytes(bytes(4096))
     alice.open("/images")
     assert alice.status == 200
@@ -144,29 +151,27 @@ def test_a_snapshot_has_a_name_and_outlives_its_machine(alice: Browser) -> None:
     alice.open(alice.page.links["Restore into a new machine"])
     alice.click("Restore into a new machine", {"new.name": "again"})
     assert "again Running" in alice.text
-    for name in ("told", "again"):
-        delete(alice, name)
     for _ in range(2):
         alice.open("/images")
         alice.click("Delete first-light")
         assert "Deleted." in alice.text
 
 
-def test_a_viewer_sees_what_there_is_and_deletes_nothing(host: RunningConsole) -> None:
-    with signed_in(host, BOB) as bob:
+def test_a_viewer_sees_what_there_is_and_deletes_nothing(console: RunningConsole) -> None:
+    with signed_in(console, BOB) as bob:
         bob.open("/images")
         assert "vmlinux" in bob.text
         assert not bob.has_button("Delete")
 
 
 def test_a_machine_that_has_ended_is_edited_and_starts_again(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
     create(alice, "edited", machine_config__mem_size_mib="128")
     alice.click("Stop")
     assert "edited Ended" in alice.text
     alice.click("Save setup", {"machine_config.mem_size_mib": "256"})
-    typed = {"drive.drive_id": "data", "drive.path_on_host": str(host.disk("more-room"))}
+    typed = {"drive.drive_id": "data", "drive.path_on_host": str(console.disk("more-room"))}
     do(alice, "edited", "devices", "Add drive", typed)
     alice.click("Remove rootfs")
     assert "rootfs root" not in alice.text
@@ -175,18 +180,16 @@ def test_a_machine_that_has_ended_is_edited_and_starts_again(
     assert "data" in alice.text
     alice.open("/machines/edited")
     assert "Memory in MiB 256" in alice.text
-    delete(alice, "edited")
 
 
 def test_a_machine_without_a_disk_boots_from_its_initial_ram_disk(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
-    initrd = str(host.disk("initrd.img"))
+    initrd = str(console.disk("initrd.img"))
     create(alice, "diskless", root_drive__path_on_host="", boot_source__initrd_path=initrd)
     assert "diskless Running" in alice.text
     alice.open("/machines/diskless/devices")
     assert "There are no drives." in alice.text
-    delete(alice, "diskless")
 
 
 def test_files_that_a_setting_names_may_be_anywhere(tmp_path: Path) -> None:
@@ -201,20 +204,18 @@ def test_files_that_a_setting_names_may_be_anywhere(tmp_path: Path) -> None:
         library.delete("kernels", thing.id, lambda path: [])
 
 
-def test_a_snapshot_has_the_disks_of_its_moment(alice: Browser, host: RunningConsole) -> None:
+def test_a_snapshot_has_the_disks_of_its_moment(alice: Browser, console: RunningConsole) -> None:
     create(alice, "early")
-    (disk,) = disks_of(host, "early")
+    (disk,) = disks_of(console, "early")
     disk.write_bytes(b"then" * 1024)
     do(alice, "early", "snapshots", "Create snapshot", {"named_snapshot.name": "moment"})
     disk.write_bytes(b"now." * 1024)
     alice.open(alice.page.links["Restore into a new machine"])
     alice.click("Restore into a new machine", {"new.name": "back"})
     assert "back Running" in alice.text
-    (own,) = disks_of(host, "back")
+    (own,) = disks_of(console, "back")
     assert own.read_bytes() == b"then" * 1024
     assert disk.read_bytes() == b"now." * 1024
-    for name in ("early", "back"):
-        delete(alice, name)
     alice.open("/images")
     alice.click("Delete moment")
-    assert list((host.host.launch.folder / "snapshots").iterdir()) == []
+    assert list((console.host.launch.folder / "snapshots").iterdir()) == []

@@ -28,6 +28,7 @@ async def _write(monitor: HostedMonitor, parsed: Parsed) -> None:
 
 async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
     wish = Copy.model_validate(parsed[CLONE.key])
+    monitor.house.require_free(wish.name, "clone.name")
     clone = await monitor.machine.clone(wish.name, **wish.options, by=person().name)
     made = monitor.house.adopt(clone.id)
     copied = [disk.id for disk in disks_of(clone.definition.configuration) if not disk.is_read_only]
