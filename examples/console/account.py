@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Form, Request
@@ -13,7 +13,15 @@ from fastapi.responses import RedirectResponse, Response
 
 from examples.console.events import work_for
 from examples.console.identity import Right, User
-from fastapi_oidc import OIDC, Code, LogoutOptions, OIDCSession, SessionError, require_auth
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    LogoutOptions,
+    OIDCSession,
+    SessionError,
+    require_auth,
+    require_csrf,
+)
 
 SIGNED_OUT_PATH = "/signed-out"
 
@@ -38,8 +46,26 @@ class SessionRow:
     is_this: bool
 
 
-async def sessions_of(oidc: OIDC[User], session: OIDCSession[User]) -> Sequence[SessionRow]:
+def oidc_of(request: Request) -> OIDC[User]:
+    """The library's object of this console."""
+    oidc: OIDC[User] = request.app.state.oidc
+    return oidc
+
+
+async def typed_of(request: Request) -> dict[str, str]:
+    """The inputs of the form, without its token."""
+    form = await request.form()
+    return {name: str(value) for name, value in form.items() if name != "csrf_token"}
+
+
+Typed = Annotated[dict[str, str], Depends(typed_of)]
+CHECKED: Final = [Depends(require_csrf)]
+"""Refuses forms that no page of the session has made."""
+
+
+async def sessions_of(request: Request, session: OIDCSession[User]) -> Sequence[SessionRow]:
     """All sessions of the user of `session`: this one first, then the newest."""
+    oidc = oidc_of(request)
     dated = oidc.settings.idle_timeout is not None
     rows = [_row(one, session.id, dated=dated) for one in await oidc.sessions_of(session.sub)]
     return sorted(rows, key=lambda row: not row.is_this)
@@ -74,29 +100,26 @@ def for_those_who(right: Right) -> APIRouter:
     return APIRouter(dependencies=[Depends(permitted)])
 
 
-def routes(oidc: OIDC[User]) -> APIRouter:
-    """The buttons of the menu; every signed-in user may end their own sessions."""
-    router = for_all()
+router = for_all()
+"""The buttons of the menu; every signed-in user may end their own sessions."""
 
-    @router.post("/account/end-session")
-    async def end_session(
-        session: Signed, csrf_token: Posted = "", session_id: Posted = "", return_to: Posted = "/"
-    ) -> Response:
-        oidc.check_csrf_token(session, csrf_token)
-        own = {one.id for one in await oidc.sessions_of(session.sub)}
-        if session_id in own:  # else it has ended meanwhile, or belongs to another user
-            await oidc.revoke(session_id=session_id)
-        return RedirectResponse(own_path(return_to), 303)
 
-    @router.post("/account/sign-out-everywhere")
-    async def sign_out_everywhere(
-        request: Request, session: Signed, csrf_token: Posted = ""
-    ) -> Response:
-        oidc.check_csrf_token(session, csrf_token)
-        await oidc.revoke(sub=session.sub)
-        return await oidc.logout(request, LogoutOptions(return_to=SIGNED_OUT_PATH))
+@router.post("/account/end-session", dependencies=CHECKED)
+async def end_session(
+    request: Request, session: Signed, session_id: Posted = "", return_to: Posted = "/"
+) -> Response:
+    """End one of the user's sessions."""
+    own = {one.id for one in await oidc_of(request).sessions_of(session.sub)}
+    if session_id in own:  # else it has ended meanwhile, or belongs to another user
+        await oidc_of(request).revoke(session_id=session_id)
+    return RedirectResponse(own_path(return_to), 303)
 
-    return router
+
+@router.post("/account/sign-out-everywhere", dependencies=CHECKED)
+async def sign_out_everywhere(request: Request, session: Signed) -> Response:
+    """End all sessions of the user."""
+    await oidc_of(request).revoke(sub=session.sub)
+    return await oidc_of(request).logout(request, LogoutOptions(return_to=SIGNED_OUT_PATH))
 
 
 def own_path(text: str) -> str:

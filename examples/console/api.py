@@ -24,7 +24,6 @@ from examples.console.identity import User
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE
 from fastapi_oidc import OIDC, Caller
-from generated_vmm import VmmError
 
 PREFIX: Final = "/api/v1"
 READ, WRITE = "machines:read", "machines:write"
@@ -46,7 +45,7 @@ class Refusal(BaseModel):
     """Why nothing was done; `fields` has a reason for each input that is at fault."""
 
     refused: str
-    fields: dict[str, str] = {}
+    fields: Mapping[str, str] = {}
 
 
 def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
@@ -81,10 +80,9 @@ def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
     @router.get("/machines/{machine}/configuration", tags=["machines"])
     async def get_configuration(machine: str, caller: Reader) -> JSONResponse:
         """What the monitor shows of its machine (`GET /vm/config`), without metadata."""
-        try:
-            found = await viewed(monitors, machine, caller.identity).look()
-        except VmmError as error:
-            raise HTTPException(409, str(error)) from error
+        found = await viewed(monitors, machine, caller.identity).look()
+        if found.fault is not None:
+            raise HTTPException(409, str(found.fault))
         return JSONResponse(found.configuration.model_dump(mode="json", exclude_none=True))
 
     def changing(change: Change) -> Endpoint:
@@ -156,7 +154,7 @@ def properties_of(change: Change) -> dict[str, object]:
 
 def property_of(section: Section, field: Field) -> dict[str, object]:
     """An input as JSON Schema; several words are one text, as in the form."""
-    about = f"{field.full_label}. {section.hint(field)}".strip()
+    about = f"{field.label}. {section.hint(field)}".strip()
     found: dict[str, object] = {"type": TYPES.get(field.kind, "string"), "description": about}
     return found | ({"enum": list(field.choices)} if field.choices else {})
 
@@ -187,9 +185,7 @@ def answer(failure: Failure | None) -> Response:
     """The response to a change."""
     if failure is None:
         return Response(status_code=204, headers=NO_STORE)
-    fields = {name: told.sentence for name, told in failure.at_fields.items()}
-    why = failure.at_button.sentence if failure.at_button else next(iter(fields.values()), "")
-    refusal = Refusal(refused=why, fields=fields)
+    refusal = Refusal(refused=failure.at_button.sentence, fields=failure.at_fields)
     return JSONResponse(refusal.model_dump(), failure.status, headers=NO_STORE)
 
 

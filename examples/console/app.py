@@ -107,7 +107,7 @@ def create_app(
     _mount(app, oidc)
     if accesses is not None:
         app.include_router(accesses.broker.router)
-        app.include_router(giving.routes(oidc, accesses))
+        app.include_router(giving.routes(accesses))
     if api_audience is not None:
         from examples.console import api
 
@@ -118,17 +118,17 @@ def create_app(
 def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     app.mount(STATIC_PATH, KeptFiles(directory=STATIC))
     app.include_router(oidc.router, prefix="/auth")
-    app.include_router(account.routes(oidc))
-    app.include_router(guest_console.reading())
-    app.include_router(guest_console.writing(oidc))
-    app.include_router(guest.routes(oidc))
-    app.include_router(images.reading(oidc))
-    app.include_router(images.writing(oidc))
-    app.include_router(past.routes(oidc))
-    app.include_router(routes.parts(oidc))
-    app.include_router(routes.pages(oidc))
-    app.include_router(creating.routes(oidc))
-    app.include_router(routes.changes(oidc))
+    app.include_router(account.router)
+    app.include_router(guest_console.reading)
+    app.include_router(guest_console.writing)
+    app.include_router(guest.router)
+    app.include_router(images.reading)
+    app.include_router(images.writing)
+    app.include_router(past.router)
+    app.include_router(routes.parts)
+    app.include_router(routes.pages)
+    app.include_router(creating.router)
+    app.include_router(routes.changes)
     tell_refusals(app, oidc)
 
     @app.get(account.SIGNED_OUT_PATH)

@@ -75,7 +75,7 @@ class Board:
         progress = monitor.progress if operation is not None else None
         power = user.may("operate", monitor.name)
         sampled = monitor.history.newest if has_charts else None
-        source = (state, monitor.run, operation, progress, monitor.uptime.since, sampled)
+        source = (state, monitor.run, operation, progress, monitor.since, sampled)
 
         def made() -> str:
             return part(

@@ -1,19 +1,18 @@
-"""Carrying out a change: all input is checked before anything is sent."""
+"""Carrying out a change: all input is checked before anything is done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final
 
 from examples.console.changes import Change
+from examples.console.changes.change import Parsed
 from examples.console.events import NOT_RECORDED
-from examples.console.fields import Fields, Texts, member_of
-from examples.console.forms import Invalid, Section
+from examples.console.fields import Fields, Texts
+from examples.console.forms import Invalid
 from examples.console.hosted import HostedMonitor
-from examples.console.library import Place
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, changed_meanwhile
 from examples.console.monitors import Monitor
@@ -23,30 +22,29 @@ from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutE
 from generated_vmm.machines import MachineBusy, MachineError
 
 
-class Admit(Protocol):
-    """Gives a machine access to a file; raises ValueError for a forbidden one."""
-
-    async def __call__(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
-        """Admits the file, to be written to or only read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a change was not carried out: beside its fields (`section.field`), or its button.
+    """Why a change was not carried out: at its button, and beside its fields (`section.field`).
 
     `status` is that of the response to the browser.
     """
 
     status: int
-    at_fields: Mapping[str, Told] = field(default_factory=dict)
-    at_button: Told | None = None
+    at_button: Told
+    at_fields: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def why(self) -> str:
+        """The reason in one sentence."""
+        return next(iter(self.at_fields.values()), self.at_button.sentence)
 
 
-NO_FAILURE = Failure(200)
+NO_FAILURE = Failure(200, Told(""))
 BAD_GATEWAY: Final = 502
 CONFLICT: Final = 409
-UNRECORDED: Final = Failure(503, at_button=Told(NOT_RECORDED))
-NOTHING_SENT: Final = Told("Nothing was sent: see the marked fields.")
+UNRECORDED: Final = Failure(503, Told(NOT_RECORDED))
+NOTHING_SENT: Final = Told("Nothing was done: see the marked fields.")
+NOT_OURS: Final = Failure(CONFLICT, Told("This console did not start this monitor."))
 RESUMING: Final = ("resume", "named_snapshot", "clone")
 """Changes after which the guest's agent sets the clock."""
 ENDED_MEANWHILE: Final = Told("The monitor ended during the request. Start the machine again.")
@@ -55,208 +53,122 @@ ENDED_MEANWHILE: Final = Told("The monitor ended during the request. Start the m
 async def carry_out(
     monitor: Monitor, change: Change, form: Texts, page: PageState | None = None
 ) -> Failure | None:
-    """Send the input of the form and record it; None if the monitor did all of it.
+    """Do what the form says and record it; None if all of it was done.
 
     Nothing is done if the machine is no longer as `page` showed it, cannot be changed so, is busy,
     or if what is wanted cannot be recorded.
     """
     if (operation := monitor.operation) is not None:
-        return Failure(CONFLICT, at_button=Told(f"{monitor.name} is busy: {operation.in_words}."))
+        return Failure(CONFLICT, Told(f"{monitor.name} is busy: {operation.in_words}."))
     try:
         event = await monitor.events.begin(change.verb)
     except RecordsError:
         return UNRECORDED
-    turn = nullcontext() if change.at_once else monitor.turn
-    hosted = monitor if isinstance(monitor, HostedMonitor) and change.names_disks else None
-    # A disk that a machine takes at this moment is recorded as its own only afterwards.
-    async with turn, hosted.house.taking_disks if hosted else nullcontext():
-        machine, fault = await _looked(monitor)
-        failure = await _obstacle(monitor, change, form, page, machine, fault)
-        failure = failure or await _carried_out(monitor, change, form)
-    silent = failure is not None and failure.status == BAD_GATEWAY and not change.hosted
-    if silent and await monitor.has_ended():
-        failure = Failure(BAD_GATEWAY, at_button=ENDED_MEANWHILE)
+    async with nullcontext() if change.at_once else monitor.turn:
+        machine = await monitor.look()
+        failure = await _tried(monitor, change, form, page, machine)
+    if failure is not None and failure.status == BAD_GATEWAY and await monitor.has_ended():
+        failure = Failure(BAD_GATEWAY, ENDED_MEANWHILE)
+    if failure is not None:
+        await monitor.events.finish(event, f"Tried to {change.verb}.", failure.why)
+        return failure
     item = change.item_of(form)
-    if failure is None:
-        done = f"{change.done.removesuffix('.')}: {item}." if item else change.done
-        detail = differences(change, machine, form)
-        if change.name in RESUMING and isinstance(monitor, HostedMonitor):
-            detail = monitor.agent_error or detail
-        await monitor.events.finish(event, done, detail=detail)
-    else:
-        why = [*failure.at_fields.values(), *([failure.at_button] if failure.at_button else [])]
-        await monitor.events.finish(event, f"Tried to {change.verb}.", why[0].sentence)
-    return failure
+    done = f"{change.done.removesuffix('.')}: {item}." if item else change.done
+    detail = differences(change, machine, form)
+    if change.name in RESUMING and isinstance(monitor, HostedMonitor):
+        detail = monitor.agent_error or detail
+    await monitor.events.finish(event, done, detail=detail)
+    return None
 
 
-async def _obstacle(
-    monitor: Monitor,
+async def _tried(
+    monitor: Monitor, change: Change, form: Texts, page: PageState | None, machine: Machine
+) -> Failure | None:
+    """Does it, unless another user was faster, or the machine does not support it."""
+    act = change.act_of(monitor)
+    if act is None:
+        return NOT_OURS
+    if machine.fault is not None and change.not_now(NO_ANSWER):
+        return failed(monitor, machine.fault)
+    item = change.item_of(form)
+    if page and (why := changed_meanwhile(monitor, change, item, machine, page)):
+        return Failure(CONFLICT, Told(why))
+    if why := change.why_not(machine):
+        return Failure(CONFLICT, Told(why))
+    if change.items is not None and item not in change.items(machine):
+        return Failure(CONFLICT, Told("There is no such device."))
+    return await attempt(monitor, change, form, act)
+
+
+async def attempt(
+    monitor: Monitor | None,
     change: Change,
     form: Texts,
-    page: PageState | None,
-    machine: Machine | None,
-    fault: VmmError | None,
+    act: Callable[[Parsed], Awaitable[object]],
 ) -> Failure | None:
-    """Why the change is not tried: another user was faster, or the machine does not support it."""
-    if change.hosted and not monitor.is_hosted:
-        return Failure(CONFLICT, at_button=Told("This console did not start this monitor."))
-    if change.foreign and monitor.is_hosted:
-        return Failure(CONFLICT, at_button=Told("This is only for other programs' monitors."))
-    if fault and monitor.stage is None and change.not_now(NO_ANSWER):
-        return _at_button(monitor, fault)
-    if page is not None:
-        item = change.item_of(form)
-        if why := await changed_meanwhile(monitor, change, item, machine, page):
-            return Failure(CONFLICT, at_button=Told(why))
-    why = change.why_not(machine) if machine else change.not_now(monitor.stage or NO_ANSWER)
-    return Failure(CONFLICT, at_button=Told(why)) if why else None
-
-
-def differences(change: Change, machine: Machine | None, form: Texts) -> str:
-    """The old and new values of a form, a line each, without documents, which may have secrets."""
-    lines = []
-    for section in change.sections:
-        before = section.values(machine, {}, change.item_of(form))
-        for one in section.fields:
-            old, new = (
-                before[f"{section.key}.{one.name}"],
-                form.get(f"{section.key}.{one.name}", ""),
-            )
-            if one.kind not in ("document", "item") and old != new.strip():
-                lines.append(f"{one.full_label}: {old or 'nothing'} → {new.strip() or 'nothing'}")
-    return "\n".join(lines)
-
-
-async def _looked(monitor: Monitor) -> tuple[Machine | None, VmmError | None]:
-    """The machine as it is now, or why its state is unknown."""
-    try:
-        return await monitor.look(), None
-    except VmmError as error:
-        return None, error
-
-
-async def _carried_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
+    """Reads the form and acts; why it was not done, if it was not."""
     parsed = parse(change, form)
     if isinstance(parsed, Failure):
         return parsed
-    has_calls = any(section.send for section in change.sections)
     try:
-        async with monitor.changing() if has_calls else nullcontext():
-            if failure := await _called(monitor, change, parsed):
-                return failure
-        if change.act is not None:
-            await change.act(monitor, parsed)
-    except MachineBusy as error:
-        return Failure(CONFLICT, at_button=Told(f"{error}."))
-    except OSError as error:
-        if isinstance(error, VmmError):
-            return _in_vain(monitor, change, error)
-        return Failure(507, at_button=Told(f"Nothing was done: {error.strerror}."))
-    except (VmmError, ValueError) as error:
-        return _in_vain(monitor, change, error)
+        await act(parsed)
+    except Invalid as invalid:
+        return Failure(422, NOTHING_SENT, invalid.errors)
+    except (VmmError, OSError, ValueError) as error:
+        return failed(monitor, error)
     return None
 
 
-async def _called(monitor: Monitor, change: Change, parsed: Mapping[str, Fields]) -> Failure | None:
-    """Sends each section, after a check of all files."""
-    if errors := await wrong_files(monitor.admit, change, parsed):
-        return Failure(422, errors, NOTHING_SENT)
-    for section in change.sections:
-        failure = await _sent(monitor, section, parsed.get(section.key))
-        if failure is not None:
-            return failure
-    return None
-
-
-async def _sent(monitor: Monitor, section: Section, fields: Fields | None) -> Failure | None:
-    """Send the input of one section, if there is any."""
-    if section.send is None or fields is None:
-        return None
-    try:
-        await section.send(monitor.control, fields)
-    except (VmmError, ValueError) as error:
-        monitor.note_refusal(section.key, fields)
-        return refused(monitor, section, error) or _at_button(monitor, error)
-    monitor.note_acceptance(section.key, fields)
-    return None
-
-
-def _in_vain(monitor: Monitor, change: Change, error: Exception) -> Failure:
-    refusals = (refused(monitor, section, error) for section in change.sections)
-    return next((refusal for refusal in refusals if refusal), _at_button(monitor, error))
-
-
-def _at_button(monitor: Monitor, error: Exception) -> Failure:
-    return Failure(_status(error), at_button=told(monitor, error))
-
-
-def sentence(monitor: Monitor, error: Exception) -> str:
-    """The error for users, in one sentence."""
-    return told(monitor, error).sentence
-
-
-def told(monitor: Monitor, error: Exception) -> Told:
-    """The error for users, with the monitor's own text if there is one."""
-    if isinstance(error, VmmApiError) and error.fault_message:
-        return in_plain_words(error.fault_message)
-    return Told(_without_words(monitor, error))
-
-
-def _without_words(monitor: Monitor, error: Exception) -> str:
+def failed(monitor: Monitor | None, error: Exception) -> Failure:
+    """What an error means for the user."""
+    told = explained(monitor, error)
     match error:
+        case MachineBusy():
+            return Failure(CONFLICT, told)
+        case VmmApiError() | MachineError() | ValueError():
+            return Failure(422, told)
+        case VmmError():
+            return Failure(BAD_GATEWAY, told)
+    return Failure(507, told)
+
+
+def explained(monitor: Monitor | None, error: Exception) -> Told:
+    """The error for users, with the monitor's own text if there is one."""
+    match error:
+        case VmmApiError(fault_message=words) if words:
+            return in_plain_words(words)
         case VmmApiError():
-            return f"The monitor returned status {error.status_code}."
+            return Told(f"The monitor returned status {error.status_code}.")
         case VmmTimeoutError():
-            return "The monitor took too long to respond."
-        case VmmConnectionError():
-            return f"No monitor responds at {monitor.socket_path}. Is it running?"
-    return as_sentence(error)
+            return Told("The monitor took too long to respond.")
+        case VmmConnectionError() if monitor is not None:
+            return Told(f"No monitor responds at {monitor.socket_path}. Is it running?")
+    return Told(as_sentence(error))
 
 
-def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
+def differences(change: Change, machine: Machine, form: Texts) -> str:
+    """The old and new values of a form, a line each, without documents, which may have secrets."""
+    lines = []
+    for section in change.sections:
+        item = change.item_of(form)
+        is_new = section.found(machine.definition, item) is None
+        before = {} if is_new else section.values(machine.definition, {}, item)
+        for one in section.fields:
+            name = f"{section.key}.{one.name}"
+            old, new = before.get(name, ""), form.get(name, "").strip()
+            if one.kind not in ("document", "item") and old != new:
+                lines.append(f"{one.label}: {old or 'nothing'} → {new or 'nothing'}")
+    return "\n".join(lines)
+
+
+def parse(change: Change, form: Texts) -> Parsed | Failure:
     """The input by section, without empty ones; or its faults."""
     parsed: dict[str, Fields] = {}
-    errors: dict[str, Told] = {}
+    errors: dict[str, str] = {}
     for section in change.sections:
         try:
             fields = section.parse(form)
             parsed |= {} if fields is None else {section.key: fields}
         except Invalid as invalid:
-            errors |= {f"{section.key}.{at}": Told(why) for at, why in invalid.errors.items()}
-    return Failure(422, errors, NOTHING_SENT) if errors else parsed
-
-
-async def wrong_files(
-    admit: Admit, change: Change, parsed: Mapping[str, Fields]
-) -> Mapping[str, Told]:
-    """The fields that name a file that the machine may not use, with the reasons."""
-    wrong: dict[str, Told] = {}
-    for section in change.sections:
-        fields = parsed.get(section.key, {})
-        for one in section.fields:
-            path = member_of(fields, one.name)
-            if one.places and isinstance(path, str | Path) and str(path):
-                writes = one.places == ("disks",) and not fields.get(one.reads_if)
-                try:
-                    await admit(str(path), one.places, writes=writes)
-                except ValueError as error:
-                    wrong[f"{section.key}.{one.name}"] = Told(as_sentence(error))
-    return wrong
-
-
-def refused(monitor: Monitor, section: Section, error: Exception) -> Failure | None:
-    """The fault at its field; None if the field is not known."""
-    why = told(monitor, error)
-    # Without a response there is no text about a field.
-    name = section.field_of(why.words or why.sentence) if _status(error) == 422 else None
-    if name is None:
-        return None
-    # The client names the members of the model; users see the labels of the form.
-    at_fields = {f"{section.key}.{name}": replace(why, sentence=section.with_labels(why.sentence))}
-    told_by = "The monitor refused it" if isinstance(error, VmmError) else "It was not done"
-    return Failure(_status(error), at_fields, Told(f"{told_by}: see the marked field."))
-
-
-def _status(error: Exception) -> int:
-    """The status of a refused request (409, 422), or of a monitor without a response (502)."""
-    return 422 if isinstance(error, VmmApiError | MachineError | ValueError) else 502
+            errors |= invalid.errors
+    return Failure(422, NOTHING_SENT, errors) if errors else parsed

@@ -171,12 +171,12 @@ def _given_settings() -> OIDCSettings:
 
 
 def samples(folder: Path) -> dict[str, str]:
-    """Placeholder files for a kernel and a disk, which forms suggest, for guests with PCI."""
+    """Placeholder files for a kernel and a disk, which forms suggest, for guests."""
     kernel, disk = folder / "vmlinux", folder / "rootfs.ext4"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kernel.write_bytes(b"\x7fELF" + bytes(60))
     disk.write_bytes(bytes(1024 * 1024))
-    return {**_suggestions(str(kernel), str(disk)), "new.has_pci": "true"}
+    return {**_suggestions(str(kernel), str(disk))}
 
 
 def _suggestions(kernel: str, disk: str) -> dict[str, str]:

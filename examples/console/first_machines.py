@@ -18,28 +18,17 @@ from generated_vmm.machines import Definition
 
 RUNNING, FRESH = "demo", "fresh"
 BEFORE_THE_START: Final[Mapping[str, Texts]] = {
-    "balloon": {
-        "balloon.amount_mib": "0",
-        "balloon.deflate_on_oom": "true",
-        "balloon.stats_polling_interval_s": "1",
-        "balloon.free_page_hinting": "true",
-    },
     "memory_hotplug": {"memory_hotplug.total_size_mib": "512"},
     "access": {"access.network_interfaces": "eth0", "access.version": "V2"},
-    "metadata": {"document.contents": '{"hostname": "demo"}'},
 }
 """Devices that must be set up before the start, by change."""
+SIZE: Final[Texts] = {"machine_config.vcpu_count": "2", "machine_config.mem_size_mib": "512"}
 
 
 async def first_machines(host: Host) -> None:
     """Create both at the same time; the running one has devices that are set up before a start."""
     with on_behalf_of(Person("", "The console")):
-        await asyncio.gather(_running(host), _fresh(host))
-
-
-async def _fresh(host: Host) -> None:
-    machine = await host.create(FRESH, Definition(enable_pci=True))
-    await machine.begin(boot=False)
+        await asyncio.gather(_running(host), host.create(FRESH, Definition()))
 
 
 async def _running(host: Host) -> None:
@@ -49,24 +38,16 @@ async def _running(host: Host) -> None:
     for name, texts in BEFORE_THE_START.items():
         if name in CHANGES:  # a client for an older monitor lacks some
             await carry_out(machine, CHANGES[name], texts)
+    await carry_out(machine, CHANGES["metadata"], {"document.contents": '{"hostname": "demo"}'})
     await carry_out(machine, CHANGES["start"], {})
 
 
 def form_of(host: Host, name: str) -> Texts:
-    """The form that creates a machine, with its suggested values."""
+    """The form that creates a machine which waits, with its suggested values."""
     texts = {
         key: value
         for section in CREATE.sections
         for key, value in section.values(None, host.suggestions).items()
     }
-    size = {
-        "machine_config.vcpu_count": "2",
-        "machine_config.mem_size_mib": "512",
-        "machine_config.track_dirty_pages": "true",
-    }
-    return {
-        **texts,
-        **size,
-        "new.name": name,
-        "new_network.host_dev_name": "tap0",
-    }
+    own = {"new.name": name, "new.start": "", "new_network.host_dev_name": "tap0"}
+    return {**texts, **SIZE, **own}

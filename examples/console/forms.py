@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from typing import Self
+from typing import Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from examples.console.fields import Field, Fields, Texts, described, nested
-from examples.console.machine import Machine
-from examples.console.versions import ANY, Version, is_known, require, since
+from examples.console.fields import Field, Fields, Texts, described
 from examples.console.words import FAULTS, HINTS
-from generated_vmm import AsyncVmmClient
-from generated_vmm.model import ApiModel, Body
+from generated_vmm.machines import Definition
+from generated_vmm.model import ApiModel
+
+NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
 
 class Invalid(Exception):
-    """The input is not valid for the model; `errors` has a sentence for each field."""
+    """The input is not valid; `errors` has a sentence for each `section.field`."""
 
     def __init__(self, errors: Texts) -> None:
         super().__init__(f"invalid: {', '.join(errors)}")
@@ -28,57 +28,38 @@ class Invalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The inputs for one model, which is sent with one call, if there is one.
+    """The inputs for one model.
 
-    `fixed` are members by path that are not inputs. `current` finds the monitor's present model for
-    the form's item. `about` maps a word of a fault message, in lower case, to its field. An
-    `optional` section without input is not sent. `since` is the first release of the monitor with
-    the call.
+    `member` is that of a machine's configuration which has the model, or a list of such with the
+    ids `id_name`. `current` finds the present model in a definition, for the form's item. `fixed`
+    are members that are not inputs. An `optional` section without input is left out.
     """
 
     key: str
     title: str
     model: type[ApiModel]
     fields: tuple[Field, ...]
-    send: Callable[[AsyncVmmClient, Fields], Awaitable[object]] | None = None
-    current: Callable[[Machine, str], Body | None] = lambda machine, item: None
+    member: str = ""
+    id_name: str = ""
+    current: Callable[[Definition, str], BaseModel | None] | None = None
     fixed: Fields = field(default_factory=dict)
-    about: Texts = field(default_factory=dict)
     optional: bool = False
-    since: Version = ANY
 
     def __post_init__(self) -> None:
         """Drops fields that a client for an older release lacks. TypeError for unknown names."""
-        members = self.model.model_fields
+        names = {*(one.name for one in self.fields), *self.fixed}
         if is_known(self.model):
-            require(self.model, self._named())
+            require(self.model, names)
         known = (
             replace(one, hint=one.hint or HINTS.get(f"{self.key}.{one.name}", ""))
             for one in self.fields
-            if one.name.split(".")[0] in members
+            if one.name in self.model.model_fields
         )
         object.__setattr__(self, "fields", tuple(known))
 
-    def _named(self) -> set[str]:
-        """The paths of the members that are named here, without those that may be missing."""
-        inputs = (path for one in self.fields for path in (one.name, one.reads_if))
-        deprecated = {"", *(one.name for one in self.fields if one.deprecated)}
-        return {*self.fixed, *self.about.values(), *inputs} - deprecated
-
-    def for_release(self, version: Version) -> Self:
-        """The section without inputs that a monitor of that release would refuse."""
-        known = (
-            one
-            for one in self.fields
-            if max(one.since, since(self.model, one.name.split(".")[0])) <= version
-        )
-        return replace(self, fields=tuple(known))
-
-    def rows(self, *, rare: bool) -> list[tuple[str, list[Field]]]:
-        """The visible inputs, those of a group together."""
-        seen = [one for one in self.fields if one.rare is rare and one.kind != "item"]
-        rows = groupby(seen, key=lambda one: one.group or one.name)
-        return [(fields[0].group, fields) for fields in (list(row) for _, row in rows)]
+    def rows(self, *, rare: bool) -> list[Field]:
+        """The visible inputs."""
+        return [one for one in self.fields if one.rare is rare and one.kind != "item"]
 
     @property
     def item_field(self) -> str:
@@ -90,41 +71,66 @@ class Section:
         """The field's help text."""
         return described(self.model, field)
 
+    def found(self, definition: Definition, item: str) -> BaseModel | None:
+        """The present model, if there is one."""
+        if self.current is not None:
+            return self.current(definition, item)
+        value = getattr(definition.configuration, self.member, None) if self.member else None
+        if not self.id_name:
+            return value if isinstance(value, BaseModel) else None
+        return next((one for one in value or () if getattr(one, self.id_name) == item), None)
+
+    def write(self, definition: Definition, fields: Fields) -> Definition:
+        """The definition with the input; members that are no inputs stay. Raises Invalid."""
+        name = str(fields.get(self.id_name, ""))
+        before = self.found(definition, name)
+        inputs = {one.name: one.kind for one in self.fields}
+        if before is not None and inputs.get(self.id_name) == "text":
+            raise Invalid({f"{self.key}.{self.id_name}": "There is a device of this name."})
+        if self.id_name and not NAME.fullmatch(name):
+            why = "A name has letters, digits and underscores."
+            raise Invalid({f"{self.key}.{self.id_name}": why})
+        kept = before.model_dump(exclude_unset=True, exclude=set(inputs)) if before else {}
+        model = self.model.model_validate({**fields, **kept})
+        if not self.id_name:
+            return _with(definition, self.member, model)
+        others = getattr(definition.configuration, self.member) or []
+        known = [model if one is before else one for one in others]
+        return _with(definition, self.member, known if before else [*known, model])
+
     def parse(self, form: Texts) -> Fields | None:
-        """The members to send, each in its type; empty inputs are not set. Raises Invalid.
+        """The members of the model, each in its type; empty inputs are not set. Raises Invalid.
 
         None for an optional section without input.
         """
         typed = {one: form.get(f"{self.key}.{one.name}", "").strip() for one in self.fields}
-        begun = {one.group for one, text in typed.items() if text and one.group}
-        implied = {one: one.implied if one.group in begun else "" for one in self.fields}
-        given = {
-            one.name: one.read(text) for one, raw in typed.items() if (text := raw or implied[one])
-        }
+        given = {one.name: one.read(text) for one, text in typed.items() if text}
         if self.optional and not given:
             return None
         try:
             # A form has texts only, so numbers and flags are read from texts here and only here.
-            members = nested({**self.fixed, **given})
-            model = self.model.model_validate(members, strict=False)
+            model = self.model.model_validate({**self.fixed, **given}, strict=False)
         except ValidationError as error:
-            raise Invalid(_sentences(error, self.fields)) from error
+            raise Invalid(self._sentences(error)) from error
         return model.model_dump(exclude_unset=True)
 
-    def field_of(self, fault_message: str) -> str | None:
-        """The field of the monitor's fault, as far as its text says."""
-        fault = fault_message.lower()
-        return next((name for word, name in self.about.items() if word in fault), None)
+    def _sentences(self, error: ValidationError) -> dict[str, str]:
+        """The first fault of each field, in words; of the first field if it is of none."""
+        sentences: dict[str, str] = {}
+        for fault in error.errors(include_url=False, include_input=False):
+            path = [str(part) for part in fault["loc"]]
+            at = next((one for one in self.fields if one.name == path[0]), self.fields[0])
+            why = _sentence(fault)
+            if at.kind == "pairs":
+                why = "Write it as in eth0=tap7."
+            elif len(path) > 1:
+                why = f"{'.'.join(path[1:])}: {why}"
+            sentences.setdefault(f"{self.key}.{at.name}", why)
+        return sentences
 
-    def with_labels(self, sentence: str) -> str:
-        """The sentence, with the form's label in place of the model's member at its beginning."""
-        labels = {one.name: one.label for one in self.fields}
-        member, space, rest = sentence.partition(" ")
-        return f"{labels.get(member, member)}{space}{rest}"
-
-    def values(self, machine: Machine | None, suggestions: Texts, item: str = "") -> Texts:
-        """A text for each `key.field`: the monitor's present values, else the suggestions."""
-        current = self.current(machine, item) if machine else None
+    def values(self, definition: Definition | None, suggestions: Texts, item: str = "") -> Texts:
+        """A text for each `key.field`: the present values, else the suggestions."""
+        current = self.found(definition, item) if definition else None
         values: dict[str, str] = {}
         for one in self.fields:
             name = f"{self.key}.{one.name}"
@@ -133,27 +139,16 @@ class Section:
         return values
 
 
-def _sentences(error: ValidationError, fields: Sequence[Field]) -> dict[str, str]:
-    """The first fault of each field, in words."""
-    sentences: dict[str, str] = {}
-    for fault in error.errors(include_url=False, include_input=False):
-        path = ".".join(map(str, fault["loc"]))
-        field = _field_at(path, fields)
-        within = path.removeprefix(field.name).strip(".")
-        sentences.setdefault(field.name, _within(field, within, _sentence(fault)))
-    return sentences
+def _with(definition: Definition, member: str, value: object) -> Definition:
+    configuration = definition.configuration.model_copy(update={member: value})
+    return definition.replace(configuration=configuration)
 
 
-def _field_at(path: str, fields: Sequence[Field]) -> Field:
-    """The field of the faulty member; the first one of the form if there is none."""
-    within = (field for field in fields if f"{path}.".startswith(f"{field.name}."))
-    return next(within, fields[0])
-
-
-def _within(field: Field, place: str, sentence: str) -> str:
-    if field.kind == "pairs":
-        return "Write it as in eth0=tap7."
-    return f"{place}: {sentence}" if place else sentence
+def without(definition: Definition, section: Section, item: str) -> Definition:
+    """The definition without a device of the section's list."""
+    devices: Sequence[BaseModel] = getattr(definition.configuration, section.member) or []
+    left = [one for one in devices if getattr(one, section.id_name) != item]
+    return _with(definition, section.member, left)
 
 
 def _sentence(fault: ErrorDetails) -> str:
@@ -161,3 +156,18 @@ def _sentence(fault: ErrorDetails) -> str:
     if known is None:
         return fault["msg"].replace("Input should be", "Must be") + "."
     return known.format_map(fault.get("ctx", {}))
+
+
+def is_known(model: type[ApiModel]) -> bool:
+    """Whether the client has the model: one for an older release has a name without members."""
+    return not hasattr(model, "since")
+
+
+def require(model: type[ApiModel], names: Iterable[str]) -> None:
+    """Raises TypeError for members that the model neither has nor gets in a newer release.
+
+    A client for an older monitor knows which members come later: those are only not offered.
+    """
+    known = {*model.model_fields, *getattr(model, "later_fields", {})}
+    if lacking := sorted(set(names) - known):
+        raise TypeError(f"{model.__name__} has no {', '.join(lacking)}")

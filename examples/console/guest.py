@@ -6,16 +6,14 @@ import asyncio
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import Depends, HTTPException, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from examples.console.account import Posted, Signed, for_those_who
+from examples.console.account import CHECKED, Posted, Signed, for_those_who, oidc_of
 from examples.console.events import recorded
 from examples.console.guest_console import LONGEST_INPUT, AHosted, Seconds
 from examples.console.hosted import HostedMonitor
@@ -25,7 +23,7 @@ from examples.console.plain_words import as_sentence
 from examples.console.streams import STREAM_SECONDS
 from examples.console.uploads import Upload, parts_of
 from examples.console.view import machine_page, visit_of
-from fastapi_oidc import OIDC, OIDCSession
+from fastapi_oidc import OIDCSession
 from generated_vmm import VmmError
 from generated_vmm.guest import CompletedProgram, ProgramLost, ProgramTimeout, TerminalSize
 
@@ -42,7 +40,7 @@ Ran = tuple[str, CompletedProgram]
 
 def guest_of(monitor: AHosted) -> HostedMonitor:
     """The machine that the path names; 409 if it does not say that its guest has the agent."""
-    if not monitor.has_agent:
+    if monitor.definition.agent is None:
         raise HTTPException(409, "This machine has no agent.")
     return monitor
 
@@ -51,7 +49,6 @@ AGuest = Annotated[HostedMonitor, Depends(guest_of)]
 
 
 async def guest_page(
-    oidc: OIDC[User],
     request: Request,
     monitor: HostedMonitor,
     session: OIDCSession[User],
@@ -60,143 +57,132 @@ async def guest_page(
     ran: Ran | None = None,
 ) -> Response:
     """The page, with what was refused or has run."""
-    visit = await visit_of(oidc, request, session)
     status = 409 if refusal else 200
-    return await machine_page(
-        monitor, replace(visit, tab="guest", refusal=refusal, ran=ran, status=status)
+    visit = await visit_of(request, session, tab="guest", refusal=refusal, ran=ran, status=status)
+    return await machine_page(monitor, visit)
+
+
+router = for_those_who("operate")
+"""The forms of the page, and what its terminal asks for."""
+
+
+@router.post("/machines/{machine}/guest/run", dependencies=CHECKED)
+async def run(request: Request, monitor: AGuest, session: Signed, command: Posted = "") -> Response:
+    """Run a command, and show its output."""
+    ended: list[Ran] = []
+
+    async def act() -> str:
+        ended.append((command, await _run(monitor, command)))
+        return f"Ran {command[:200]!r} in the guest."
+
+    refusal = await recorded(monitor.events, f"run {command[:200]!r} in the guest", act)
+    return await guest_page(request, monitor, session, refusal=refusal, ran=next(iter(ended), None))
+
+
+@router.get("/machines/{machine}/guest/file")
+async def read(request: Request, monitor: AGuest, session: Signed, path: str = "") -> Response:
+    """A file of the guest."""
+    file = tempfile.TemporaryFile(dir=monitor.house.launch.folder)  # noqa: SIM115 - see parts_of
+
+    async def act() -> str:
+        async with monitor.machine.guest() as guest:
+            await guest.path(path).read_into(file, progress=_at_most)
+        file.seek(0)
+        return f"Read {path} of the guest."
+
+    if refusal := await recorded(monitor.events, f"read {path} of the guest", act):
+        file.close()
+        return await guest_page(request, monitor, session, refusal=refusal)
+    name = quote(PurePosixPath(path).name)
+    disposition = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+    return StreamingResponse(
+        parts_of(file),
+        media_type="application/octet-stream",
+        headers={**NO_STORE, **disposition},
     )
 
 
-def routes(oidc: OIDC[User]) -> APIRouter:
-    """The forms of the page, and what its terminal asks for."""
-    router = for_those_who("operate")
+@router.post("/machines/{machine}/guest/file")
+async def write(request: Request, monitor: AGuest, session: Signed) -> Response:
+    """Write a file to the guest."""
 
-    shown = partial(guest_page, oidc)
+    def check(fields: Mapping[str, str]) -> None:
+        oidc_of(request).check_csrf_token(session, fields.get("csrf_token"))
 
-    @router.post("/machines/{machine}/guest/run")
-    async def run(
-        request: Request,
-        monitor: AGuest,
-        session: Signed,
-        command: Posted = "",
-        csrf_token: Posted = "",
-    ) -> Response:
-        oidc.check_csrf_token(session, csrf_token)
-        ended: list[Ran] = []
-
-        async def act() -> str:
-            ended.append((command, await _run(monitor, command)))
-            return f"Ran {command[:200]!r} in the guest."
-
-        refusal = await recorded(monitor.events, f"run {command[:200]!r} in the guest", act)
-        return await shown(request, monitor, session, refusal=refusal, ran=next(iter(ended), None))
-
-    @router.get("/machines/{machine}/guest/file")
-    async def read(request: Request, monitor: AGuest, session: Signed, path: str = "") -> Response:
-        file = tempfile.TemporaryFile(dir=monitor.house.launch.folder)  # noqa: SIM115 - see parts_of
-
-        async def act() -> str:
-            async with monitor.machine.guest() as guest:
-                await guest.path(path).read_into(file, progress=_at_most)
-            file.seek(0)
-            return f"Read {path} of the guest."
-
-        if refusal := await recorded(monitor.events, f"read {path} of the guest", act):
-            file.close()
-            return await shown(request, monitor, session, refusal=refusal)
-        name = quote(PurePosixPath(path).name)
-        disposition = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
-        return StreamingResponse(
-            parts_of(file),
-            media_type="application/octet-stream",
-            headers={**NO_STORE, **disposition},
-        )
-
-    @router.post("/machines/{machine}/guest/file")
-    async def write(request: Request, monitor: AGuest, session: Signed) -> Response:
-        def check(fields: Mapping[str, str]) -> None:
-            oidc.check_csrf_token(session, fields.get("csrf_token"))
-
-        with tempfile.TemporaryFile(dir=monitor.house.launch.folder) as file:
-            upload = Upload(file, MOST_FILE, check)
-            try:
-                await upload.receive(request)
-            except ValueError as error:
-                return await shown(request, monitor, session, refusal=as_sentence(error))
-            path = _target(upload)
-
-            async def act() -> str:
-                await asyncio.to_thread(file.seek, 0)
-                async with monitor.machine.guest() as guest:
-                    await guest.path(path).write_from(file)
-                return f"Wrote {path} in the guest: {upload.size} bytes."
-
-            refusal = await recorded(monitor.events, f"write {path} in the guest", act)
-        if refusal:
-            return await shown(request, monitor, session, refusal=refusal)
-        return RedirectResponse(f"/machines/{monitor.name}/guest?done=guest_file", 303)
-
-    @router.post("/machines/{machine}/guest/terminal")
-    async def open_terminal(
-        request: Request, monitor: AGuest, session: Signed, csrf_token: Posted = ""
-    ) -> Response:
-        oidc.check_csrf_token(session, csrf_token)
-        name = uuid.uuid4().hex
-
-        async def act() -> str:
-            async with monitor.machine.guest() as guest:
-                shell = ["/bin/sh", "-c", 'exec "$(command -v bash || echo /bin/sh)" -l']
-                environment = {"TERM": "xterm-256color"}
-                await guest.start(shell, id=name, terminal=TERMINAL, stdin=True, env=environment)
-            return "Opened a terminal in the guest."
-
-        if refusal := await recorded(monitor.events, "open a terminal in the guest", act):
-            return await shown(request, monitor, session, refusal=refusal)
-        return RedirectResponse(f"/machines/{monitor.name}/guest?terminal={name}", 303)
-
-    @router.get("/machines/{machine}/guest/terminal/{program}/stream")
-    async def stream(
-        monitor: AGuest, program: str, position: str = "", seconds: Seconds = STREAM_SECONDS
-    ) -> Response:
-        at = int(position) if position.isdecimal() else 0
+    with tempfile.TemporaryFile(dir=monitor.house.launch.folder) as file:
+        upload = Upload(file, MOST_FILE, check)
         try:
-            async with monitor.machine.guest() as guest:
-                found = await guest.attach(program, offset=at)
-        except ProgramLost as error:
-            raise HTTPException(410, ENDED_TERMINAL) from error
-        except VmmError as error:
-            raise HTTPException(409, as_sentence(error)) from error
-        if found.returncode is not None and at >= found.output_bytes:
-            raise HTTPException(410, ENDED_TERMINAL)
-        headers = {**NO_STORE, "Stream-Position": str(at)}
-        return StreamingResponse(
-            _output(monitor, program, at, max(seconds, GLANCE_SECONDS)),
-            media_type="application/octet-stream",
-            headers=headers,
-        )
+            await upload.receive(request)
+        except ValueError as error:
+            return await guest_page(request, monitor, session, refusal=as_sentence(error))
+        path = _target(upload)
 
-    @router.post("/machines/{machine}/guest/terminal/{program}/input")
-    async def type_in(
-        monitor: AGuest,
-        session: Signed,
-        program: str,
-        text: Posted = "",
-        rows: Posted = "",
-        columns: Posted = "",
-        csrf_token: Posted = "",
-    ) -> Response:
-        oidc.check_csrf_token(session, csrf_token)
-        try:
+        async def act() -> str:
+            await asyncio.to_thread(file.seek, 0)
             async with monitor.machine.guest() as guest:
-                found = await guest.attach(program)
-                if rows.isdecimal() and columns.isdecimal():
-                    await found.resize(int(rows), int(columns))
-                await found.write(text.encode()[:LONGEST_INPUT])
-        except (VmmError, OSError, ValueError) as error:
-            return JSONResponse({"refused": as_sentence(error)}, 409, headers=NO_STORE)
-        return JSONResponse({}, headers=NO_STORE)
+                await guest.path(path).write_from(file)
+            return f"Wrote {path} in the guest: {upload.size} bytes."
 
-    return router
+        refusal = await recorded(monitor.events, f"write {path} in the guest", act)
+    if refusal:
+        return await guest_page(request, monitor, session, refusal=refusal)
+    return RedirectResponse(f"/machines/{monitor.name}/guest?done=guest_file", 303)
+
+
+@router.post("/machines/{machine}/guest/terminal", dependencies=CHECKED)
+async def open_terminal(request: Request, monitor: AGuest, session: Signed) -> Response:
+    """Start a shell, and show its terminal."""
+    name = uuid.uuid4().hex
+
+    async def act() -> str:
+        async with monitor.machine.guest() as guest:
+            shell = ["/bin/sh", "-c", 'exec "$(command -v bash || echo /bin/sh)" -l']
+            environment = {"TERM": "xterm-256color"}
+            await guest.start(shell, id=name, terminal=TERMINAL, stdin=True, env=environment)
+        return "Opened a terminal in the guest."
+
+    if refusal := await recorded(monitor.events, "open a terminal in the guest", act):
+        return await guest_page(request, monitor, session, refusal=refusal)
+    return RedirectResponse(f"/machines/{monitor.name}/guest?terminal={name}", 303)
+
+
+@router.get("/machines/{machine}/guest/terminal/{program}/stream")
+async def stream(
+    monitor: AGuest, program: str, position: str = "", seconds: Seconds = STREAM_SECONDS
+) -> Response:
+    """The output of a terminal from a position on."""
+    at = int(position) if position.isdecimal() else 0
+    try:
+        async with monitor.machine.guest() as guest:
+            found = await guest.attach(program, offset=at)
+    except ProgramLost as error:
+        raise HTTPException(410, ENDED_TERMINAL) from error
+    except VmmError as error:
+        raise HTTPException(409, as_sentence(error)) from error
+    if found.returncode is not None and at >= found.output_bytes:
+        raise HTTPException(410, ENDED_TERMINAL)
+    headers = {**NO_STORE, "Stream-Position": str(at)}
+    return StreamingResponse(
+        _output(monitor, program, at, max(seconds, GLANCE_SECONDS)),
+        media_type="application/octet-stream",
+        headers=headers,
+    )
+
+
+@router.post("/machines/{machine}/guest/terminal/{program}/input", dependencies=CHECKED)
+async def type_in(
+    monitor: AGuest, program: str, text: Posted = "", rows: Posted = "", columns: Posted = ""
+) -> Response:
+    """Pass on what was typed, or a new size of the terminal."""
+    try:
+        async with monitor.machine.guest() as guest:
+            found = await guest.attach(program)
+            if rows.isdecimal() and columns.isdecimal():
+                await found.resize(int(rows), int(columns))
+            await found.write(text.encode()[:LONGEST_INPUT])
+    except (VmmError, OSError, ValueError) as error:
+        return JSONResponse({"refused": as_sentence(error)}, 409, headers=NO_STORE)
+    return JSONResponse({}, headers=NO_STORE)
 
 
 async def _output(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi import Depends, HTTPException, Query, Request
 from fastapi.responses import (
     HTMLResponse,
     JSONResponse,
@@ -15,7 +14,7 @@ from fastapi.responses import (
     StreamingResponse,
 )
 
-from examples.console.account import Signed, for_all, for_those_who
+from examples.console.account import CHECKED, Signed, Typed, for_all, for_those_who
 from examples.console.endings import plain_text
 from examples.console.events import person
 from examples.console.hosted import HostedMonitor
@@ -26,7 +25,7 @@ from examples.console.routes import AMonitor
 from examples.console.streams import STREAM_SECONDS
 from examples.console.terminal import SIZES
 from examples.console.view import machine_page, visit_of
-from fastapi_oidc import OIDC, OIDCSession
+from fastapi_oidc import OIDCSession
 from generated_vmm import VmmError
 
 LONGEST_INPUT: Final = 4096
@@ -48,89 +47,92 @@ Seconds = Annotated[float, Query(ge=0, le=STREAM_SECONDS)]
 AHosted = Annotated[HostedMonitor, Depends(hosted_of)]
 
 
-def reading() -> APIRouter:
-    """Routes for every signed-in user."""
-    router = for_all()
-
-    @router.get("/machines/{machine}/console/screen")
-    async def screen(monitor: AHosted) -> HTMLResponse:
-        await monitor.terminal.catch_up()
-        return page("screen.html", {"terminal": monitor.terminal})
-
-    @router.get("/machines/{machine}/console/stream")
-    async def stream(
-        monitor: AHosted, position: str = "", seconds: Seconds = STREAM_SECONDS
-    ) -> StreamingResponse:
-        feed = monitor.feed
-        begin, is_new = feed.start(position)
-        headers = {"Stream-Position": feed.position(begin), "Stream-Reset": str(int(is_new))}
-        return StreamingResponse(
-            feed.follow(begin, seconds),
-            media_type="application/octet-stream",
-            headers={**NO_STORE, **headers},
-        )
-
-    @router.get("/machines/{machine}/console/log")
-    async def log(monitor: AHosted) -> Response:
-        disposition = {"Content-Disposition": f'attachment; filename="{monitor.name}.log"'}
-        written = monitor.scrollback.read()
-        return Response(written, media_type="text/plain", headers={**NO_STORE, **disposition})
-
-    @router.get("/machines/{machine}/console/text")
-    async def text(monitor: AHosted) -> Response:
-        written = plain_text(monitor.scrollback.read(TEXT_BYTES))
-        return Response(written, media_type="text/plain; charset=utf-8", headers=NO_STORE)
-
-    return router
+reading = for_all()
+"""Routes for every signed-in user."""
 
 
-def writing(oidc: OIDC[User]) -> APIRouter:
-    """Routes for operators: input, and the size of the screen."""
-    router = for_those_who("operate")
-    noted: dict[tuple[str, str], float] = {}
+@reading.get("/machines/{machine}/console/screen")
+async def screen(monitor: AHosted) -> HTMLResponse:
+    """The screen, for pages without script."""
+    await monitor.terminal.catch_up()
+    return page("screen.html", {"terminal": monitor.terminal})
 
-    async def note(monitor: HostedMonitor) -> None:
-        """Records typing as one event, not one for each key."""
-        now, key = time.monotonic(), (monitor.name, person().sub)
-        if now - noted.get(key, -NOTED_SECONDS) >= NOTED_SECONDS:
-            noted[key] = now
-            await monitor.events.add("Typed into the guest's console.")
 
-    async def answer(
-        request: Request, monitor: HostedMonitor, session: OIDCSession[User], why: str, status: int
-    ) -> Response:
-        if "text/html" not in request.headers.get("accept", ""):
-            return JSONResponse({"refused": why}, status if why else 200, headers=NO_STORE)
-        if not why:
-            return RedirectResponse(f"/machines/{monitor.name}/console", 303)
-        visit = await visit_of(oidc, request, session)
-        refused = replace(visit, tab="console", refusal=why, status=status)
-        return await machine_page(monitor, refused)
+@reading.get("/machines/{machine}/console/stream")
+async def stream(
+    monitor: AHosted, position: str = "", seconds: Seconds = STREAM_SECONDS
+) -> StreamingResponse:
+    """The output from a position on, for some seconds."""
+    feed = monitor.feed
+    begin, is_new = feed.start(position)
+    headers = {"Stream-Position": feed.position(begin), "Stream-Reset": str(int(is_new))}
+    return StreamingResponse(
+        feed.follow(begin, seconds),
+        media_type="application/octet-stream",
+        headers={**NO_STORE, **headers},
+    )
 
-    @router.post("/machines/{machine}/console/input")
-    async def type_in(request: Request, monitor: AHosted, session: Signed) -> Response:
-        form = {name: str(value) for name, value in (await request.form()).items()}
-        oidc.check_csrf_token(session, form.get("csrf_token"))
-        if PageState.parse(form.get("page", "")).run != monitor.run:
-            why = "Nothing was typed: this page is of an earlier start of the machine. Try again."
-            return await answer(request, monitor, session, why, 409)
-        try:
-            await _write(monitor, _typed(form))
-        except VmmError as error:
-            return await answer(request, monitor, session, str(error), 502)
-        await note(monitor)
-        return await answer(request, monitor, session, "", 200)
 
-    @router.post("/machines/{machine}/console/size")
-    async def resize(request: Request, monitor: AHosted, session: Signed) -> Response:
-        form = {name: str(value) for name, value in (await request.form()).items()}
-        oidc.check_csrf_token(session, form.get("csrf_token"))
-        sizes = {f"{columns}x{rows}": (columns, rows) for columns, rows in SIZES}
-        if form.get("size") in sizes:
-            monitor.terminal.resize(*sizes[form["size"]])
+@reading.get("/machines/{machine}/console/log")
+async def log(monitor: AHosted) -> Response:
+    """All stored output, as a file."""
+    disposition = {"Content-Disposition": f'attachment; filename="{monitor.name}.log"'}
+    written = monitor.scrollback.read()
+    return Response(written, media_type="text/plain", headers={**NO_STORE, **disposition})
+
+
+@reading.get("/machines/{machine}/console/text")
+async def text(monitor: AHosted) -> Response:
+    """The last output, as plain text."""
+    written = plain_text(monitor.scrollback.read(TEXT_BYTES))
+    return Response(written, media_type="text/plain; charset=utf-8", headers=NO_STORE)
+
+
+writing = for_those_who("operate")
+"""Routes for operators: input, and the size of the screen."""
+
+
+async def note(monitor: HostedMonitor) -> None:
+    """Records typing as one event, not one for each key."""
+    now, who = time.monotonic(), person().sub
+    if now - monitor.typed_at.get(who, -NOTED_SECONDS) >= NOTED_SECONDS:
+        monitor.typed_at[who] = now
+        await monitor.events.add("Typed into the guest's console.")
+
+
+async def answer(
+    request: Request, monitor: HostedMonitor, session: OIDCSession[User], why: str, status: int
+) -> Response:
+    """Tell scripts and pages what came of it; nothing is wrong if `why` is empty."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return JSONResponse({"refused": why}, status if why else 200, headers=NO_STORE)
+    if not why:
         return RedirectResponse(f"/machines/{monitor.name}/console", 303)
+    visit = await visit_of(request, session, tab="console", refusal=why, status=status)
+    return await machine_page(monitor, visit)
 
-    return router
+
+@writing.post("/machines/{machine}/console/input", dependencies=CHECKED)
+async def type_in(request: Request, monitor: AHosted, session: Signed, form: Typed) -> Response:
+    """Pass on what was typed."""
+    if PageState.parse(form.get("page", "")).run != monitor.run:
+        why = "Nothing was typed: this page is of an earlier start of the machine. Try again."
+        return await answer(request, monitor, session, why, 409)
+    try:
+        await _write(monitor, _typed(form))
+    except VmmError as error:
+        return await answer(request, monitor, session, str(error), 502)
+    await note(monitor)
+    return await answer(request, monitor, session, "", 200)
+
+
+@writing.post("/machines/{machine}/console/size", dependencies=CHECKED)
+async def resize(monitor: AHosted, form: Typed) -> Response:
+    """Make the screen larger or smaller."""
+    sizes = {f"{columns}x{rows}": (columns, rows) for columns, rows in SIZES}
+    if form.get("size") in sizes:
+        monitor.terminal.resize(*sizes[form["size"]])
+    return RedirectResponse(f"/machines/{monitor.name}/console", 303)
 
 
 def _typed(form: dict[str, str]) -> bytes:

@@ -36,9 +36,6 @@ class Point(NamedTuple):
 class History:
     """The latest samples of one machine, at most a few hundred."""
 
-    seconds = WINDOW_SECONDS
-    """How far back they go."""
-
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._samples: deque[Sample] = deque(maxlen=round(WINDOW_SECONDS / SHORTEST_PAUSE) + 1)

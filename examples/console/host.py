@@ -7,21 +7,19 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from examples.console.calls import RecordedChannel
 from examples.console.changes.create import Copy
 from examples.console.events import NOBODY, on_behalf_of, person
 from examples.console.fields import Fields
+from examples.console.forms import Invalid
 from examples.console.hosted import HostedMonitor
 from examples.console.launch import Launch
-from examples.console.monitors import CHANGE_SECONDS, Monitors
+from examples.console.monitors import Monitors
 from examples.console.records import Event, Person, Records
 from examples.console.settings import SettingsError
 from examples.console.taps import can_make_taps, new_tap
-from generated_vmm import AsyncVmmClient
 from generated_vmm.machines import (
     AsyncMachines,
     AsyncSnapshot,
@@ -32,16 +30,10 @@ from generated_vmm.machines import (
     Report,
     TapDevice,
 )
-from generated_vmm.process import AsyncMonitor
-from generated_vmm.transport import AsyncUnixChannel
 
 AtFirst: TypeAlias = Callable[["Host"], Awaitable[None]]
 RECONCILE_SECONDS: Final = 1.0
 """Seconds between two looks for machines that have ended or should be started."""
-
-
-class NameTaken(ValueError):
-    """There is a machine of that name."""
 
 
 class Host(Monitors):
@@ -58,8 +50,7 @@ class Host(Monitors):
             {}, records=Records.in_folder(launch.folder, launch.kept_days), folder=launch.folder
         )
         self.suggestions, self.launch = suggestions, launch
-        self._at_first = at_first
-        self.taking_disks = asyncio.Lock()
+        self.at_first = at_first
         self._work: list[asyncio.Task[None]] = []
         try:
             self.machines = AsyncMachines(
@@ -68,7 +59,6 @@ class Host(Monitors):
                 jailer=launch.jailer or "jailer",
                 files=self.library.files,
                 detached=launch.outlive,
-                client_of=self._client_of,
             )
             self.machines.take_control()
             launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
@@ -76,13 +66,6 @@ class Host(Monitors):
             self.records.close()
             raise SettingsError(str(error)) from error
         self._meet()
-
-    def _client_of(self, machine: str, monitor: AsyncMonitor) -> AsyncVmmClient:
-        """A client whose calls are recorded."""
-        path = str(monitor.socket_path)
-        channel = AsyncUnixChannel(path, connect=monitor.connect)
-        recorded = RecordedChannel(channel, partial(self.records.add_call, machine))
-        return AsyncVmmClient(path, timeout=CHANGE_SECONDS, transport=recorded)
 
     @property
     def hosted(self) -> list[HostedMonitor]:
@@ -105,11 +88,6 @@ class Host(Monitors):
         return new_tap(taps)
 
     @property
-    def only(self) -> None:
-        """There can always be more."""
-        return None
-
-    @property
     def being_made(self) -> list[Operation]:
         """The operations that make machines, which are not there yet."""
         known = {one.key for one in self.hosted}
@@ -121,8 +99,8 @@ class Host(Monitors):
         is_empty = not self.hosted
         await self._reconcile()
         self._work = [asyncio.create_task(self._look_after(), name="reconcile")]
-        if is_empty and self._at_first is not None:
-            self._work.append(asyncio.ensure_future(_done(self._at_first(self))))
+        if is_empty and self.at_first is not None:
+            self._work.append(asyncio.ensure_future(_done(self.at_first(self))))
         await super().open()
 
     async def _look_after(self) -> None:
@@ -172,25 +150,21 @@ class Host(Monitors):
         with on_behalf_of(by):
             self.records.add_event(event)
 
-    async def create(self, name: str, definition: Definition) -> HostedMonitor:
-        """A new machine, whose guest is not booted. Raises NameTaken, VmmError and ValueError."""
+    def require_free(self, name: str, field: str) -> None:
+        """Raises Invalid, for the field of a form, if there is a machine of this name."""
         if self.machines.find(name) is not None:
-            raise NameTaken(f"There is a machine called {name}.")
+            raise Invalid({field: f"There is a machine called {name}."})
+
+    async def create(self, name: str, definition: Definition) -> HostedMonitor:
+        """A new machine, which does not run. Raises VmmError, OSError and ValueError."""
         machine = await self.machines.create(name, definition, by=person().name)
         return self._add(HostedMonitor(machine, self))
 
     async def restore(self, snapshot: str, wish: Copy) -> HostedMonitor:
-        """A new machine that continues from a snapshot. Raises NameTaken and VmmError."""
-        if self.machines.find(wish.name) is not None:
-            raise NameTaken(f"There is a machine called {wish.name}.")
-        machine = await self.snapshot(snapshot).restore(
-            wish.name,
-            taps=wish.tap_devices,
-            run=wish.run,
-            renew=not wish.keep_identity,
-            by=person().name,
-        )
-        return self.adopt(machine.id)
+        """A new machine that continues from a snapshot. Raises VmmError and OSError."""
+        origin = self.snapshot(snapshot)
+        made = await origin.restore(wish.name, **wish.options, by=person().name)
+        return self.adopt(made.id)
 
     def progress(self, operation: Operation) -> float | None:
         """The part, up to 1, of the memory that an operation has written; None if none."""

@@ -7,10 +7,8 @@ from typing import Final
 
 import psutil
 
-from examples.console.archive import SPANS, Archive
 from examples.console.chart import Chart, Kind, chart
 from examples.console.history import History
-from examples.console.records import Records
 from examples.console.scale import BYTES, PERCENT
 
 PROCESSOR: Final = Kind("Processor", PERCENT, {"processor": "Used"})
@@ -24,10 +22,9 @@ class HostUse:
     name = ""
     """The host's name in the records, which no machine can have."""
 
-    def __init__(self, records: Records, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.history = History()
-        self._archive = Archive(self.name, records)
         self._totals = {PROCESSOR: 100.0, MEMORY: 0.0, DISK: 0.0}
 
     async def sample(self) -> None:
@@ -41,15 +38,8 @@ class HostUse:
             "free": float(disk.free),
         }
         self.history.add(figures)
-        self._archive.add(figures)
 
-    def charts(self, span: str) -> list[Chart]:
-        """The host's use over a span."""
-        seconds, _ = SPANS[span]
-        series = self.history if span == "minutes" else self._archive.past(seconds, self.history)
-        drawn = (chart(series, kind, most) for kind, most in self._totals.items())
+    def charts(self) -> list[Chart]:
+        """The host's use in the last minutes."""
+        drawn = (chart(self.history, kind, most) for kind, most in self._totals.items())
         return [one for one in drawn if one is not None]
-
-    def flush(self) -> None:
-        """Store the rest."""
-        self._archive.flush()

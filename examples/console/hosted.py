@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from examples.console.endings import exit_in_words, plain_lines
 from examples.console.events import NOBODY, on_behalf_of, person
-from examples.console.fields import shown_text
 from examples.console.figures import of_metrics, of_usage
-from examples.console.library import Place
-from examples.console.machine import BUSY, ENDED, NO_ANSWER, STARTING, Machine
+from examples.console.machine import (
+    BUSY,
+    ENDED,
+    NO_ANSWER,
+    NOT_STARTED,
+    STARTING,
+    Machine,
+)
 from examples.console.monitors import Monitor
 from examples.console.scrollback import Scrollback
 from examples.console.streams import KEPT_BYTES, Feed
 from examples.console.terminal import BEHIND_BYTES, Terminal
-from examples.console.uptime import STARTED, Uptime
-from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
-from generated_vmm.machines import AsyncMachine, End, MachineError, Operation
-from generated_vmm.machines.definition import disks_of
-from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
+from generated_vmm import AsyncVmmClient, VmmError
+from generated_vmm.machines import AsyncMachine, Definition, End, MachineError, Operation
+from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, Usage
 
 if TYPE_CHECKING:
     from examples.console.host import Host
@@ -40,24 +41,7 @@ SETTLE_SECONDS: Final = 2.0
 """How long to wait for the last output of an ended monitor, in seconds."""
 AT_ONCE: Final = frozenset({"edit", "pause", "resume"})
 """Operations that take no time worth showing."""
-POLICY: Final = ("autostart", "order", "restart", "agent")
-"""Members of a definition that no monitor shows, in their own form."""
 BEGINNINGS: Final = frozenset({"start", "create", "restore"})
-
-
-class _KnownUptime(Uptime):
-    """The uptime of a machine whose start is stored."""
-
-    def __init__(self, machine: AsyncMachine) -> None:
-        super().__init__("")
-        self._machine = machine
-
-    def note(self, state: str) -> None:
-        """Note that the machine was seen in `state`; `No answer` changes nothing."""
-        if state in STARTED:
-            self.since = self._machine.record.started_at
-        elif state != NO_ANSWER:
-            self.since = None
 
 
 class HostedMonitor(Monitor):
@@ -68,11 +52,9 @@ class HostedMonitor(Monitor):
     def __init__(self, machine: AsyncMachine, house: Host) -> None:
         record = machine.record
         self.machine, self.house = machine, house
-        super().__init__(
-            record.name, "api.socket", house.suggestions, house.records, self._connect, record.id
-        )
+        super().__init__(record.name, "api.socket", house.records, self._connect, record.id)
         self.is_jailed = record.definition.jail is not None
-        self.uptime = _KnownUptime(machine)
+        self.typed_at: dict[str, float] = {}
         self._usage: Usage | None = None
         self._metrics_read = 0
         self._followed: AsyncMonitor | None = None
@@ -85,26 +67,19 @@ class HostedMonitor(Monitor):
 
     @property
     def suggestions(self) -> Mapping[str, str]:
-        """The values of empty forms: new names, and the vsock's own socket."""
+        """The values of empty forms: those of the settings, and new names."""
         return {
-            **super().suggestions,
+            **self.house.suggestions,
             "named_snapshot.name": f"{self.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}",
-            "vsock.uds_path": "vsock.socket",
             "clone.name": f"{self.name[:29]}-2",
-            **{f"policy.{name}": shown_text(value) for name, value in self._policy.items()},
         }
 
     @property
-    def has_agent(self) -> bool:
-        """Whether the machine says that its guest has the agent."""
-        return bool(self._policy.get("agent"))
-
-    @property
-    def has_vsock(self) -> bool:
-        """Whether its guest can be reached, and can reach this host, without a network."""
+    def definition(self) -> Definition:
+        """What the machine is made of; nothing once it is deleted."""
         with suppress(MachineError):
-            return self.machine.definition.configuration.vsock is not None
-        return False
+            return self.machine.definition
+        return Definition()
 
     @property
     def agent_error(self) -> str:
@@ -113,14 +88,6 @@ class HostedMonitor(Monitor):
             if why := self.machine.record.agent_error:
                 return f"The guest's agent failed: {why}"
         return ""
-
-    @property
-    def _policy(self) -> Mapping[str, object]:
-        """What the machine does by itself."""
-        with suppress(MachineError):
-            definition = self.machine.definition
-            return {name: getattr(definition, name) for name in POLICY}
-        return {}
 
     @property
     def control(self) -> AsyncVmmClient:
@@ -149,11 +116,16 @@ class HostedMonitor(Monitor):
 
     @property
     def stage(self) -> str | None:
-        """`Starting`, `Busy` or `Ended` while the monitor cannot be asked."""
+        """Its state while the monitor cannot be asked."""
         operation = self.operation
         if operation is not None:
             return STARTING if operation.kind in BEGINNINGS else BUSY
-        return None if self.machine.is_up else ENDED
+        if self.machine.is_up:
+            return None
+        with suppress(MachineError):
+            record = self.machine.record
+            return ENDED if record.started_at or record.end else NOT_STARTED
+        return ENDED
 
     @property
     def known_state(self) -> str | None:
@@ -164,6 +136,13 @@ class HostedMonitor(Monitor):
         with suppress(MachineError):
             return self.machine.record.should_be
         return ENDED
+
+    @property
+    def since(self) -> datetime | None:
+        """The moment of its start, while it runs."""
+        with suppress(MachineError):
+            return self.machine.record.started_at
+        return None
 
     def _connect(self, connection: socket.socket) -> None:
         """Connect to the monitor, and to no other process at its path. Raises OSError."""
@@ -192,27 +171,16 @@ class HostedMonitor(Monitor):
         monitor = self.machine.monitor
         return monitor.serial if monitor is not None else None
 
-    @property
-    def _why_not(self) -> str:
-        """Why there is no state to show, in words; empty if there is."""
-        if (operation := self.operation) is not None:
-            return f"Busy: {operation.in_words}."
-        if self.machine.is_up:
-            return ""
-        can_boot = self.machine.definition.can_boot
-        again = "it boots what it was made of" if can_boot else "it is empty then"
-        return f"This machine has ended. Start it again: {again}. Or edit it before."
-
-    async def look(self) -> Machine:
-        """The machine as it is now; raises VmmError."""
-        if why := self._why_not:
-            raise MonitorError(why)
-        definition = self.machine.definition
-        made = definition.configuration
-        told = {"logger": made.logger, "serial": definition.serial, "cpu_config": made.cpu_config}
-        known = {key: model for key, model in told.items() if model is not None}
-        seen = await super().look()
-        return replace(seen, is_hosted=True, has_pci=definition.enable_pci, told=known)
+    async def _read(self) -> Machine:
+        """The state, and what the machine is made of as it is stored; raises VmmError."""
+        stage, definition = self.stage, self.definition
+        if stage is not None:
+            return Machine(stage, definition)
+        try:
+            instance = await self.watch.get_instance_info()
+            return Machine(instance.state, definition, version=instance.vmm_version)
+        except VmmError as error:
+            return Machine(NO_ANSWER, definition, error)
 
     async def _figures_of(self, machine: Machine) -> Mapping[str, float]:
         """The use of resources by guest, process and devices; raises VmmError."""
@@ -239,7 +207,7 @@ class HostedMonitor(Monitor):
         monitor = self.machine.monitor
         if monitor is None or monitor is self._followed:
             return
-        self._followed, self._usage, self._metrics_read, self._seen = monitor, None, 0, None
+        self._followed, self._usage, self._metrics_read = monitor, None, 0
         started_at = self.machine.record.started_at
         if started_at != self._known_start:
             self._known_start = started_at
@@ -273,45 +241,17 @@ class HostedMonitor(Monitor):
         with on_behalf_of(NOBODY):
             await self.events.add(what, detail="\n".join(lines))
 
-    async def admit(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
-        """Give the machine access to a file, in a jail at the same path. Raises ValueError."""
-        if not path.startswith("/"):
-            own = {disk.path for disk in disks_of(self.machine.definition.configuration)}
-            is_inside = "machine" in places and ".." not in PurePath(path).parts
-            if path not in own and not is_inside:
-                raise ValueError("This file is in none of the console's folders.")
-            return
-        self.house.library.require(path, places)
-        await self.machine.admit(path, writable=writes)
-
     def changing(self) -> AbstractAsyncContextManager[object]:
         """A block in which devices are changed, and stored afterwards."""
-        self._changes = self.machine.changing(by=person().name)
-        return self._changes
+        return self.machine.changing(by=person().name)
 
-    def note_acceptance(self, key: str, fields: Mapping[str, object]) -> None:
-        """Store the accepted input of a section, if the monitor does not show it itself."""
-        match key:
-            case "logger":
-                self._changes.tell(logger=Logger.model_validate(fields))
-            case "serial":
-                self._changes.tell(serial=SerialDevice.model_validate(fields))
-            case "cpu_config":
-                self._changes.tell(cpu_config=CpuConfig.model_validate(fields["contents"]))
-            case "cpu_template":
-                self._changes.tell(cpu_config=None)
+    async def edit(self, definition: Definition) -> None:
+        """Change what the machine is made of, while it does not run."""
+        await self.machine.edit(definition, by=person().name)
 
-    async def drop(self, take_out: Callable[[FullVmConfiguration], None]) -> None:
-        """Remove a device from a machine that is not started: its monitor is restarted."""
-        definition = self.machine.definition
-        made = definition.configuration.model_copy(deep=True)
-        take_out(made)
-        await self.machine.edit(definition.replace(configuration=made), by=person().name)
-        self.follow()
-
-    async def begin(self, *, boot: bool = True) -> None:
-        """Start the monitor with the machine's devices, and `boot` it if it can."""
-        await self.machine.start(boot=boot and self.machine.definition.can_boot, by=person().name)
+    async def start(self) -> None:
+        """Start the machine."""
+        await self.machine.start(by=person().name)
         self.follow()
 
     async def end(self) -> None:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.account import Posted, Signed, for_those_who
+from examples.console.account import CHECKED, Posted, Signed, for_those_who, oidc_of
 from examples.console.asking import question
 from examples.console.creating import AHost
 from examples.console.events import EventLog, recorded
@@ -20,7 +20,7 @@ from examples.console.pages import page
 from examples.console.snapshots import snapshots_in
 from examples.console.uploads import Upload
 from examples.console.view import account, visit_of
-from fastapi_oidc import OIDC, OIDCSession
+from fastapi_oidc import OIDCSession
 
 SNAPSHOTS: Final = "snapshots"
 DONE: Final = ("Deleted.", "Uploaded.")
@@ -28,68 +28,66 @@ MOST_IMAGE: Final = 64 << 30
 """Bytes of a kernel or a disk that is uploaded."""
 
 
-def reading(oidc: OIDC[User]) -> APIRouter:
-    """Routes for users who may view all machines."""
-    router = for_those_who("view")
-
-    @router.get("/images")
-    async def images(request: Request, session: Signed, host: AHost, done: str = "") -> Response:
-        return await _page(oidc, request, session, host, done=done)
-
-    return router
+reading = for_those_who("view")
+"""Routes for users who may view all machines."""
 
 
-def writing(oidc: OIDC[User]) -> APIRouter:
-    """Routes for deleting unused files."""
-    router = for_those_who("administer")
+@reading.get("/images")
+async def images(request: Request, session: Signed, host: AHost, done: str = "") -> Response:
+    """Show what there is."""
+    return await _page(request, session, host, done=done)
 
-    @router.post("/images/delete")
-    async def delete(
-        request: Request,
-        session: Signed,
-        host: AHost,
-        place: Posted = "",
-        thing: Posted = "",
-        confirmed: Posted = "",
-        csrf_token: Posted = "",
-    ) -> Response:
-        oidc.check_csrf_token(session, csrf_token)
-        if place not in (*SHELVES, SNAPSHOTS):
-            raise HTTPException(422, "There are no such things.")
-        if not confirmed:
-            typed = {"place": place, "thing": thing, "csrf_token": csrf_token}
-            return question("Delete it? It cannot be brought back.", "Delete", request, typed)
 
-        async def act() -> str:
-            return f"Deleted {await _deleted(host, place, thing)} of the {place}."
+writing = for_those_who("administer")
+"""Routes for deleting unused files."""
 
-        log = EventLog("", host.records)
-        if why := await recorded(log, f"delete one of the {place}", act):
-            return await _page(oidc, request, session, host, refusal=why)
-        return RedirectResponse("/images?done=Deleted.", 303)
 
-    @router.post("/images/upload")
-    async def upload(request: Request, session: Signed, host: AHost, place: str = "") -> Response:
-        shelf = next((shelf for shelf in SHELVES if shelf == place), None)
-        if shelf is None:
-            raise HTTPException(422, "There are no such things.")
+@writing.post("/images/delete", dependencies=CHECKED)
+async def delete(
+    request: Request,
+    session: Signed,
+    host: AHost,
+    place: Posted = "",
+    thing: Posted = "",
+    confirmed: Posted = "",
+) -> Response:
+    """Delete an unused file, or a snapshot."""
+    if place not in (*SHELVES, SNAPSHOTS):
+        raise HTTPException(422, "There are no such things.")
+    if not confirmed:
+        typed = {"place": place, "thing": thing, "csrf_token": oidc_of(request).csrf_token(session)}
+        return question("Delete it? It cannot be brought back.", "Delete", request, typed)
 
-        def check(fields: Mapping[str, str]) -> None:
-            oidc.check_csrf_token(session, fields.get("csrf_token"))
+    async def act() -> str:
+        return f"Deleted {await _deleted(host, place, thing)} of the {place}."
 
-        async def act() -> str:
-            with host.library.receiving(shelf) as arriving:
-                form = Upload(arriving.file, MOST_IMAGE, check)
-                await form.receive(request)
-                await asyncio.to_thread(arriving.accept, form.filename)
-            return f"Uploaded {form.filename} to the {shelf}: {form.size} bytes."
+    log = EventLog("", host.records)
+    if why := await recorded(log, f"delete one of the {place}", act):
+        return await _page(request, session, host, refusal=why)
+    return RedirectResponse("/images?done=Deleted.", 303)
 
-        log = EventLog("", host.records)
-        if why := await recorded(log, f"upload to the {shelf}", act):
-            return await _page(oidc, request, session, host, refusal=why)
-        return RedirectResponse("/images?done=Uploaded.", 303)
 
-    return router
+@writing.post("/images/upload")
+async def upload(request: Request, session: Signed, host: AHost, place: str = "") -> Response:
+    """Receive a file, and give it its name when it is whole."""
+    shelf = next((shelf for shelf in SHELVES if shelf == place), None)
+    if shelf is None:
+        raise HTTPException(422, "There are no such things.")
+
+    def check(fields: Mapping[str, str]) -> None:
+        oidc_of(request).check_csrf_token(session, fields.get("csrf_token"))
+
+    async def act() -> str:
+        with host.library.receiving(shelf) as arriving:
+            form = Upload(arriving.file, MOST_IMAGE, check)
+            await form.receive(request)
+            await asyncio.to_thread(arriving.accept, form.filename)
+        return f"Uploaded {form.filename} to the {shelf}: {form.size} bytes."
+
+    log = EventLog("", host.records)
+    if why := await recorded(log, f"upload to the {shelf}", act):
+        return await _page(request, session, host, refusal=why)
+    return RedirectResponse("/images?done=Uploaded.", 303)
 
 
 async def _deleted(host: Host, place: str, thing: str) -> str:
@@ -104,7 +102,6 @@ async def _deleted(host: Host, place: str, thing: str) -> str:
 
 
 async def _page(
-    oidc: OIDC[User],
     request: Request,
     session: OIDCSession[User],
     host: Host,
@@ -123,6 +120,6 @@ async def _page(
         "folders": host.library.folders,
         "done": done if done in DONE else "",
         "refusal": refusal,
-        **account(await visit_of(oidc, request, session)),
+        **account(await visit_of(request, session)),
     }
     return page("images.html", values, status=409 if refusal else 200)

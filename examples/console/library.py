@@ -5,26 +5,29 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias
 
-Place: TypeAlias = Literal["kernels", "disks", "machine"]
+from generated_vmm.machines import MachineError
+
+Place: TypeAlias = Literal["kernels", "disks"]
 Users: TypeAlias = Callable[[Path], Sequence[str]]
 
 ELF: Final = b"\x7fELF\x02"
 SECTOR: Final = 512
-SHELVES: Final[Mapping[Literal["kernels", "disks"], str]] = {"kernels": "Kernels", "disks": "Disks"}
+SHELVES: Final[Mapping[Place, str]] = {"kernels": "Kernels", "disks": "Disks"}
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
     """A kernel or a disk; `taken` are the bytes that it uses on disk.
 
-    `id` names the file itself, whatever other file has its name.
+    `id` names the file itself, whatever other file has its name. `fault` is why it is not known who
+    uses it.
     """
 
     id: str
@@ -34,11 +37,12 @@ class Thing:
     made: datetime
     users: Sequence[str]
     is_given: bool = False
+    fault: str = ""
 
     @property
     def may_go(self) -> bool:
         """Whether it can be deleted: no machine uses it, and no setting names it."""
-        return not self.users and not self.is_given
+        return not (self.users or self.is_given or self.fault)
 
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -48,7 +52,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class Arriving:
     """A file that is being received into a folder."""
 
-    place: Literal["kernels", "disks"]
+    place: Place
     path: Path
     file: BinaryIO
 
@@ -107,28 +111,24 @@ class Library:
         return sorted(found, key=lambda thing: thing.made, reverse=True)
 
     def _thing(self, path: Path, place: Place, users: Users) -> Thing:
-        stat = path.stat()
+        stat, known, fault = path.stat(), list[str](), ""
+        try:
+            known += users(path)
+        except MachineError as error:
+            fault = str(error)
         return Thing(
             id=f"{stat.st_dev:x}-{stat.st_ino:x}",
             name=printable(path.name),
             path=path,
             taken=stat.st_blocks * 512,
             made=datetime.fromtimestamp(stat.st_mtime, UTC),
-            users=sorted(users(path)),
+            users=sorted(known),
             is_given=path in self._given.get(place, ()),
+            fault=fault,
         )
 
-    def require(self, path: str, places: Iterable[Place]) -> None:
-        """Raises ValueError for a file that is in none of the folders, nor named by a setting."""
-        real = Path(path).resolve()
-        folders = [self.folders[place] for place in places if place in self.folders]
-        given = (file for place in places for file in self._given.get(place, ()))
-        is_ours = any(real.is_relative_to(folder.resolve()) for folder in folders)
-        if not is_ours and real not in (file.resolve() for file in given):
-            raise ValueError("This file is in none of the console's folders.")
-
     @contextmanager
-    def receiving(self, place: Literal["kernels", "disks"]) -> Iterator[Arriving]:
+    def receiving(self, place: Place) -> Iterator[Arriving]:
         """A file that is being received, and is gone after the block unless it was accepted."""
         path = self.folders[place] / f".{secrets.token_hex(8)}.part"
         with path.open("x+b") as file:
@@ -146,7 +146,9 @@ class Library:
         if thing is None:
             raise ValueError("This file does not exist any more.")
         if not thing.may_go:
-            raise ValueError(f"{thing.name} is used by {', '.join(thing.users) or 'a setting'}.")
+            raise ValueError(
+                thing.fault or f"{thing.name} is used by {', '.join(thing.users) or 'a setting'}."
+            )
         thing.path.unlink(missing_ok=True)
         return thing.name
 

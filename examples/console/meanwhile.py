@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Self
 
@@ -14,7 +13,6 @@ from examples.console.events import person
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.monitors import Monitor
 from examples.console.records import Event
-from generated_vmm import VmmError
 
 NOTHING_SHOWN: Final = ""
 
@@ -56,37 +54,26 @@ class PageState:
 def fingerprint(change: Change, machine: Machine, item: str) -> str:
     """A short digest of the monitor's values that the form can change."""
     has = [
-        section.values(machine, {}, item)
+        section.values(machine.definition, {}, item)
         for section in change.sections
-        if section.current(machine, item) is not None
+        if section.found(machine.definition, item) is not None
     ]
     return hashlib.sha256(json.dumps(has).encode()).hexdigest()[:16]
 
 
-async def with_metadata(monitor: Monitor, machine: Machine, tab: str) -> Machine:
-    """The machine, with its metadata if the tab shows it and it can be read."""
-    if tab == "metadata":
-        with suppress(VmmError):
-            return replace(machine, metadata=await monitor.metadata())
-    return machine
-
-
-async def changed_meanwhile(
-    monitor: Monitor, change: Change, item: str, machine: Machine | None, page: PageState
+def changed_meanwhile(
+    monitor: Monitor, change: Change, item: str, machine: Machine, page: PageState
 ) -> str:
     """Who has changed the state that the page showed, what and when; empty if it is unchanged.
 
-    `machine` is as it is now, None without a response.
+    `machine` is as it is now.
     """
-    state = machine.state if machine else await monitor.state()
+    state = machine.state
     # A monitor that stops or resumes responding is not changed by a user.
     is_silent = NO_ANSWER in (state, page.state)
     if monitor.run != page.run or (state != page.state and not is_silent):
         return _of_state(monitor, state, page)
-    if machine is None or not page.values:
-        return ""
-    machine = await with_metadata(monitor, machine, change.tab)
-    if fingerprint(change, machine, item) == page.values:
+    if is_silent or not page.values or fingerprint(change, machine, item) == page.values:
         return ""
     who = _who(monitor.events.last_done(), "has changed this")
     return f"{who} What you typed is still here: save again to replace it."

@@ -1,31 +1,24 @@
-"""The monitors of this console, with two clients each: one to read and one to change."""
+"""Monitors that other programs start, with two clients each: one to read and one to change."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import partial
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import JsonValue
-
-from examples.console.archive import SPANS, Archive, tidy
-from examples.console.calls import RecordedChannel
 from examples.console.chart import Chart, chart
 from examples.console.events import EventLog
 from examples.console.figures import KINDS, MEMORY, PROCESSOR, of_balloon
 from examples.console.history import History
 from examples.console.host_use import HostUse
-from examples.console.library import Place
 from examples.console.machine import NO_ANSWER, Machine
-from examples.console.records import Call, Records
+from examples.console.records import Records
 from examples.console.sampling import Sampler
-from examples.console.uptime import STARTED, Uptime
-from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
-from generated_vmm.machines import Operation
+from generated_vmm import AsyncVmmClient, VmmError
+from generated_vmm.machines import Definition, Operation
 from generated_vmm.transport import AsyncUnixChannel, Connect
 
 LOOK_SECONDS: Final = 1.0
@@ -39,12 +32,11 @@ CHANGE_SECONDS: Final = 60.0
 
 
 class Monitor:
-    """One monitor process: `watch` reads for pages; `control` makes changes, which are recorded.
+    """One machine, as pages show it; `watch` reads its monitor, and waits for no change.
 
-    They are two connections, so that reading never waits for a long change; changes wait for each
-    other (`turn`). `key` names the machine in the records; a later machine of its name has another.
-    `suggestions` are values of empty forms, by `section.field`. `records` store
-    the machine's events; the default is in memory. `connect` replaces connecting to `socket_path`.
+    Changes wait for each other (`turn`). `key` names the machine in the records; a later machine of
+    its name has another. `records` store its events; the default is in memory. `connect` replaces
+    connecting to `socket_path`.
     """
 
     is_hosted = False
@@ -56,39 +48,37 @@ class Monitor:
         self,
         name: str,
         socket_path: str,
-        suggestions: Mapping[str, str],
         records: Records | None = None,
         connect: Connect | None = None,
         key: str = "",
     ) -> None:
         self.name, self.key = name, key or name
-        self._socket_path, self._suggestions = socket_path, suggestions
+        self._socket_path = socket_path
         self.records = records or Records()
         self.events = EventLog(name, self.records, self.key)
-        self.history, self.archive = History(), Archive(self.key, self.records)
+        self.history = History()
         self.last_state = NO_ANSWER
         self.texts: dict[object, Any] = {}
-        self.uptime = Uptime(socket_path)
         self._sampling = asyncio.Lock()
-        self._seen: Machine | None = None
+        self._seen = Machine(NO_ANSWER)
         self.turn = asyncio.Lock()
-        self._refused_kernel: object = None
-        ways = [AsyncUnixChannel(socket_path, connect=connect) for _ in range(2)]
-        # Calls that only read are not recorded.
-        self.reads: deque[Call] = deque(maxlen=20)
-        read = RecordedChannel(ways[0], self.reads.append)
-        recorded = RecordedChannel(ways[1], partial(self.records.add_call, self.key))
-        self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS, transport=read)
-        self._control = AsyncVmmClient(socket_path, timeout=CHANGE_SECONDS, transport=recorded)
+        channel = AsyncUnixChannel(socket_path, connect=connect)
+        self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS, transport=channel)
+        self._control = AsyncVmmClient(socket_path, timeout=CHANGE_SECONDS)
 
     @property
     def suggestions(self) -> Mapping[str, str]:
         """The values of empty forms, by `section.field`."""
-        return self._suggestions
+        return {}
 
     @property
     def stage(self) -> str | None:
-        """`Starting` or `Ended` if the monitor is known not to run."""
+        """The state of a machine whose monitor cannot be asked."""
+        return None
+
+    @property
+    def known_state(self) -> str | None:
+        """The state, if it is known without a question to the monitor."""
         return None
 
     @property
@@ -96,22 +86,10 @@ class Monitor:
         """A mark that differs for each run of the machine's monitor, if it is known."""
         return ""
 
-    async def has_ended(self) -> bool:
-        """Whether a monitor without a response is known to have ended."""
-        return False
-
-    async def admit(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
-        """Raises ValueError for a forbidden file; machines of other monitors may use any."""
-
     @property
-    def socket_path(self) -> str:
-        """The socket of its API."""
-        return self._socket_path
-
-    @property
-    def control(self) -> AsyncVmmClient:
-        """The client that makes changes, which are recorded."""
-        return self._control
+    def since(self) -> datetime | None:
+        """The moment of its start, if it runs and that is known."""
+        return None
 
     @property
     def operation(self) -> Operation | None:
@@ -122,6 +100,20 @@ class Monitor:
     def progress(self) -> float | None:
         """How much of that is done, if it is known."""
         return None
+
+    async def has_ended(self) -> bool:
+        """Whether a monitor without a response is known to have ended."""
+        return False
+
+    @property
+    def socket_path(self) -> str:
+        """The socket of its API."""
+        return self._socket_path
+
+    @property
+    def control(self) -> AsyncVmmClient:
+        """The client that makes changes."""
+        return self._control
 
     def changing(self) -> AbstractAsyncContextManager[object]:
         """A block in which devices are changed."""
@@ -136,61 +128,36 @@ class Monitor:
         except VmmError:
             return NO_ANSWER
 
-    @property
-    def known_state(self) -> str | None:
-        """The state, if it is known without a question to the monitor."""
-        return None
-
     async def look(self) -> Machine:
-        """The machine as it is now; raises VmmError."""
-        instance = await self.watch.get_instance_info()
-        configuration = self._without_refused(await self.watch.vm_config.get())
-        self._seen = Machine(instance, configuration)
+        """The machine as it is now."""
+        try:
+            self._seen = await self._read()
+        except VmmError as error:
+            self._seen = Machine(NO_ANSWER, fault=error)
         return self._seen
 
-    def note_refusal(self, key: str, fields: Mapping[str, object]) -> None:
-        """Called if the monitor refused `fields` of a section, which it may show nevertheless."""
-        if key == "boot_source":
-            self._refused_kernel = fields.get("kernel_image_path")
-
-    def note_acceptance(self, key: str, fields: Mapping[str, object]) -> None:
-        """Called if the monitor has accepted `fields` of a section."""
-
-    def _without_refused(self, configuration: FullVmConfiguration) -> FullVmConfiguration:
-        """Firecracker shows a refused boot source as if it had accepted it."""
-        source = configuration.boot_source
-        if source is None or source.kernel_image_path != self._refused_kernel:
-            return configuration
-        return configuration.model_copy(update={"boot_source": None})
-
-    async def metadata(self) -> dict[str, JsonValue]:
-        """The document that the guest can read; raises VmmError."""
-        return await self.watch.mmds.get()
+    async def _read(self) -> Machine:
+        """What the monitor says of itself; raises VmmError."""
+        instance = await self.watch.get_instance_info()
+        members: dict[str, object] = {"configuration": await self.watch.vm_config.get()}
+        with suppress(VmmError):  # it has no document
+            members["metadata"] = await self.watch.mmds.get()
+        definition = Definition.model_validate(members)
+        return Machine(instance.state, definition, version=instance.vmm_version)
 
     async def sample(self) -> None:
         """Sample the machine's use of resources, unless that has just been done."""
         async with self._sampling:
             if self.stage or not self.history.is_fresh:
-                figures = await self._read_figures()
-                self.history.add(figures)
-                self.archive.add(figures)
+                self.history.add(await self._read_figures())
 
     async def _read_figures(self) -> Mapping[str, float]:
-        state = await self.state()
-        self.uptime.note(state)
-        self.last_state = state
-        if state not in STARTED:
-            self._seen = None
-            return {}
+        machine = await self.look()
+        self.last_state = machine.state
         try:
-            return await self._figures_of(await self._known_machine(state))
+            return await self._figures_of(machine) if machine.is_started else {}
         except VmmError:
             return {}
-
-    async def _known_machine(self, state: str) -> Machine:
-        """The last known machine, if it was in this state."""
-        seen = self._seen
-        return seen if seen is not None and seen.state == state else await self.look()
 
     async def _figures_of(self, machine: Machine) -> Mapping[str, float]:
         """A started machine's use of resources; raises VmmError."""
@@ -198,12 +165,10 @@ class Monitor:
             return {}
         return of_balloon(await self.watch.balloon.stats.get())
 
-    def charts(self, span: str = "minutes") -> list[Chart]:
-        """The machine's use over a span, as far as it is known."""
-        memory = self._seen.memory_mib if self._seen else 0
-        seconds, _ = SPANS[span]
-        series = self.history if span == "minutes" else self.archive.past(seconds, self.history)
-        drawn = (chart(series, kind, memory if kind is MEMORY else 0) for kind in KINDS)
+    def charts(self) -> list[Chart]:
+        """The machine's use in the last minutes, as far as it is known."""
+        memory = self._seen.memory_mib
+        drawn = (chart(self.history, kind, memory if kind is MEMORY else 0) for kind in KINDS)
         return [one for one in drawn if one is not None]
 
     @property
@@ -217,7 +182,6 @@ class Monitor:
 
     async def close(self) -> None:
         """Close both connections."""
-        self.archive.flush()
         await self.watch.close()
         await self._control.close()
 
@@ -228,16 +192,14 @@ class Monitors:
     def __init__(
         self,
         sockets: Mapping[str, str],
-        suggestions: Mapping[str, str] | None = None,
         records: Records | None = None,
         folder: Path = Path("/"),
     ) -> None:
         self.records = records or Records()
         self._monitors: dict[str, Monitor] = {
-            name: Monitor(name, path, suggestions or {}, self.records)
-            for name, path in sockets.items()
+            name: Monitor(name, path, self.records) for name, path in sockets.items()
         }
-        self.host_use = HostUse(self.records, folder)
+        self.host_use = HostUse(folder)
         self._sampler = Sampler(lambda: [*self._monitors.values(), self.host_use])
         self._tidying: asyncio.Task[None] | None = None
 
@@ -248,7 +210,7 @@ class Monitors:
 
     async def _tidy(self) -> None:
         while True:
-            await asyncio.to_thread(tidy, self.records)
+            await asyncio.to_thread(self.records.tidy)
             await asyncio.sleep(TIDY_SECONDS)
 
     @property
@@ -259,12 +221,6 @@ class Monitors:
     def get(self, name: str) -> Monitor | None:
         """The monitor of that name, if there is one."""
         return self._monitors.get(name)
-
-    @property
-    def only(self) -> Monitor | None:
-        """The monitor, if there is exactly one and there can be no more."""
-        monitors = list(self._monitors.values())
-        return monitors[0] if len(monitors) == 1 else None
 
     async def states(self) -> list[tuple[Monitor, str]]:
         """Every monitor with its state; requested together, so that a silent one delays none."""
@@ -291,4 +247,3 @@ class Monitors:
         if self._tidying is not None:
             self._tidying.cancel()
             await asyncio.wait([self._tidying])
-        self.host_use.flush()

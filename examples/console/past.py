@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response, StreamingResponse
 
 from examples.console.account import Signed, for_all
@@ -20,7 +20,6 @@ from examples.console.pages import NO_STORE, page
 from examples.console.records import Event, Records, Search
 from examples.console.routes import monitors_of
 from examples.console.view import account, visit_of
-from fastapi_oidc import OIDC
 
 PAGE_EVENTS: Final = 50
 EXPORTED_EVENTS: Final = 1_000
@@ -73,34 +72,34 @@ def _day(text: str) -> datetime | None:
         raise HTTPException(422, "Write a day as in 2026-01-31.") from error
 
 
-def routes(oidc: OIDC[User]) -> APIRouter:
-    """The page and the downloads."""
-    router = for_all()
+router = for_all()
+"""The page and the downloads."""
 
-    @router.get("/events")
-    async def events(request: Request, session: Signed, search: ASearch) -> Response:
-        records = monitors_of(request).records
-        found = await asyncio.to_thread(records.events, search, PAGE_EVENTS + 1)
-        visit = await visit_of(oidc, request, session)
-        asked = {name: text for name, text in request.query_params.items() if text}
-        values = {
-            "events": found[:PAGE_EVENTS],
-            "asked": asked,
-            "older": found[PAGE_EVENTS - 1].id if len(found) > PAGE_EVENTS else None,
-            "machines": viewed(request, session.identity),
-        }
-        return page("events.html", {**values, **account(visit)})
 
-    @router.get("/events/export")
-    async def export(
-        request: Request, search: ASearch, form: Literal["csv", "jsonl"] = "csv"
-    ) -> Response:
-        content = _exported(monitors_of(request).records, search, form)
-        kind = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
-        disposition = {"Content-Disposition": f'attachment; filename="events.{form}"'}
-        return StreamingResponse(content, media_type=kind, headers={**NO_STORE, **disposition})
+@router.get("/events")
+async def events(request: Request, session: Signed, search: ASearch) -> Response:
+    """Show what was found."""
+    records = monitors_of(request).records
+    found = await asyncio.to_thread(records.events, search, PAGE_EVENTS + 1)
+    asked = {name: text for name, text in request.query_params.items() if text}
+    values = {
+        "events": found[:PAGE_EVENTS],
+        "asked": asked,
+        "older": found[PAGE_EVENTS - 1].id if len(found) > PAGE_EVENTS else None,
+        "machines": viewed(request, session.identity),
+    }
+    return page("events.html", {**values, **account(await visit_of(request, session))})
 
-    return router
+
+@router.get("/events/export")
+async def export(
+    request: Request, search: ASearch, form: Literal["csv", "jsonl"] = "csv"
+) -> Response:
+    """All that is found, as a file."""
+    content = _exported(monitors_of(request).records, search, form)
+    kind = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
+    disposition = {"Content-Disposition": f'attachment; filename="events.{form}"'}
+    return StreamingResponse(content, media_type=kind, headers={**NO_STORE, **disposition})
 
 
 async def _exported(records: Records, search: Search, form: str) -> AsyncIterator[str]:

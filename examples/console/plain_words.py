@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from examples.console.words import REFUSALS
 
 
@@ -18,10 +20,12 @@ class Told:
 def as_sentence(error: Exception) -> str:
     """The text of an error of this host, as a sentence."""
     text = str(error).removesuffix(".")
+    if isinstance(error, ValidationError):
+        text = error.errors()[0]["msg"].removeprefix("Value error, ")
     if isinstance(error, OSError) and error.strerror:
         text = ": ".join(filter(None, (str(error.filename or ""), error.strerror)))
     begins_lower = text.startswith(
-        ("name ", "there is ", "a name ", "the ", "a ", "choose ", "type ")
+        ("name ", "there is ", "a name ", "the ", "a ", "an ", "choose ", "type ")
     )
     return f"{text[:1].upper() if begins_lower else text[:1]}{text[1:]}."
 

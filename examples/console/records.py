@@ -1,11 +1,11 @@
-"""The records in SQLite: events, calls and figures."""
+"""The records in SQLite: events."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,11 +16,8 @@ from examples.console.database import Database
 from examples.console.settings import KEPT_DAYS, SettingsError
 
 DAY_SECONDS: Final = 86_400
-CALL_DAYS: Final = 7
-"""How many days calls, which are more numerous, are stored."""
 INDEXED: Final = 3
 """The characters from which on a text is found by the index."""
-CALL_NAMES: Final = ("method", "path", "milliseconds", "status", "caller", "fault", "body")
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, sub TEXT NOT NULL,
@@ -48,18 +45,7 @@ CREATE TRIGGER IF NOT EXISTS words_changed AFTER UPDATE OF what, refused, detail
     INSERT INTO words (rowid, what, refused, detail)
     VALUES (new.id, new.what, new.refused, new.detail);
 END;
-CREATE TABLE IF NOT EXISTS calls (
-    id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, caller TEXT NOT NULL,
-    method TEXT NOT NULL, path TEXT NOT NULL, body TEXT NOT NULL, milliseconds REAL NOT NULL,
-    status INTEGER, fault TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS calls_of_machine ON calls (machine, id);
-CREATE INDEX IF NOT EXISTS calls_by_time ON calls (at);
 CREATE TABLE IF NOT EXISTS accesses (machine TEXT PRIMARY KEY, access TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS figures (
-    machine TEXT NOT NULL, key TEXT NOT NULL, seconds INTEGER NOT NULL, at INTEGER NOT NULL,
-    value REAL NOT NULL, PRIMARY KEY (machine, key, seconds, at)
-) WITHOUT ROWID;
 """
 
 
@@ -82,10 +68,6 @@ _REPEATED: Final = (
     "DELETE FROM events WHERE id = (SELECT max(id) FROM events WHERE at > :at - 60"
     " AND machine_id = :machine_id AND sub = :sub AND address = :address AND what = :what"
     " AND refused = :refused) RETURNING times"
-)
-_COARSEN: Final = (
-    "INSERT OR REPLACE INTO figures SELECT machine, key, ?1, at / ?1 * ?1, AVG(value)"
-    " FROM figures WHERE seconds = ?2 AND at < ?3 GROUP BY machine, key, at / ?1"
 )
 
 
@@ -122,25 +104,6 @@ class Event:
     times: int = 1
     is_call: bool = False
     address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call, made for `caller`; `status` is None without a response."""
-
-    at: datetime
-    method: str
-    path: str
-    milliseconds: float
-    status: int | None
-    caller: str
-    fault: str = ""
-    body: str = ""
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the call succeeded."""
-        return self.status is not None and self.status < 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +154,7 @@ class Search:
 
 
 class Records:
-    """Events, calls and figures, in a database that several processes may share.
+    """Events, in a database that several processes may share.
 
     Records survive a kill of the process. A failed write, for example on a full disk, is only
     logged, except that of an action that is to be done. Raises SettingsError if `path` cannot be
@@ -262,20 +225,6 @@ class Records:
         query = f"SELECT * FROM events WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
         return [_event(row) for row in self._database.read(query, [*values, most])]
 
-    def add_call(self, machine: str, call: Call) -> None:
-        """Record a call to a monitor."""
-        row = {"at": call.at.timestamp(), "machine": machine}
-        row |= {name: getattr(call, name) for name in CALL_NAMES}
-        places = ", ".join("?" * len(row))
-        # The names are constants of this file; the values are passed as parameters.
-        statement = f"INSERT INTO calls ({', '.join(row)}) VALUES ({places})"  # noqa: S608
-        self._write(statement, [list(row.values())])
-
-    def calls(self, machine: str, most: int) -> list[Call]:
-        """At most `most` calls of a machine's monitor, the newest first."""
-        query = "SELECT * FROM calls WHERE machine = ? ORDER BY id DESC LIMIT ?"
-        return [_call(row) for row in self._database.read(query, [machine, most])]
-
     def keep_access(self, machine: str, access: str) -> None:
         """Record which access a machine has."""
         self._write("INSERT OR REPLACE INTO accesses VALUES (?, ?)", [(machine, access)])
@@ -289,40 +238,11 @@ class Records:
         rows = self._database.read("SELECT * FROM accesses", [])
         return {row["machine"]: row["access"] for row in rows}
 
-    def add_figures(self, machine: str, at: int, seconds: int, values: Mapping[str, float]) -> None:
-        """Record the averages of the `seconds` that began `at`."""
-        rows = [(machine, key, seconds, at, value) for key, value in values.items()]
-        self._write("INSERT OR REPLACE INTO figures VALUES (?, ?, ?, ?, ?)", rows)
-
-    def figures(self, machine: str, key: str, begin: float, step: int) -> list[tuple[int, float]]:
-        """Averages over `step` seconds since `begin`, each with its moment."""
-        query = (
-            "SELECT (at / ?1) * ?1 AS slot, AVG(value) AS value FROM figures"
-            " WHERE machine = ?2 AND key = ?3 AND at >= ?4 GROUP BY slot ORDER BY slot"
-        )
-        rows = self._database.read(query, [step, machine, key, int(begin)])
-        return [(row["slot"], row["value"]) for row in rows]
-
-    def coarsen(self, seconds: int, into: int, before: float) -> None:
-        """Replace figures of `seconds` that are older than `before` by averages over `into`."""
-        end = int(before) // into * into
-
-        def write(database: sqlite3.Connection) -> int:
-            database.execute(_COARSEN, [into, seconds, end])
-            forget = "DELETE FROM figures WHERE seconds = ? AND at < ?"
-            return database.execute(forget, [seconds, end]).rowcount
-
-        self._database.write(write)
-
-    def expire(self, figure_days: int) -> None:
-        """Delete records that are too old."""
-        now = time.time()
-        for table, days in (
-            ("events", self._kept_days),
-            ("calls", CALL_DAYS),
-            ("figures", figure_days),
-        ):
-            self._write(f"DELETE FROM {table} WHERE at < ?", [(now - days * DAY_SECONDS,)])  # noqa: S608
+    def tidy(self) -> None:
+        """Delete events that are too old; give up actions that never ended."""
+        before = time.time() - self._kept_days * DAY_SECONDS
+        self._write("DELETE FROM events WHERE at < ?", [(before,)])
+        self.give_up_pending(older=DAY_SECONDS)
 
     def settle(self) -> None:
         """Waits until everything is stored that was recorded before."""
@@ -349,10 +269,6 @@ def _row(event: Event) -> dict[str, object]:
         **who,
         **{name: getattr(event, name) for name in _EVENT_NAMES},
     }
-
-
-def _call(row: sqlite3.Row) -> Call:
-    return Call(moment(row["at"]), **{name: row[name] for name in CALL_NAMES})
 
 
 def moment(seconds: float) -> datetime:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 from urllib.parse import urlencode
 
@@ -46,8 +45,9 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
         monitor = _monitor(request, session.identity)
         if monitor is None:
             return message_page(404, "There is no such machine.", "", "/", "All machines")
-        visit = replace(
-            await visit_of(oidc, request, session),
+        visit = await visit_of(
+            request,
+            session,
             tab=change_of(request.path_params["change"]).tab,
             refusal=refusal_sentence(request, error),
             status=error.status,
@@ -120,7 +120,7 @@ async def _typed(request: Request) -> Mapping[str, str]:
         return {}
     form = await request.form()
     return {
-        field.full_label: str(form[key])
+        field.label: str(form[key])
         for section in change.sections
         for field in section.fields
         if form.get(key := f"{section.key}.{field.name}") and field.kind not in ("flag", "item")

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from examples.console.account import Signed, for_all
-from examples.console.archive import SPANS
+from examples.console.account import CHECKED, Signed, Typed, for_all, oidc_of
 from examples.console.asking import CONFIRMED, question
 from examples.console.board import Board, Row
-from examples.console.carry_out import Failure, carry_out, parse, sentence
+from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
-from examples.console.fields import Texts
 from examples.console.first_run import needs_of
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
+from examples.console.plain_words import as_sentence
 from examples.console.shown import LISTED, Attempt
 from examples.console.view import TABS, account, machine_page, visit_of
-from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
-from generated_vmm import VmmError, to_config_file
+from fastapi_oidc import Code, OIDCSession, SessionError
+from generated_vmm import to_config_file
 
 
 def monitors_of(request: Request) -> Monitors:
@@ -69,96 +67,97 @@ DONE: Final = {
 
 BOARD: Final = Board()
 At = Annotated[str, Query(max_length=40)]
-Span = Literal["minutes", "hour", "day", "week", "month"]
 AMonitor = Annotated[Monitor, Depends(monitor_of)]
 AChange = Annotated[Change, Depends(change_of)]
 
 
-def pages(oidc: OIDC[User]) -> APIRouter:
-    """Routes for every signed-in user."""
-    router = for_all()
+pages = for_all()
+"""Routes for every signed-in user."""
 
-    @router.get("/")
-    async def machines(
-        request: Request, session: Signed, done: str = "", span: Span = "minutes", find: str = ""
-    ) -> Response:
-        return await list_page(request, session, done, span, find)
 
-    @router.get("/bulk")
-    async def reloaded() -> Response:
-        return RedirectResponse("/", 303)
+@pages.get("/")
+async def list_machines(
+    request: Request, session: Signed, done: str = "", find: str = ""
+) -> Response:
+    """Show the list."""
+    return await list_page(request, session, done, find)
 
-    @router.post("/bulk")
-    async def bulk(request: Request, session: Signed) -> Response:
-        monitors, user = monitors_of(request), session.identity
-        if not any(user.may("operate", one.name) for one in monitors.all):
-            raise SessionError(Code.SESSION_FORBIDDEN, "no machine that the user may operate")
-        form = await request.form()
-        oidc.check_csrf_token(session, str(form.get("csrf_token", "")))
-        change, names = str(form.get("change", "")), [str(one) for one in form.getlist("machine")]
-        if change not in LISTED:
-            raise HTTPException(422, "There is no such change.")
-        if CHANGES[change].confirm and not form.get(CONFIRMED):
-            shown = {"csrf_token": oidc.csrf_token(session), "change": change}
-            asked = f"{CHANGES[change].button} {', '.join(names)}?"
-            return question(asked, CHANGES[change].button, request, shown, {"machine": names})
-        told = await asyncio.gather(
-            *(_one_of_many(monitors, user, CHANGES[change], name) for name in names)
-        )
-        return await list_page(request, session, "", "minutes", "", told)
 
-    async def list_page(
-        request: Request,
-        session: OIDCSession[User],
-        done: str,
-        span: str,
-        find: str,
-        told: Sequence[tuple[str, str]] = (),
-    ) -> Response:
-        monitors = monitors_of(request)
-        only = monitors.only
-        if only is not None:
-            return RedirectResponse(f"/machines/{only.name}", 303)
-        visit = await visit_of(oidc, request, session)
-        values = {
-            "rows": await rows_of(BOARD, monitors, session.identity, find),
-            "at": BOARD.at,
-            "find": find,
-            "can_create": isinstance(monitors, Host) and session.identity.may("administer"),
-            "done": DONE.get(done, ""),
-            "span": span,
-            "spans": SPANS,
-            "host_charts": monitors.host_use.charts(span),
-            "has_any": bool(monitors.all),
-            "bulk": [CHANGES[name] for name in LISTED],
-            "told": told,
-            "needs": needs_of(monitors) if isinstance(monitors, Host) else [],
-        }
-        return page("machines.html", {**values, **account(visit)})
+@pages.get("/bulk")
+async def reloaded() -> Response:
+    """Show the list, without repeating what was done."""
+    return RedirectResponse("/", 303)
 
-    @router.get("/machines/{machine}")
-    async def overview(
-        request: Request, monitor: AMonitor, session: Signed, done: str = "", span: Span = "minutes"
-    ) -> Response:
-        return await tab(request, monitor, session, "overview", done, span)
 
-    @router.get("/machines/{machine}/{tab}")
-    async def tab(
-        request: Request,
-        monitor: AMonitor,
-        session: Signed,
-        tab: str,
-        done: str = "",
-        span: Span = "minutes",
-    ) -> Response:
-        if tab not in TABS:
-            # The URL of a failed change, entered or reloaded.
-            return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
-        told = DONE.get(done, "")
-        visit = await visit_of(oidc, request, session)
-        return await machine_page(monitor, replace(visit, tab=tab, done=told, span=span))
+async def some_operator(request: Request, session: Signed) -> None:
+    """Refuses users who may operate no machine."""
+    if not any(session.identity.may("operate", one.name) for one in monitors_of(request).all):
+        raise SessionError(Code.SESSION_FORBIDDEN, "no machine that the user may operate")
 
-    return router
+
+@pages.post("/bulk", dependencies=[Depends(some_operator), *CHECKED])
+async def bulk(request: Request, session: Signed) -> Response:
+    """Change several machines, and tell what came of each."""
+    monitors, user, form = monitors_of(request), session.identity, await request.form()
+    change, names = str(form.get("change", "")), [str(one) for one in form.getlist("machine")]
+    if change not in LISTED:
+        raise HTTPException(422, "There is no such change.")
+    if CHANGES[change].confirm and not form.get(CONFIRMED):
+        shown = {"csrf_token": oidc_of(request).csrf_token(session), "change": change}
+        asked = f"{CHANGES[change].button} {', '.join(names)}?"
+        return question(asked, CHANGES[change].button, request, shown, {"machine": names})
+    told = await asyncio.gather(
+        *(_one_of_many(monitors, user, CHANGES[change], name) for name in names)
+    )
+    return await list_page(request, session, "", "", told)
+
+
+async def list_page(
+    request: Request,
+    session: OIDCSession[User],
+    done: str,
+    find: str,
+    told: Sequence[tuple[str, str]] = (),
+) -> Response:
+    """The list, and what was `told` of several machines."""
+    monitors = monitors_of(request)
+    values = {
+        "rows": await rows_of(BOARD, monitors, session.identity, find),
+        "at": BOARD.at,
+        "find": find,
+        "can_create": isinstance(monitors, Host) and session.identity.may("administer"),
+        "done": DONE.get(done, ""),
+        "host_charts": monitors.host_use.charts(),
+        "has_any": bool(monitors.all),
+        "bulk": [CHANGES[name] for name in LISTED],
+        "told": told,
+        "needs": needs_of(monitors) if isinstance(monitors, Host) else [],
+    }
+    return page("machines.html", {**values, **account(await visit_of(request, session))})
+
+
+@pages.get("/machines/{machine}")
+async def overview(
+    request: Request, monitor: AMonitor, session: Signed, done: str = ""
+) -> Response:
+    """Show the first page of a machine."""
+    return await tab(request, monitor, session, "overview", done)
+
+
+@pages.get("/machines/{machine}/{tab}")
+async def tab(
+    request: Request,
+    monitor: AMonitor,
+    session: Signed,
+    tab: str,
+    done: str = "",
+) -> Response:
+    """Show a page of a machine."""
+    if tab not in TABS:
+        # The URL of a failed change, entered or reloaded.
+        return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
+    visit = await visit_of(request, session, tab=tab, done=DONE.get(done, ""))
+    return await machine_page(monitor, visit)
 
 
 async def _one_of_many(
@@ -174,90 +173,82 @@ async def _one_of_many(
     failure = await carry_out(monitor, change, {})
     if failure is None:
         return f"{name}: {change.done}", "good"
-    why = failure.at_button or next(iter(failure.at_fields.values()))
-    return f"{name}: {why.sentence}", "bad"
+    return f"{name}: {failure.why}", "bad"
 
 
-def parts(oidc: OIDC[User]) -> APIRouter:
-    """The parts that pages poll, and files."""
-    router = for_all()
-
-    @router.get("/states")
-    async def states(
-        request: Request, session: Signed, find: str = "", at: At = ""
-    ) -> JSONResponse:
-        rows = await rows_of(BOARD, monitors_of(request), session.identity, find)
-        return JSONResponse(BOARD.changes(rows, at), headers=NO_STORE)
-
-    @router.get("/machines/{machine}/state")
-    async def state(monitor: AMonitor) -> JSONResponse:
-        shown = f"{await monitor.state()}|{monitor.run}"
-        return JSONResponse({"shown": shown}, headers=NO_STORE)
-
-    @router.get("/machines/{machine}/charts")
-    async def charts(monitor: AMonitor, span: Span = "minutes") -> HTMLResponse:
-        await monitor.sample()
-        return page("charts.html", {"charts": monitor.charts(span)})
-
-    @router.get("/host")
-    async def host(request: Request, span: Span = "minutes") -> HTMLResponse:
-        return page("host.html", {"charts": monitors_of(request).host_use.charts(span)})
-
-    @router.get("/machines/{machine}/config-file")
-    async def config_file(monitor: AMonitor) -> Response:
-        try:
-            content = to_config_file((await monitor.look()).configuration)
-        except (VmmError, ValueError) as error:
-            raise HTTPException(409, sentence(monitor, error)) from error
-        disposition = {"Content-Disposition": f'attachment; filename="{monitor.name}.json"'}
-        return Response(content, media_type="application/json", headers={**NO_STORE, **disposition})
-
-    return router
+parts = for_all()
+"""The parts that pages poll, and files."""
 
 
-def _question(change: Change, typed: Texts) -> str:
-    """What to ask before the change; empty if there is nothing to ask, or it was confirmed."""
-    if typed.get(CONFIRMED):
-        return ""
-    parsed = parse(change, typed)
-    return change.confirm or ("" if isinstance(parsed, Failure) else change.asks(parsed))
+@parts.get("/states")
+async def states(request: Request, session: Signed, find: str = "", at: At = "") -> JSONResponse:
+    """The rows that have changed since a viewer\'s last response."""
+    rows = await rows_of(BOARD, monitors_of(request), session.identity, find)
+    return JSONResponse(BOARD.changes(rows, at), headers=NO_STORE)
 
 
-def changes(oidc: OIDC[User]) -> APIRouter:
-    """The route of all changes of a machine; each change says which right it needs."""
+@parts.get("/machines/{machine}/state")
+async def state(monitor: AMonitor) -> JSONResponse:
+    """What a page compares with what it shows."""
+    shown = f"{await monitor.state()}|{monitor.run}"
+    return JSONResponse({"shown": shown}, headers=NO_STORE)
 
-    async def permitted(machine: str, change: AChange, session: Signed) -> None:
-        if not session.identity.may(change.right, machine):
-            raise SessionError(Code.SESSION_FORBIDDEN, f"the change needs {change.right}")
 
-    router = APIRouter(dependencies=[Depends(permitted)])
+@parts.get("/machines/{machine}/charts")
+async def charts(monitor: AMonitor) -> HTMLResponse:
+    """The charts of a machine."""
+    await monitor.sample()
+    return page("charts.html", {"charts": monitor.charts()})
 
-    @router.post("/machines/{machine}/{change}")
-    async def change(
-        request: Request, monitor: AMonitor, change: AChange, session: Signed
-    ) -> Response:
-        typed = {name: str(value) for name, value in (await request.form()).items()}
-        oidc.check_csrf_token(session, typed.pop("csrf_token", None))
-        if asked := _question(change, typed):
-            shown = {**typed, "csrf_token": oidc.csrf_token(session)}
-            return question(f"{monitor.name}: {asked}", change.button, request, shown)
-        typed.pop(CONFIRMED, None)
-        tab, name = typed.pop("tab", ""), monitor.name
-        is_list = tab == "list"
-        tab = tab if tab in TABS else change.tab
-        page = PageState.parse(typed.pop("page", ""))
-        failure = await carry_out(monitor, change, typed, page)
-        if monitors_of(request).get(monitor.name) is None:
-            return RedirectResponse(f"/?done={change.name}", 303)
-        if failure is None and is_list:
-            return RedirectResponse("/", 303)
-        if failure is None:
-            name = typed.get(change.leads_on, "").strip() or name
-            return RedirectResponse(f"/machines/{name}/{tab}?done={change.name}", 303)
-        attempt = Attempt(change, typed, failure)
-        visit = await visit_of(oidc, request, session)
-        return await machine_page(
-            monitor, replace(visit, tab=tab, attempt=attempt, status=failure.status)
-        )
 
-    return router
+@parts.get("/host")
+async def host(request: Request) -> HTMLResponse:
+    """The charts of the host."""
+    return page("host.html", {"charts": monitors_of(request).host_use.charts()})
+
+
+@parts.get("/machines/{machine}/config-file")
+async def config_file(monitor: AMonitor) -> Response:
+    """A file to start a monitor with."""
+    try:
+        content = to_config_file((await monitor.look()).configuration)
+    except ValueError as error:
+        raise HTTPException(409, as_sentence(error)) from error
+    disposition = {"Content-Disposition": f'attachment; filename="{monitor.name}.json"'}
+    return Response(content, media_type="application/json", headers={**NO_STORE, **disposition})
+
+
+async def permitted(machine: str, change: AChange, session: Signed) -> None:
+    """Refuses users without the right that the change needs."""
+    if not session.identity.may(change.right, machine):
+        raise SessionError(Code.SESSION_FORBIDDEN, f"the change needs {change.right}")
+
+
+changes = APIRouter(dependencies=[Depends(permitted), *CHECKED])
+"""The route of all changes of a machine; each change says which right it needs."""
+
+
+@changes.post("/machines/{machine}/{change}")
+async def change_machine(
+    request: Request, monitor: AMonitor, change: AChange, session: Signed, typed: Typed
+) -> Response:
+    """Carry a change out, and go on to the page that shows it."""
+    if change.confirm and not typed.get(CONFIRMED):
+        shown = {**typed, "csrf_token": oidc_of(request).csrf_token(session)}
+        return question(f"{monitor.name}: {change.confirm}", change.button, request, shown)
+    typed.pop(CONFIRMED, None)
+    tab, name = typed.pop("tab", ""), monitor.name
+    is_list = tab == "list"
+    tab = tab if tab in TABS else change.tab
+    page = PageState.parse(typed.pop("page", ""))
+    failure = await carry_out(monitor, change, typed, page)
+    if monitors_of(request).get(monitor.name) is None:
+        return RedirectResponse(f"/?done={change.name}", 303)
+    if failure is None and is_list:
+        return RedirectResponse("/", 303)
+    if failure is None:
+        name = typed.get(change.leads_on, "").strip() or name
+        return RedirectResponse(f"/machines/{name}/{tab}?done={change.name}", 303)
+    attempt = Attempt(change, typed, failure)
+    visit = await visit_of(request, session, tab=tab, attempt=attempt, status=failure.status)
+    return await machine_page(monitor, visit)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from examples.console.carry_out import NO_FAILURE, Failure, sentence
+from examples.console.carry_out import NO_FAILURE, Failure, explained
 from examples.console.changes import CHANGES, Change, Item, Panel
 from examples.console.fields import Texts
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import Right, User
 from examples.console.library import Library
-from examples.console.machine import NO_ANSWER, Machine
+from examples.console.machine import Machine
 from examples.console.meanwhile import PageState, fingerprint
 from examples.console.monitors import Monitor
 from generated_vmm import VmmError
@@ -81,7 +81,7 @@ class Shown:
     left_out: int = 0
 
 
-LISTED: Final = ("start", "restart", "pause", "resume", "stop")
+LISTED: Final = ("start", "pause", "resume", "stop")
 """The buttons of the list, for those who operate machines."""
 
 
@@ -92,19 +92,17 @@ def power_of(monitor: Monitor, state: str) -> Sequence[Form]:
     return [
         Form(change, {}, "", page=page)
         for change in changes
-        if not change.not_now(state) and (monitor.is_hosted or not change.hosted)
+        if not change.not_now(state) and change.act_of(monitor) is not None
     ]
 
 
 def choices_of(library: Library, change: Change) -> Mapping[str, Sequence[str]]:
     """The files that each field for one can be set to, by `section.field`."""
-    fields = [(section, one) for section in change.sections for one in section.fields]
     return {
-        f"{section.key}.{one.name}": [
-            str(path) for place in one.places if place != "machine" for path in library.paths(place)
-        ]
-        for section, one in fields
-        if one.places and one.places[0] != "machine"
+        f"{section.key}.{one.name}": [str(path) for at in one.places for path in library.paths(at)]
+        for section in change.sections
+        for one in section.fields
+        if one.places
     }
 
 
@@ -113,7 +111,7 @@ class Desk:
     """The page with a change's form, for users who may change machines, or only see them."""
 
     monitor: Monitor
-    machine: Machine | None
+    machine: Machine
     user: User
     attempt: Attempt | None
 
@@ -122,18 +120,15 @@ class Desk:
         return self.user.may(right, self.monitor.name)
 
     def form(self, change: Change, item: str = "") -> Form:
-        """The refused input, or else the monitor's values."""
-        attempt, values = self.attempt, dict[str, str]()
-        if self.machine is not None:
-            change = change.for_release(self.machine.version)
+        """The refused input, or else the machine's values."""
+        attempt, values, failure = self.attempt, dict[str, str](), NO_FAILURE
         for section in change.sections:
-            values |= section.values(self.machine, self.monitor.suggestions, item)
-        not_now, page = self._not_now(change), str(self._page(change, item))
-        failure = NO_FAILURE
+            values |= section.values(self.machine.definition, self.monitor.suggestions, item)
         if attempt is not None and (attempt.change.name, attempt.item) == (change.name, item):
             values = {name: attempt.typed.get(name, "") for name in values}
             failure = attempt.failure
-        return Form(change, values, not_now, failure, item, page, self._choices(change))
+        page, choices = str(self._page(change, item)), self._choices(change)
+        return Form(change, values, self._not_now(change), failure, item, page, choices)
 
     def _choices(self, change: Change) -> Mapping[str, Sequence[str]]:
         if not isinstance(self.monitor, HostedMonitor) or not self.may("administer"):
@@ -141,33 +136,27 @@ class Desk:
         return choices_of(self.monitor.house.library, change)
 
     def _page(self, change: Change, item: str) -> PageState:
-        machine = self.machine
-        return PageState(
-            machine.state if machine else self.monitor.stage or NO_ANSWER,
-            self.monitor.run,
-            time.time(),
-            fingerprint(change, machine, item) if machine and change.has_inputs else "",
-        )
+        values = fingerprint(change, self.machine, item) if change.has_inputs else ""
+        return PageState(self.machine.state, self.monitor.run, time.time(), values)
 
     def has(self, panel: Panel) -> bool:
-        """Whether any change of the panel is possible with this kind of monitor."""
-        return any(True for _ in self._possible(panel))
+        """Whether there is anything to see or to do with this kind of monitor."""
+        return bool(self._possible(panel) or panel.items(self.machine))
 
     async def shown(self, panel: Panel) -> Shown:
         """The panel with its devices and facts, and its possible and impossible changes."""
-        single = [self.form(one) for one in self._possible(panel) if one.items is None]
-        if self.machine is None:
-            return Shown(panel, [form for form in single if form.failure is not NO_FAILURE])
+        forms = [self.form(one) for one in self._possible(panel) if one.items is None]
         facts, fault = dict[str, str](), ""
-        try:
-            if self.may("administer") or not panel.is_secret:
+        if self.may("administer") or not panel.is_secret:
+            try:
+                facts |= panel.values(self.machine)
                 facts |= await panel.facts(self.monitor.watch, self.machine)
-        except VmmError as error:
-            fault = sentence(self.monitor, error)
+            except VmmError as error:
+                fault = explained(self.monitor, error).sentence
         items = panel.items(self.machine)
         return Shown(
             panel,
-            [form for form in single if form.is_offered],
+            [form for form in forms if form.is_offered],
             [(item, list(self._forms_of(panel, item.id))) for item in items[:MOST_ITEMS]],
             facts,
             self._later(panel) if self.may("administer") else {},
@@ -178,28 +167,24 @@ class Desk:
     def refusal_without_place(self, tab: str) -> str:
         """Why a change failed that has no form on this page, for example of a removed device."""
         attempt = self.attempt
-        if attempt is None or self._has_place(attempt, tab):
-            return ""
-        faults = [*attempt.failure.at_fields.values(), attempt.failure.at_button]
-        return next(fault.sentence for fault in faults if fault)
+        return "" if attempt is None or self._has_place(attempt, tab) else attempt.failure.why
 
     def _has_place(self, attempt: Attempt, tab: str) -> bool:
         change = attempt.change
-        if change.hosted and not self.monitor.is_hosted:
+        if change.act_of(self.monitor) is None:
             return False
         if change.tab == "overview" and not change.sections:
             return True  # every page has this button
         if change.tab != tab or change.items is None:
             return change.tab == tab
-        return self.machine is not None and attempt.item in change.items(self.machine)
+        return attempt.item in change.items(self.machine)
 
-    def _possible(self, panel: Panel) -> Iterator[Change]:
-        hosted = self.monitor.is_hosted
-        return (one for one in panel.changes if not (one.foreign if hosted else one.hosted))
+    def _possible(self, panel: Panel) -> list[Change]:
+        return [one for one in panel.changes if one.act_of(self.monitor) is not None]
 
     def _forms_of(self, panel: Panel, item: str) -> Iterator[Form]:
         for change in self._possible(panel):
-            if change.items and self.machine and item in change.items(self.machine):
+            if change.items is not None and item in change.items(self.machine):
                 form = self.form(change, item)
                 if form.is_offered:
                     yield form
@@ -212,8 +197,4 @@ class Desk:
         return later
 
     def _not_now(self, change: Change) -> str:
-        if not self.may(change.right):
-            return change.not_yours
-        if self.machine is not None:
-            return change.why_not(self.machine)
-        return change.not_now(self.monitor.stage or NO_ANSWER)
+        return change.why_not(self.machine) if self.may(change.right) else change.not_yours

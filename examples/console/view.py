@@ -7,30 +7,27 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse
 
 from examples.console.access import Accesses
-from examples.console.account import SessionRow, sessions_of
-from examples.console.archive import SPANS
-from examples.console.carry_out import sentence
+from examples.console.account import SessionRow, oidc_of, sessions_of
+from examples.console.carry_out import explained
 from examples.console.changes import CHANGES, PANELS
 from examples.console.chart import Chart
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import RIGHTS, User
-from examples.console.machine import NO_ANSWER, Machine
-from examples.console.meanwhile import PageState, with_metadata
+from examples.console.machine import Machine
+from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor
 from examples.console.pages import page
 from examples.console.shown import Attempt, Desk, Form
 from examples.console.snapshots import Snapshot, snapshots_in
-from examples.console.snippets import curl_of, python_of
 from examples.console.terminal import SIZES
-from fastapi_oidc import OIDC, OIDCSession
-from generated_vmm import VmmError
+from fastapi_oidc import OIDCSession
 from generated_vmm.guest import CompletedProgram
 
 TABS: Mapping[str, str] = {
@@ -41,13 +38,12 @@ TABS: Mapping[str, str] = {
     "memory": "Memory",
     "metadata": "Metadata",
     "snapshots": "Snapshots",
-    "monitor": "Monitor",
+    "restart": "Start and restart",
     "configuration": "Configuration",
-    "calls": "Calls",
 }
 """The pages of a machine and their titles."""
-LAST_CALLS: Final = 30
-MOMENT_SECONDS: Final = 5.0
+OF_HOSTED: Final = frozenset({"console", "guest", "snapshots", "restart"})
+"""The pages that only a machine of this console has."""
 PANEL_TABS: Final = frozenset(panel.tab for panel in PANELS)
 
 
@@ -65,24 +61,24 @@ class Visit:
     done: str = ""
     refusal: str = ""
     status: int = 200
-    span: str = "minutes"
     starts_machines: bool = False
     ran: tuple[str, CompletedProgram] | None = None
     terminal: str = ""
     accesses: Accesses | None = None
 
 
-async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
-    """The visit that `request` makes."""
+async def visit_of(request: Request, session: OIDCSession[User], **members: Any) -> Visit:
+    """The visit that `request` makes, with further members."""
     return Visit(
         session=session,
-        sessions=await sessions_of(oidc, session),
+        sessions=await sessions_of(request, session),
         path=request.url.path,
-        csrf_token=oidc.csrf_token(session),
-        script_url=oidc.script_url(request),
+        csrf_token=oidc_of(request).csrf_token(session),
+        script_url=oidc_of(request).script_url(request),
         starts_machines=isinstance(request.app.state.monitors, Host),
         terminal=request.query_params.get("terminal", ""),
         accesses=request.app.state.accesses,
+        **members,
     )
 
 
@@ -90,43 +86,23 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
     """One tab, even if the monitor does not respond; 404 for a tab that it does not have."""
     if visit.tab in ("console", "guest") and not monitor.is_hosted:
         raise HTTPException(404, "This machine has no such page.")
-    try:
-        machine, unreachable = await monitor.look(), ""
-    except VmmError as error:
-        machine, unreachable = None, sentence(monitor, error)
-    stage = monitor.stage
+    machine = await monitor.look()
+    operation = monitor.operation
     values = {
         "monitor": monitor,
         "machine": machine,
-        "state": machine.state if machine else stage or NO_ANSWER,
-        "unreachable": "" if stage else unreachable,
-        "ended": unreachable if stage else "",
+        "state": machine.state,
+        "unreachable": explained(monitor, machine.fault).sentence if machine.fault else "",
+        "busy": f"Busy: {operation.in_words}." if operation is not None else "",
         "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},
         "tab": visit.tab,
         "title": TABS[visit.tab],
-        "span": visit.span,
-        "spans": SPANS,
         "done": visit.done,
         **await _read_for_tab(monitor, machine, visit),
-        "made": snippets_of(monitor),
         **account(visit),
     }
     template = "panels.html" if visit.tab in PANEL_TABS else f"{visit.tab}.html"
     return page(template, values, status=visit.status)
-
-
-def snippets_of(monitor: Monitor) -> Mapping[str, str]:
-    """The calls of the last change, as code; calls within a moment belong together.
-
-    Before the first change, they are the calls that read the machine.
-    """
-    calls = monitor.records.calls(monitor.key, LAST_CALLS)
-    changes = [call for call in calls if call.method != "GET"]
-    last = [one for one in changes if (changes[0].at - one.at).total_seconds() < MOMENT_SECONDS]
-    reads = {one.path: one for one in monitor.reads if one.method == "GET" and one.succeeded}
-    last = last[::-1] or list(reads.values())
-    path = monitor.socket_path
-    return {"python": python_of(last, path), "curl": curl_of(last, path)} if last else {}
 
 
 def snapshots_of(monitor: Monitor, tab: str) -> Sequence[Snapshot]:
@@ -149,17 +125,13 @@ def account(visit: Visit) -> dict[str, object]:
     }
 
 
-async def _read_for_tab(
-    monitor: Monitor, machine: Machine | None, visit: Visit
-) -> dict[str, object]:
+async def _read_for_tab(monitor: Monitor, machine: Machine, visit: Visit) -> dict[str, object]:
     """The values of this tab: its forms, and what only it shows."""
     charts = list[Chart]()
     if visit.tab == "overview":
-        if machine or monitor.stage:  # no second request to a silent monitor
+        if machine.fault is None:  # no second request to a silent monitor
             await monitor.sample()
-        charts = monitor.charts(visit.span)
-    if machine:
-        machine = await with_metadata(monitor, machine, visit.tab)
+        charts = monitor.charts()
     terminal = monitor.terminal if isinstance(monitor, HostedMonitor) else None
     if terminal and visit.tab == "console":
         await terminal.catch_up()
@@ -191,20 +163,20 @@ async def _read_for_tab(
         "ran": visit.ran,
         "giving": giving,
         "agent_terminal": visit.terminal if visit.terminal.isalnum() else "",
-        "page": PageState(machine.state if machine else NO_ANSWER, monitor.run, time.time()),
+        "page": PageState(machine.state, monitor.run, time.time()),
     }
 
 
 def _has_tab(monitor: Monitor, tab: str) -> bool:
-    """Whether there is a guest's console or vsock: only if this console started the monitor."""
-    if tab == "guest":
-        return isinstance(monitor, HostedMonitor) and monitor.has_vsock
-    return tab != "console" or monitor.is_hosted
+    """Whether there is such a page: some are only of machines that this console starts."""
+    if not isinstance(monitor, HostedMonitor):
+        return tab not in OF_HOSTED
+    return tab != "guest" or monitor.definition.configuration.vsock is not None
 
 
 def _is_power_button(monitor: Monitor, form: Form) -> bool:
     """The currently useful buttons, and the one whose change failed."""
     change = form.change
-    if change.tab != "overview" or change.sections or (change.hosted and not monitor.is_hosted):
+    if change.tab != "overview" or change.sections or change.act_of(monitor) is None:
         return False
-    return not form.not_now or bool(form.failure.at_button)
+    return not form.not_now or bool(form.failure.why)

@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from examples.console.versions import version_of
 from generated_vmm import API_VERSION
 from tests.console.browser import Browser
 from tests.console.running import (
@@ -18,8 +17,12 @@ from tests.console.running import (
     RunningConsole,
     end_processes_of,
     hosting_console,
-    running_console,
 )
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """A release as numbers."""
+    return tuple(int(number) for number in text.split(".")[:2])
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,7 +48,7 @@ def tmp_path(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def one_console() -> Iterator[RunningConsole]:
-    with running_console() as console:
+    with hosting_console(is_empty=True) as console:
         yield console
 
 
@@ -58,9 +61,8 @@ def host() -> Iterator[RunningConsole]:
 
 @pytest.fixture
 def console(one_console: RunningConsole) -> RunningConsole:
-    """A console whose monitor has just been started."""
-    one_console.monitor.stop()
-    one_console.monitor.start()
+    """A console with one machine, `demo`, of which nothing was set up."""
+    one_console.server.do(one_console.begin_anew())
     return one_console
 
 
@@ -83,6 +85,7 @@ def sign_in(
             if browser.has_button(name):
                 browser.click(name)
             kept_cookies[name] = browser.cookies
+            browser.open("/machines/demo")
             return browser
 
         yield sign_in

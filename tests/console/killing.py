@@ -37,8 +37,9 @@ TEXTS = {
     "clone": {"clone.name": "copy", "clone.run": "true"},
     "named_snapshot": {"named_snapshot.name": "new"},
 }
+SIZE = {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "64"}
 RESTORE = "restore"
-ON_VICTIM = {"delete": False, "edit": False, "stop": True}
+ON_VICTIM = {"delete": False, "setup": False, "stop": True}
 """Changes of the machine `victim`, and whether it runs before."""
 
 
@@ -138,7 +139,8 @@ async def do(folder: Path, change: str, moment: int, *, keepers: bool) -> None:
             made = await created(host, CREATE_FROM_SNAPSHOT, texts)
             failure = made if isinstance(made, Failure) else None
         else:
-            failure = await carry_out(monitor, CHANGES[change], TEXTS.get(change, {}))
+            texts = {**SIZE, **files_in(folder)} if change == "setup" else TEXTS.get(change, {})
+            failure = await carry_out(monitor, CHANGES[change], texts)
     assert keepers or failure is None, failure
     await host.close()
 

@@ -6,10 +6,9 @@ import asyncio
 import os
 import signal
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -17,14 +16,13 @@ import httpx
 from fastapi import FastAPI
 
 from examples.console.app import create_app
-from examples.console.demo import Parts, parts, samples
+from examples.console.demo import Parts, parts
 from examples.console.host import Host
-from examples.console.lively_memory import LivelyMemory
-from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings
-from generated_vmm.testing import SimulatedMonitor
-from tests.console.browser import Browser
-from tests.console.serving import serving
+from generated_vmm import VmmApiError
+from generated_vmm.machines import AsyncMachine, Definition
+from tests.console.browser import PATIENCE, Browser
+from tests.console.serving import Server, serving
 
 ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
 
@@ -47,50 +45,63 @@ class RunningConsole:
 
     url: str
     parts: Parts
-    suggestions: Mapping[str, str] = field(default_factory=dict)
-    own: SimulatedMonitor | None = None
+    server: Server
 
     @property
-    def monitor(self) -> SimulatedMonitor:
-        """The monitor of this process, called `demo`."""
-        assert self.own is not None
-        return self.own
+    def host(self) -> Host:
+        """The machines that it starts."""
+        assert isinstance(self.parts.monitors, Host)
+        return self.parts.monitors
+
+    def machine(self, name: str = "demo") -> AsyncMachine:
+        """A machine that it starts."""
+        machine = self.host.machines.find(name)
+        assert machine is not None
+        return machine
+
+    def state(self, name: str = "demo") -> str:
+        """The state of a machine that it starts."""
+        return self.server.do(self.machine(name).state())
 
     def disk(self, name: str) -> Path:
         """A new disk that this console's machines may have."""
-        assert self.parts.folder is not None
-        path = self.parts.folder / "images" / "disks" / name
+        path = self.host.library.folders["disks"] / name
         path.write_bytes(bytes(4096))
         return path
 
-    def changes(self) -> list[str]:
-        """Every call that was not only to look, as method and path."""
-        calls = self.monitor.calls
-        return [f"{call.method} {call.path}" for call in calls if call.method != "GET"]
+    async def drivers_are_up(self, name: str = "demo") -> None:
+        """Waits until the guest follows its balloon."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                with suppress(VmmApiError):
+                    await self.machine(name).client.balloon.update(amount_mib=0)
+                    return
+                await asyncio.sleep(0.02)
+
+    async def begin_anew(self) -> None:
+        """Leaves one machine, `demo`, of which nothing was set up."""
+        for machine in self.host.hosted:
+            await machine.delete()
+        for snapshot in self.host.machines.snapshots():
+            await snapshot.delete()
+        await self.host.create("demo", Definition())
 
 
 @contextmanager
-def running_console(sockets: Mapping[str, str] | None = None) -> Iterator[RunningConsole]:
-    """A console of the monitors that `sockets` names, or else of one in this process."""
+def running_console(sockets: Mapping[str, str]) -> Iterator[RunningConsole]:
+    """A console of the monitors that `sockets` names."""
     with ExitStack() as stack:
-        own, suggestions = None, dict[str, str]()
-        if sockets is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="console-")))
-            own, suggestions = _own_monitor(folder), samples(folder)
-            stack.enter_context(own)
-            sockets = {"demo": str(own.socket_path)}
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = listener.getsockname()[1]
         settings = ConsoleSettings(port=port, provider_port=0, sockets=sockets, issuer=None)
         console = stack.enter_context(parts(settings))
-        app = create_app(console.oidc, Monitors(sockets, suggestions))
-        stack.enter_context(serving(app, listener))
-        yield RunningConsole(f"http://127.0.0.1:{port}", console, suggestions, own)
+        server = stack.enter_context(serving(create_app(console.oidc, console.monitors), listener))
+        yield RunningConsole(f"http://127.0.0.1:{port}", console, server)
 
 
 @contextmanager
 def hosting_console(
-    folder: Path | None = None, **machines: Unpack[MachineSettings]
+    folder: Path | None = None, *, is_empty: bool = False, **machines: Unpack[MachineSettings]
 ) -> Iterator[RunningConsole]:
     """A console that starts monitors itself, simulated unless told otherwise, kept in `folder`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -99,6 +110,8 @@ def hosting_console(
             port=port, provider_port=0, sockets={}, issuer=None, folder=folder, **machines
         )
         with parts(settings) as console:
+            if is_empty and isinstance(console.monitors, Host):
+                console.monitors.at_first = None
             app = create_app(
                 console.oidc,
                 console.monitors,
@@ -106,15 +119,8 @@ def hosting_console(
                 api_audience=settings.api_audience,
                 apis=console.apis,
             )
-            with serving(app, listener):
-                yield RunningConsole(f"http://127.0.0.1:{port}", console)
-
-
-def _own_monitor(folder: Path) -> SimulatedMonitor:
-    monitor = SimulatedMonitor(folder / "demo.socket", instance_id="demo", enable_pci=True)
-    monitor.guest.balloon_statistics = LivelyMemory(monitor)
-    monitor.guest.boot_seconds = 0
-    return monitor
+            with serving(app, listener) as server:
+                yield RunningConsole(f"http://127.0.0.1:{port}", console, server)
 
 
 def signed_in(console: RunningConsole, name: str = ALICE) -> Browser:
@@ -127,22 +133,15 @@ def signed_in(console: RunningConsole, name: str = ALICE) -> Browser:
 
 def pid_of(console: RunningConsole, name: str) -> int:
     """The process of a machine's monitor."""
-    host = console.parts.monitors
-    assert isinstance(host, Host)
-    machine = host.machines.find(name)
-    assert machine is not None
-    assert machine.monitor is not None
-    return machine.monitor.pid
+    monitor = console.machine(name).monitor
+    assert monitor is not None
+    return monitor.pid
 
 
 def disks_of(console: RunningConsole, name: str) -> list[Path]:
     """The disks of a machine's own."""
-    host = console.parts.monitors
-    assert isinstance(host, Host)
-    machine = host.machines.find(name)
-    assert machine is not None
-    assert console.parts.folder is not None
-    return list((console.parts.folder / "machines" / machine.id / "disks").iterdir())
+    folder = console.host.launch.folder / "machines" / console.machine(name).id / "disks"
+    return list(folder.iterdir())
 
 
 def end_processes_of(folder: Path) -> None:

@@ -5,19 +5,30 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from threading import Thread
-from typing import Final
+from typing import Final, TypeVar
 
 import uvicorn
 from fastapi import FastAPI
 
 START_SECONDS: Final = 10.0
+Answer = TypeVar("Answer")
 
 
 class Server(uvicorn.Server):
     """Leaves no connection open, also when a response does not end in time."""
+
+    loop: asyncio.AbstractEventLoop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    def do(self, work: Coroutine[object, object, Answer]) -> Answer:
+        """The result of `work`, which is done beside the requests."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
@@ -27,7 +38,7 @@ class Server(uvicorn.Server):
 
 
 @contextmanager
-def serving(app: FastAPI, listener: socket.socket) -> Iterator[None]:
+def serving(app: FastAPI, listener: socket.socket) -> Iterator[Server]:
     """`app` answers on `listener` while the block runs."""
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
     server = Server(config)
@@ -35,7 +46,7 @@ def serving(app: FastAPI, listener: socket.socket) -> Iterator[None]:
     thread.start()
     try:
         _wait_until_started(server, thread)
-        yield
+        yield server
     finally:
         server.should_exit = True
         thread.join()

@@ -246,7 +246,7 @@ def test_each_machine_has_its_own_and_a_copy_has_none(house: RunningConsole) -> 
         alice.open("/machines/copy/guest")
         assert alice.has_button("Give access")
         do(alice, "demo", "", "Stop", {})
-        alice.click("Start again")
+        alice.click("Start")
         until(lambda: socket_of(house).exists())
         assert call(socket_of(house)).json() == ["9:00 Stand-up", "12:30 Lunch with Bob"]
         alice.open("/machines/copy/guest")
@@ -272,10 +272,11 @@ def test_the_next_console_serves_it_again(short_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         with parts(settings) as console:
-            house = RunningConsole(f"http://127.0.0.1:{settings.port}", console)
             app = create_app(console.oidc, console.monitors, store, apis=console.apis)
-            with serving(app, listener), at_guest(house, CAROL) as carol:
-                carol.click("Give access")
+            with serving(app, listener) as server:
+                house = RunningConsole(f"http://127.0.0.1:{settings.port}", console, server)
+                with at_guest(house, CAROL) as carol:
+                    carol.click("Give access")
                 path = socket_of(house)
                 assert call(path).status_code == 200
             assert not path.exists()

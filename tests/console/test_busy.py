@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from threading import Event
 
 import pytest
 
-from examples.console.calls import RecordedChannel
 from examples.console.hosted import HostedMonitor
 from examples.console.records import Records, RecordsError
 from generated_vmm.guest import AsyncGuest, GuestError
 from generated_vmm.machines import Operation as MachineOperation
 from generated_vmm.operation import Operation
-from generated_vmm.transport import HttpAnswer
+from generated_vmm.transport import AsyncUnixChannel, HttpAnswer
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import ALICE, RunningConsole, signed_in
-
-
-@pytest.fixture
-def alice(host: RunningConsole) -> Iterator[Browser]:
-    with signed_in(host, ALICE) as browser:
-        yield browser
 
 
 def test_an_operation_that_ends_while_a_page_is_made_breaks_none(
@@ -41,7 +33,6 @@ def test_an_operation_that_ends_while_a_page_is_made_breaks_none(
             assert alice.status == 200
             next(reads)  # the other of the two is first
     monkeypatch.undo()
-    delete(alice, "origin")
 
 
 def test_a_resume_is_told_as_done_and_what_the_agent_could_not_do_beside_it(
@@ -56,25 +47,24 @@ def test_a_resume_is_told_as_done_and_what_the_agent_could_not_do_beside_it(
     do(alice, "origin", "overview", "Resume", {})
     assert "origin Running" in alice.text
     assert "The guest's agent failed: no response" in alice.text
-    delete(alice, "origin")
 
 
 def test_a_machine_that_is_cloned_is_busy_and_nothing_else_is_offered(
-    alice: Browser, host: RunningConsole, monkeypatch: pytest.MonkeyPatch
+    alice: Browser, console: RunningConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(alice, "origin")
-    begun, looked, send = Event(), Event(), RecordedChannel.exchange
+    begun, looked, send = Event(), Event(), AsyncUnixChannel.exchange
 
     async def wait(
-        self: RecordedChannel, operation: Operation[object], seconds: float | None
+        self: AsyncUnixChannel, operation: Operation[object], seconds: float | None
     ) -> HttpAnswer:
         if operation.path == "/snapshot/create":
             begun.set()
             await asyncio.to_thread(looked.wait, PATIENCE)
         return await send(self, operation, seconds)
 
-    monkeypatch.setattr(RecordedChannel, "exchange", wait)
-    with signed_in(host, ALICE) as other, ThreadPoolExecutor(1) as pool:
+    monkeypatch.setattr(AsyncUnixChannel, "exchange", wait)
+    with signed_in(console, ALICE) as other, ThreadPoolExecutor(1) as pool:
         other.open("/machines/origin")
         stop = other.form_of("/origin/stop")
         cloned = pool.submit(do, alice, "origin", "snapshots", "Clone", {"clone.name": "copy"})
@@ -93,8 +83,6 @@ def test_a_machine_that_is_cloned_is_busy_and_nothing_else_is_offered(
     assert "copy Running" in alice.text
     alice.open("/machines/origin")
     assert "origin Running" in alice.text
-    for name in ("origin", "copy"):
-        delete(alice, name)
 
 
 def test_what_cannot_be_recorded_is_not_done(
@@ -117,7 +105,6 @@ def test_what_cannot_be_recorded_is_not_done(
     assert "full Running" in alice.text
     alice.open("/")
     assert "none" not in alice.page.links
-    delete(alice, "full")
 
 
 @pytest.mark.parametrize("button", ["Stop", "Ctrl+Alt+Del"])
@@ -127,7 +114,6 @@ def test_the_console_asks_without_script(alice: Browser, button: str) -> None:
     assert alice.has_button("Yes: ")
     alice.open("/machines/asked")
     assert "asked Running" in alice.text
-    delete(alice, "asked")
 
 
 def test_a_machine_does_not_have_the_events_of_another_one_of_its_name(alice: Browser) -> None:
@@ -140,7 +126,6 @@ def test_a_machine_does_not_have_the_events_of_another_one_of_its_name(alice: Br
     assert "The machine is paused." not in alice.text
     alice.open("/events?machine=again")
     assert "The machine is paused." in alice.text
-    delete(alice, "again")
 
 
 def test_a_refused_creation_is_an_event(alice: Browser) -> None:

@@ -28,7 +28,7 @@ class Work:
         await self.may_end.wait()
 
     def change(self, *, at_once: bool = False) -> Change:
-        return replace(CHANGES["start"], act=self.act, at_once=at_once)
+        return replace(CHANGES["start"], act=self.act, unless=lambda machine: "", at_once=at_once)
 
 
 async def second_of(first: Work, second: Work, monitor: Monitor, *, at_once: bool) -> bool:
@@ -51,7 +51,7 @@ async def second_of(first: Work, second: Work, monitor: Monitor, *, at_once: boo
 @pytest.fixture
 def monitor(tmp_path: Path) -> Iterator[Monitor]:
     with SimulatedMonitor(tmp_path / "vm.socket") as simulated:
-        yield Monitor("demo", str(simulated.socket_path), {})
+        yield Monitor("demo", str(simulated.socket_path))
 
 
 def test_a_change_waits_for_the_one_before(monitor: Monitor) -> None:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from examples.console.changes import CHANGES
-from examples.console.machine import Machine
-from generated_vmm import FullVmConfiguration, InstanceInfo
 from generated_vmm.machines import AsyncMachine, AsyncSnapshot, MachineError
 from tests.console.browser import Browser
-from tests.console.machines import create, delete, do
-from tests.console.running import ALICE, RunningConsole, disks_of, signed_in
+from tests.console.machines import create, do
+from tests.console.running import RunningConsole, disks_of
 
 
 @pytest.fixture
-def alice(host: RunningConsole) -> Iterator[Browser]:
-    with signed_in(host, ALICE) as browser:
-        yield browser
-
-
-@pytest.fixture
-def folder(host: RunningConsole) -> Path:
-    assert host.parts.folder is not None
-    return host.parts.folder
+def folder(console: RunningConsole) -> Path:
+    assert console.parts.folder is not None
+    return console.parts.folder
 
 
 def clone(browser: Browser, source: str, /, **typed: str) -> None:
@@ -39,14 +29,14 @@ def files(folder: Path) -> list[Path]:
 
 
 def test_a_running_machine_is_cloned_in_one_step_and_goes_on(
-    alice: Browser, host: RunningConsole, folder: Path
+    alice: Browser, console: RunningConsole, folder: Path
 ) -> None:
     create(alice, "web", machine_config__vcpu_count="2")
     clone(alice, "web", name="web-2")
     assert alice.path == "/machines/web-2/snapshots"
     assert "The clone is there." in alice.text
     assert "web-2 Running" in alice.text
-    (disk,) = disks_of(host, "web-2")
+    (disk,) = disks_of(console, "web-2")
     alice.open("/machines/web-2/devices")
     assert f"rootfs root disks/{disk.name}" in alice.text
     assert disk.read_bytes() == (folder / "rootfs.ext4").read_bytes()
@@ -56,13 +46,11 @@ def test_a_running_machine_is_cloned_in_one_step_and_goes_on(
     assert "Virtual processors 2" in alice.text
     alice.open("/machines/web")
     assert "web Running" in alice.text
-    for name in ("web", "web-2"):
-        delete(alice, name)
 
 
 @pytest.mark.parametrize("keeps", ["", "true"])
 def test_a_copy_gets_an_identity_of_its_own_unless_it_keeps_that_of_the_guest(
-    alice: Browser, host: RunningConsole, monkeypatch: pytest.MonkeyPatch, keeps: str
+    alice: Browser, console: RunningConsole, monkeypatch: pytest.MonkeyPatch, keeps: str
 ) -> None:
     asked = list[object]()
 
@@ -78,23 +66,20 @@ def test_a_copy_gets_an_identity_of_its_own_unless_it_keeps_that_of_the_guest(
     alice.open("/images")
     alice.open(next(link for link in alice.page.links.values() if "snapshot=" in link))
     alice.click("Restore", {"new.name": "copy", "new.keep_identity": keeps})
-    assert "enough is known" in alice.text.lower()
+    assert "enough is known" in alice.text
     assert asked == [not keeps] * 2
-    delete(alice, "named")
 
 
-def test_a_clone_starts_again_with_its_own_disk(alice: Browser, host: RunningConsole) -> None:
+def test_a_clone_starts_again_with_its_own_disk(alice: Browser, console: RunningConsole) -> None:
     create(alice, "first")
     clone(alice, "first", name="second", run="")
     assert "second Paused" in alice.text
     alice.click("Stop")
-    alice.click("Start again")
+    alice.click("Start")
     assert "second Running" in alice.text
     alice.open("/machines/second/devices")
-    (disk,) = disks_of(host, "second")
+    (disk,) = disks_of(console, "second")
     assert f"rootfs root disks/{disk.name}" in alice.text
-    for name in ("first", "second"):
-        delete(alice, name)
 
 
 def test_a_clone_shares_the_disks_that_are_only_read(alice: Browser, folder: Path) -> None:
@@ -102,8 +87,6 @@ def test_a_clone_shares_the_disks_that_are_only_read(alice: Browser, folder: Pat
     clone(alice, "reader", name="reader-2")
     alice.open("/machines/reader-2/devices")
     assert f"rootfs root read only {folder / 'rootfs.ext4'}" in alice.text
-    for name in ("reader", "reader-2"):
-        delete(alice, name)
 
 
 @pytest.mark.since("1.16")
@@ -118,27 +101,25 @@ def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
     clone(alice, "net", name="net-2", taps="eth0=tap7")
     alice.open("/machines/net-2/devices")
     assert "eth0 tap7" in alice.text
-    assert "Socket vsock.socket" in alice.text
+    assert "Address of the guest 3" in alice.text
     alice.open("/machines/net-2/metadata")
     assert 'Document { "name": "net" }' in alice.text
-    for name in ("net", "net-2"):
-        delete(alice, name)
 
 
 @pytest.mark.since("1.12")
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
-        ({"name": "Bad"}, "Name of the clone This is not of the form that is needed."),
+        ({"name": "Bad"}, "Name This is not of the form that is needed."),
         (
             {"name": "source", "taps": "eth0=tap7"},
-            "Name of the clone There is a machine called source.",
+            "There is a machine called source.",
         ),
-        ({"name": "x"}, "Tap devices Name a tap device for eth0."),
+        ({"name": "x"}, "Name a tap device for eth0."),
         ({"name": "x", "taps": "eth0"}, "Tap devices Write it as in eth0=tap7."),
         (
             {"name": "x", "taps": "eth0=tap/9"},
-            "Tap devices There is no such tap device that the monitor may open.",
+            "There is no such tap device that the monitor may open.",
         ),
     ],
 )
@@ -155,21 +136,6 @@ def test_a_clone_that_cannot_be_made_leaves_nothing(
     assert files(folder) == before
     alice.open("/")
     assert "x" not in alice.page.links
-    delete(alice, "source")
-
-
-@pytest.mark.since("1.14")
-def test_a_machine_that_writes_to_persistent_memory_is_not_cloned(
-    alice: Browser, host: RunningConsole
-) -> None:
-    create(alice, "mapped", new__start="")
-    typed = {"pmem.id": "maps", "pmem.path_on_host": str(host.disk("maps"))}
-    do(alice, "mapped", "devices", "Add memory device", typed)
-    alice.click("Start")
-    alice.open("/machines/mapped/snapshots")
-    assert "This machine writes to persistent memory" in alice.text
-    assert not alice.has_button("Clone")
-    delete(alice, "mapped")
 
 
 def test_a_snapshot_is_restored_into_a_machine_that_is_made_for_it(alice: Browser) -> None:
@@ -181,8 +147,6 @@ def test_a_snapshot_is_restored_into_a_machine_that_is_made_for_it(alice: Browse
     assert "The snapshot is restored into this machine." in alice.text
     assert "later Running" in alice.text
     assert "Memory in MiB 256" in alice.text
-    for name in ("origin", "later"):
-        delete(alice, name)
 
 
 def test_a_snapshot_that_is_none_leaves_no_machine(alice: Browser) -> None:
@@ -194,17 +158,3 @@ def test_a_snapshot_that_is_none_leaves_no_machine(alice: Browser) -> None:
     assert alice.field("new.name") == "nobody"
     alice.open("/")
     assert "nobody" not in alice.page.links
-
-
-def machine_of(release: str) -> Machine:
-    """A machine that runs and has a network interface."""
-    made = b'{"network-interfaces": [{"iface_id": "eth0", "host_dev_name": "tap0"}]}'
-    instance = InstanceInfo(app_name="a", id="a", state="Running", vmm_version=release)
-    return Machine(instance, FullVmConfiguration.from_answer(made), is_hosted=True)
-
-
-def test_a_clone_that_the_monitor_cannot_make_is_not_offered() -> None:
-    """Its devices could not be others than those of the machine."""
-    why_not = CHANGES["clone"].why_not
-    assert "needs a monitor of release 1.12 or newer." in why_not(machine_of("1.11.0"))
-    assert why_not(machine_of("1.12.0")) == ""

@@ -1,4 +1,4 @@
-"""All that the monitor tells, and the file to start a monitor with."""
+"""What a machine is made of, and the file to start a monitor with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_monitor_can_be_started_with_the_file(alice: Browser, console: Running
     alice.open("/machines/demo/configuration")
     alice.open(alice.page.links["Download it"])
     document = json.loads(alice.text)
-    kernel = console.suggestions["boot_source.kernel_image_path"]
+    kernel = console.host.suggestions["boot_source.kernel_image_path"]
     assert document["boot-source"]["kernel_image_path"] == kernel
 
 

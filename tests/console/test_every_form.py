@@ -1,171 +1,248 @@
-"""Every form of the table, once accepted by the monitor and once refused."""
+"""Every form of the table: what it saves is there again, and what is refused says why."""
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import pytest
 
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, PRESETS
-from examples.console.changes.change import BEFORE_START, Change
-from examples.console.changes.devices import PLUGGING
-from examples.console.creating import ROOT_DISK
+from examples.console.changes.change import STOPPED, Change
+from examples.console.creating import WAYS
 from examples.console.fields import Field
 from examples.console.first_machines import BEFORE_THE_START
 from examples.console.forms import Section
-from examples.console.meanwhile import PageState
-from examples.console.versions import version_of
 from examples.console.words import HINTS
-from generated_vmm import API_VERSION, EntropyDevice, VmmClient
-from tests.console.accepted_forms import ACCEPTED, Stage, Typed
+from generated_vmm import (
+    Balloon,
+    BootSource,
+    Drive,
+    FullVmConfiguration,
+    MachineConfiguration,
+    MemoryHotplugConfig,
+    MmdsConfig,
+    NetworkInterface,
+    Vsock,
+)
+from generated_vmm.machines import Definition
 from tests.console.browser import Browser
-from tests.console.refused_forms import CONFLICTS, REFUSED
 from tests.console.running import RunningConsole
 
-MADE_FOR: Final = version_of(API_VERSION)
-PLUGS: Final = {("drive", "running"), ("network", "running"), ("pmem", "running")}
+Stage = Literal["stopped", "running", "paused"]
+START, STOP = "Start the machine first.", "Stop the machine first."
+NUMBER, NEEDED = "Enter a whole number.", "This is needed."
+DISK: Final = "root_drive.path_on_host"
 
 
-def offers(name: str, stage: Stage = "empty") -> bool:
-    """Whether the console can make this change with the monitor that its client is made for."""
-    if name.endswith("_removal") or (name, stage) in PLUGS:
-        return name in CHANGES and MADE_FOR >= PLUGGING
-    if name == "serial":  # what is typed is its rate limit
-        return MADE_FOR >= (1, 16)
-    return name in CHANGES and CHANGES[name].release <= MADE_FOR
+class Case(NamedTuple):
+    """What is saved in a stage, and what is refused there or, if nothing is typed, in another."""
+
+    stage: Stage
+    typed: dict[str, str]
+    refused: dict[str, str]
+    why: str
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "file").write_bytes(bytes(4096))
-    return tmp_path
+FORMS: Final[dict[str, Case]] = {
+    "start": Case("stopped", {}, {}, STOP),
+    "pause": Case("running", {}, {}, START),
+    "resume": Case("paused", {}, {}, START),
+    "ctrl_alt_del": Case("running", {}, {}, START),
+    "stop": Case("running", {}, {}, START),
+    "delete": Case("stopped", {}, {}, STOP),
+    "setup": Case(
+        "stopped",
+        {"machine_config.mem_size_mib": "256"},
+        {"machine_config.mem_size_mib": "much"},
+        NUMBER,
+    ),
+    "drive": Case(
+        "stopped",
+        {"drive.drive_id": "more", "drive.path_on_host": "{disk}", "drive.is_read_only": "true"},
+        {"drive.drive_id": "rootfs", "drive.path_on_host": "{disk}"},
+        "There is a device of this name.",
+    ),
+    "drive_anew": Case(
+        "stopped",
+        {"drive_anew.io_engine": "Async"},
+        {"drive_anew.drive_id": "rootfs", "drive_anew.path_on_host": "/nowhere"},
+        "/nowhere",
+    ),
+    "drive_removal": Case("stopped", {}, {}, STOP),
+    "grow": Case(
+        "running",
+        {"growth.size_mib": "2"},
+        {"growth.drive_id": "rootfs", "growth.size_mib": "0"},
+        "Must be greater than or equal to 1.",
+    ),
+    "network": Case(
+        "stopped",
+        {"network.iface_id": "eth1", "network.host_dev_name": "tap1"},
+        {"network.iface_id": "e th", "network.host_dev_name": "tap1"},
+        "A name has letters, digits and underscores.",
+    ),
+    "network_anew": Case(
+        "stopped",
+        {"network_anew.host_dev_name": "tap2", "network_anew.guest_mac": "06:00:00:00:00:01"},
+        {"network_anew.iface_id": "eth0", "network_anew.mtu": "wide"},
+        NUMBER,
+    ),
+    "network_removal": Case("stopped", {}, {}, STOP),
+    "vsock": Case("stopped", {"vsock.guest_cid": "7"}, {"vsock.guest_cid": "2"}, "Must be"),
+    "balloon_size": Case(
+        "running",
+        {"balloon_size.amount_mib": "32"},
+        {"balloon_size.amount_mib": "4096"},
+        "That is more than the machine has.",
+    ),
+    "memory_hotplug": Case(
+        "stopped",
+        {"memory_hotplug.total_size_mib": "512"},
+        {"memory_hotplug.total_size_mib": ""},
+        NEEDED,
+    ),
+    "memory_size": Case(
+        "running",
+        {"memory_size.requested_size_mib": "128"},
+        {"memory_size.requested_size_mib": "4096"},
+        "Not more than there may be, and a multiple of the pieces.",
+    ),
+    "metadata": Case(
+        "running",
+        {"document.contents": '{\n  "a": 1\n}'},
+        {"document.contents": "[]"},
+        "Enter a JSON object, as in {}.",
+    ),
+    "access": Case(
+        "stopped",
+        {"access.network_interfaces": "eth0", "access.ipv4_address": "169.254.1.1"},
+        {"access.network_interfaces": "eth0", "access.ipv4_address": "10.0.0.1"},
+        "This is not of the form that is needed.",
+    ),
+    "named_snapshot": Case(
+        "running", {"named_snapshot.name": "new"}, {"named_snapshot.name": ""}, NEEDED
+    ),
+    "clone": Case(
+        "running",
+        {"clone.name": "copy", "clone.taps": "eth0=tap7"},
+        {"clone.name": "demo", "clone.taps": "eth0=tap7"},
+        "There is a machine called demo.",
+    ),
+    "policy": Case(
+        "running",
+        {"policy.autostart": "true", "policy.order": "3", "policy.restart": "always"},
+        {"policy.order": "first"},
+        NUMBER,
+    ),
+}
+LEAVING: Final = {"named_snapshot", "clone", "grow", "memory_size"}
+"""Forms that do not show again what they were sent."""
 
 
-def bring(console: RunningConsole, stage: Stage, folder: Path) -> None:
-    """The machine of the console, with everything that can be set up unless it is to be empty."""
-    with VmmClient(console.monitor.socket_path) as vm:
-        if stage != "empty":
-            furnish(vm, folder)
-        if stage in ("running", "paused"):
-            vm.action("InstanceStart")
-            vm.mmds.set({})
-        if stage == "paused":
-            vm.pause()
-
-
-def furnish(vm: VmmClient, folder: Path) -> None:
-    file = folder / "file"
-    vm.machine_config.set(vcpu_count=1, mem_size_mib=128, track_dirty_pages=True)
-    vm.boot_source.set(kernel_image_path=file)
-    vm.drive("root").set(path_on_host=file, is_root_device=True)
-    vm.drive("data").set(path_on_host=file, is_root_device=False)
-    vm.network_interface("eth0").set(host_dev_name="tap0")
-    vm.vsock.set(guest_cid=3, uds_path=folder / "vsock")
-    balloon = {"amount_mib": 0, "deflate_on_oom": True, "stats_polling_interval_s": 1}
-    if offers("hints"):
-        balloon["free_page_hinting"] = True
-    vm.balloon.set(balloon)
-    if offers("pmem"):
-        vm.pmem("maps").set(path_on_host=file)
-    if offers("memory_hotplug"):
-        vm.hotplug_memory.set(total_size_mib=256)
-    vm.mmds.config.set(network_interfaces=["eth0"], version="V2")
-
-
-def filled(typed: Typed, folder: Path) -> Typed:
-    places = {"file": str(folder / "file"), "folder": str(folder)}
-    return {
-        name: text.format(**places) if text.startswith("{f") else text
-        for name, text in typed.items()
-    }
-
-
-@pytest.mark.filterwarnings("ignore::generated_vmm.errors.VmmDeprecationWarning")
-@pytest.mark.parametrize(
-    ("name", "stage", "typed", "call"),
-    [pytest.param(*case, id=case[0]) for case in ACCEPTED if offers(*case[:2])],
-)
-def test_a_form_is_sent(
-    alice: Browser,
-    console: RunningConsole,
-    folder: Path,
-    name: str,
-    stage: Stage,
-    typed: Typed,
-    call: str,
-) -> None:
-    bring(console, stage, folder)
-    alice.open(f"/machines/demo/{CHANGES[name].tab}")
-    change = CHANGES[name]
-    item = f" {call.rpartition('/')[2]}" if change.items else ""
-    alice.click(f"{change.button}{item}", filled(typed, folder))
-    assert alice.status == 200
-    assert change.done in alice.text
-    assert console.changes()[-1] == call
-
-
-@pytest.mark.parametrize(
-    ("name", "stage", "typed", "sentence"),
-    [pytest.param(*case, id=case[0]) for case in REFUSED if offers(*case[:2])],
-)
-def test_a_refused_form_says_why_and_keeps_what_was_typed(
-    alice: Browser,
-    console: RunningConsole,
-    folder: Path,
-    name: str,
-    stage: Stage,
-    typed: Typed,
-    sentence: str,
-) -> None:
-    bring(console, stage, folder)
-    tab = CHANGES[name].tab
-    alice.open(f"/machines/demo/{tab}")
-    token = alice.field("csrf_token")
-    texts = filled(typed, folder)
-    page = str(
-        PageState(
-            {"empty": "Not started", "furnished": "Not started"}.get(stage, stage.capitalize()),
-            "",
-            time.time(),
-        )
+def furnished(console: RunningConsole) -> Definition:
+    """Everything that can be set up."""
+    known = console.host.suggestions
+    configuration = FullVmConfiguration(
+        boot_source=BootSource(kernel_image_path=known["boot_source.kernel_image_path"]),
+        machine_config=MachineConfiguration(vcpu_count=1, mem_size_mib=128),
+        drives=[Drive(drive_id="rootfs", is_root_device=True, path_on_host=known[DISK])],
+        network_interfaces=[NetworkInterface(iface_id="eth0", host_dev_name="tap0")],
+        vsock=Vsock(guest_cid=3, uds_path="vsock.socket"),
+        balloon=Balloon(amount_mib=0, deflate_on_oom=True),
+        memory_hotplug=MemoryHotplugConfig(total_size_mib=256),
+        mmds_config=MmdsConfig(network_interfaces=["eth0"], version="V2"),
     )
-    sent = {"csrf_token": token, "tab": tab, "page": page, "confirmed": "yes"}
-    alice.post(f"/machines/demo/{name}", {**texts, **sent})
-    assert alice.status == (409 if name in CONFLICTS else 422)
-    assert sentence in alice.text
+    return Definition(configuration=configuration)
+
+
+async def bring(console: RunningConsole, stage: Stage) -> None:
+    """The machine of the console, with everything, in that stage."""
+    machine = console.machine()
+    await machine.edit(furnished(console))
+    if stage != "stopped":
+        await machine.start()
+        await console.drivers_are_up()
+    if stage == "paused":
+        await machine.pause()
+
+
+def open_form(browser: Browser, console: RunningConsole, name: str, stage: Stage) -> None:
+    console.server.do(bring(console, stage))
+    browser.open(f"/machines/demo/{CHANGES[name].tab}")
+
+
+def filled(typed: dict[str, str], console: RunningConsole) -> dict[str, str]:
+    disk = console.host.suggestions[DISK]
+    return {name: disk if text == "{disk}" else text for name, text in typed.items()}
+
+
+@pytest.mark.since("1.14")
+@pytest.mark.parametrize("name", FORMS)
+def test_what_a_form_saves_is_there_again(
+    alice: Browser, console: RunningConsole, name: str
+) -> None:
+    change, case = CHANGES[name], FORMS[name]
+    open_form(alice, console, name, case.stage)
+    typed = filled(case.typed, console)
+    item = {"drive": " rootfs", "network": " eth0"}.get(change.tab and name.partition("_")[0], "")
+    alice.click(f"{change.button}{item if change.items else ''}", typed)
+    assert alice.status == 200
+    assert change.done in alice.text or f"{change.done.removesuffix('.')}:" in alice.text
+    if not change.items and name not in LEAVING | {"drive", "network"}:
+        assert {field: alice.field(field) for field in typed} == typed
+    alice.open("/machines/copy")
+    if name == "clone":
+        assert "copy Running" in alice.text
+
+
+@pytest.mark.since("1.14")
+@pytest.mark.parametrize("name", FORMS)
+def test_a_refused_form_says_why_and_keeps_what_was_typed(
+    alice: Browser, console: RunningConsole, name: str
+) -> None:
+    change, case = CHANGES[name], FORMS[name]
+    opposite: Stage = "running" if case.stage == "stopped" else "stopped"
+    open_form(alice, console, name, case.stage if case.refused else opposite)
+    before = console.machine().definition
+    texts = filled(case.refused, console)
+    if name.endswith("_removal"):
+        texts = {f"{name}.name": "rootfs"}
+    page = alice.field("page") if not case.refused else page_of(alice, name)
+    sent = {"csrf_token": alice.field("csrf_token"), "tab": change.tab, "confirmed": "yes"}
+    alice.post(f"/machines/demo/{name}", {**texts, **sent, "page": page})
+    assert alice.status == (422 if case.refused else 409)
+    assert case.why in alice.text
     shown = [form.fields for form in alice.page.forms if form.action.endswith(f"/{name}")]
-    kept = {field: text for form in shown for field, text in form.items() if field in texts}
-    assert kept == (texts if shown and not CHANGES[name].items else kept)
+    if case.refused:
+        kept = [fields for fields in shown if all(fields.get(one) == texts[one] for one in texts)]
+        assert len(kept) == 1
+    assert console.machine().definition == before
+
+
+def page_of(browser: Browser, name: str) -> str:
+    """The state that the form carries."""
+    return browser.form_of(f"/{name}")["page"]
+
+
+def test_no_form_is_left_out() -> None:
+    assert set(FORMS) >= set(CHANGES)
 
 
 def test_a_form_whose_fields_the_client_lacks_is_not_offered() -> None:
-    gone = _form_of(Field("gone", "Gone", deprecated=True))
-    assert not Change(name="entropy", when=BEFORE_START, sections=(gone,)).is_known
+    section = Section(key="entropy", title="", model=Vsock, fields=())
+    assert not Change(name="entropy", when=STOPPED, sections=(section,)).is_known
 
 
-@pytest.mark.parametrize("name", ["gone", "rate_limiter.gone", "rate_limiter.ops.gone"])
-def test_a_form_with_a_name_that_the_model_has_in_no_release_is_refused(name: str) -> None:
-    with pytest.raises(TypeError, match=f"^EntropyDevice has no {name}$"):
-        _form_of(Field(name, "Gone"))
-
-
-def _form_of(field: Field) -> Section:
-    return Section(key="entropy", title="", model=EntropyDevice, fields=(field,))
+def test_a_form_with_a_name_that_the_model_has_in_no_release_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^Vsock has no gone$"):
+        Section(key="vsock", title="", model=Vsock, fields=(Field("gone", "Gone"),))
 
 
 @pytest.mark.since("1.16")
 def test_every_text_for_a_form_is_of_one_of_its_fields() -> None:
-    made = [CREATE, CREATE_FROM_SNAPSHOT, *CHANGES.values()]
+    made = [CREATE, CREATE_FROM_SNAPSHOT, *CHANGES.values(), *WAYS.values()]
     sections = [section for change in made for section in change.sections]
     fields = {f"{section.key}.{one.name}" for section in sections for one in section.fields}
     texts = (*PRESETS.values(), *BEFORE_THE_START.values(), HINTS)
     assert {name for one in texts for name in one} <= fields
-    assert {ROOT_DISK, "named_snapshot.name", "vsock.uds_path", "clone.name"} <= fields
-
-
-def test_no_form_is_left_out() -> None:
-    hosted = {name for name, change in CHANGES.items() if change.hosted}
-    assert {case[0] for case in ACCEPTED} | hosted | {"restore"} >= set(CHANGES)
-    assert {case[0] for case in REFUSED} >= set(CHANGES)
+    assert {DISK, "named_snapshot.name", "clone.name"} <= fields

@@ -164,7 +164,7 @@ def test_a_snapshot_goes_on_in_a_jail_of_its_own(
     assert "later Running" in alice.text
     assert disk_of(console, tmp_path, "later").stat().st_uid == user_of(pid_of(console, "later"))
     alice.click("Stop")
-    alice.click("Start again")
+    alice.click("Start")
     assert "later Running" in alice.text
     for name in ("origin", "later"):
         delete(alice, name)
@@ -178,7 +178,7 @@ def test_a_vsock_survives_stop_and_start_and_its_user_reaches_an_access(
     assert "Socket vsock.socket" in alice.text
     alice.click("Start")
     alice.click("Stop")
-    alice.click("Start again")
+    alice.click("Start")
     assert "talker Running" in alice.text
     alice.open("/machines/talker/guest")
     alice.click("Give access")
@@ -202,7 +202,7 @@ def test_jailed_machines_outlive_a_console_that_is_gone(
         assert "kept Running" in alice.text
         os.kill(pid, signal.SIGKILL)
         alice.open_until("kept Ended", "/machines/kept")
-        alice.click("Start again")
+        alice.click("Start")
         assert "kept Running" in alice.text
         delete(alice, "kept")
 
@@ -224,7 +224,7 @@ def test_a_monitor_that_names_files_of_the_host_gets_none(
     written.write_text(json.dumps(made))
     with hosting_console(folder, **files) as console, signed_in(console) as alice:
         alice.open("/machines/liar")
-        alice.click("Start again")
+        alice.click("Start")
         assert "none of the folders whose files machines may use" in alice.text
         assert "liar Ended" in alice.text
         delete(alice, "liar")
@@ -252,7 +252,7 @@ def test_a_machine_has_a_network_of_its_own_while_it_runs(
     )
     alice.click("Stop")
     assert addresses() == before
-    alice.click("Start again")
+    alice.click("Start")
     assert "wired Running" in alice.text
     assert addresses() == {**before, name: address}
     create(alice, "wired-too", new__tap="true")

@@ -2,120 +2,71 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Iterator
-from concurrent import futures
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 
 import pytest
 
-from examples.console.calls import RecordedChannel
 from examples.console.library import Library
-from generated_vmm.operation import Operation
-from generated_vmm.transport import HttpAnswer
-from tests.console.browser import PATIENCE, Browser
+from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
-from tests.console.running import ALICE, BOB, RunningConsole, disks_of, signed_in
-
-
-@pytest.fixture
-def alice(host: RunningConsole) -> Iterator[Browser]:
-    with signed_in(host, ALICE) as browser:
-        browser.open_until("demo Running", "/")
-        browser.open_until("fresh Not started", "/")
-        yield browser
+from tests.console.running import BOB, RunningConsole, disks_of, signed_in
 
 
 def test_two_machines_made_of_one_image_have_a_disk_each(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
     disks = []
     for name in ("one", "two"):
         create(alice, name)
         alice.open(f"/machines/{name}/devices")
-        (disk,) = disks_of(host, name)
+        (disk,) = disks_of(console, name)
         assert f"rootfs root disks/{disk.name}" in alice.text
         disks.append(disk)
     assert not disks[0].samefile(disks[1])
-    for name in ("one", "two"):
-        delete(alice, name)
 
 
-def test_a_disk_has_one_writer(alice: Browser, host: RunningConsole) -> None:
-    disk = str(host.disk("shared"))
-    for name in ("writer", "other"):
-        create(alice, name, new__start="")
-    add = {"drive.drive_id": "data", "drive.path_on_host": disk}
-    do(alice, "writer", "devices", "Add drive", add)
-    assert "The drive is added." in alice.text
-    for typed in (add, {**add, "drive.is_read_only": "true"}):
-        do(alice, "other", "devices", "Add drive", typed)
-        assert alice.status == 422
-        assert "writer writes to this disk: use a copy of it." in alice.text
-    alice.open("/machines/writer/devices")
-    alice.click("Remove data")
-    for name in ("writer", "other"):
-        do(alice, name, "devices", "Add drive", {**add, "drive.is_read_only": "true"})
-        assert "The drive is added." in alice.text
-    for name in ("writer", "other"):
-        delete(alice, name)
-
-
-def test_of_two_who_take_one_disk_at_once_one_gets_it(
-    alice: Browser, host: RunningConsole, monkeypatch: pytest.MonkeyPatch
+def test_an_image_is_copied_for_each_that_writes_and_shared_by_those_that_read(
+    alice: Browser, console: RunningConsole
 ) -> None:
-    for name in ("first", "second"):
+    image = console.disk("shared")
+    names = ("writer", "reader", "other")
+    for name in names:
         create(alice, name, new__start="")
-    add = {"drive.drive_id": "data", "drive.path_on_host": str(host.disk("wanted"))}
-    asked, answered, send = Event(), Event(), RecordedChannel.exchange
-
-    async def wait(
-        self: RecordedChannel, operation: Operation[object], seconds: float | None
-    ) -> HttpAnswer:
-        if operation.path == "/drives/data" and not asked.is_set():
-            asked.set()
-            await asyncio.to_thread(answered.wait)
-        return await send(self, operation, seconds)
-
-    monkeypatch.setattr(RecordedChannel, "exchange", wait)
-    with signed_in(host, ALICE) as other, ThreadPoolExecutor(2) as pool:
-        slow = pool.submit(do, alice, "first", "devices", "Add drive", add)
-        assert asked.wait(PATIENCE)
-        fast = pool.submit(do, other, "second", "devices", "Add drive", add)
-        futures.wait([fast], timeout=1)
-        answered.set()
-        futures.wait([slow, fast])
-        assert alice.status == 200
-        assert other.status == 422
-        assert "first writes to this disk: use a copy of it." in other.text
-    for name in ("first", "second"):
-        delete(alice, name)
+        reads = "" if name == "writer" else "true"
+        typed = {"drive.drive_id": "data", "drive.path_on_host": str(image)}
+        do(alice, name, "devices", "Add drive", {**typed, "drive.is_read_only": reads})
+        assert (f"data read only {image}" if reads else "data disks/data-") in alice.text
+        alice.click("Start")
+        assert f"{name} Running" in alice.text
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "{folder}/../passwd", "{folder}/link"])
+@pytest.mark.parametrize("reads", ["", "true"])
 def test_a_file_outside_is_not_given_to_a_machine(
-    alice: Browser, host: RunningConsole, path: str
+    alice: Browser, console: RunningConsole, path: str, reads: str
 ) -> None:
-    folder = host.disk("near").parent
+    folder = console.disk("near").parent
     link = folder / "link"
-    if not link.is_symlink():
-        link.symlink_to("/etc/passwd")
+    link.symlink_to("/etc/passwd")
+    create(alice, "curious", new__start="")
     typed = {"drive.drive_id": "data", "drive.path_on_host": path.format(folder=folder)}
-    do(alice, "fresh", "devices", "Add drive", typed)
+    do(alice, "curious", "devices", "Add drive", {**typed, "drive.is_read_only": reads})
+    if reads:  # it is opened at the start
+        alice.click("Start")
     assert alice.status == 422
-    assert "This file is in none of the console's folders." in alice.text
+    assert "curious Not started" in alice.text
+    delete(alice, "curious")
     link.unlink()
 
 
 def test_things_are_listed_with_their_users_and_deleted_when_unused(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
-    disk = host.disk("spare")
+    disk = console.disk("spare")
     create(alice, "keeper", new__start="")
-    typed = {"drive.drive_id": "data", "drive.path_on_host": str(disk)}
+    typed = {"drive.path_on_host": str(disk), "drive.is_read_only": "true"}
+    typed["drive.drive_id"] = "data"
     do(alice, "keeper", "devices", "Add drive", typed)
     alice.open("/images")
     assert "vmlinux" in alice.text
@@ -156,10 +107,30 @@ def test_of_two_files_with_one_name_the_right_one_is_deleted(tmp_path: Path) -> 
     assert given.read_bytes() == b"given"
 
 
-def test_a_file_whose_name_is_no_text_is_shown_and_not_offered(
-    alice: Browser, host: RunningConsole
+def test_without_a_machines_record_nobody_knows_who_uses_a_file(
+    alice: Browser, console: RunningConsole
 ) -> None:
-    odd = Path(os.fsdecode(os.fsencode(host.disk("odd").parent) + b"/odd-\xff\n"))
+    console.disk("unknown")
+    machine = console.machine()
+    record = console.host.launch.folder / "machines" / machine.id / "machine.json"
+    known = record.read_bytes()
+    alice.open("/images")
+    form = alice.form_of("/images/delete")
+    record.write_bytes(b"no record")
+    alice.open("/images")
+    assert alice.status == 200
+    assert "unknown" in alice.text
+    assert not alice.has_button("Delete unknown")
+    alice.post("/images/delete", {**form, "confirmed": "yes"})
+    assert alice.status == 409
+    assert (console.host.library.folders["disks"] / "unknown").exists()
+    record.write_bytes(known)
+
+
+def test_a_file_whose_name_is_no_text_is_shown_and_not_offered(
+    alice: Browser, console: RunningConsole
+) -> None:
+    odd = Path(os.fsdecode(os.fsencode(console.disk("odd").parent) + b"/odd-\xff\n"))
     odd.write_bytes(bytes(4096))
     alice.open("/images")
     assert alice.status == 200
@@ -180,31 +151,27 @@ def test_a_snapshot_has_a_name_and_outlives_its_machine(alice: Browser) -> None:
     alice.open(alice.page.links["Restore into a new machine"])
     alice.click("Restore into a new machine", {"new.name": "again"})
     assert "again Running" in alice.text
-    for name in ("told", "again"):
-        delete(alice, name)
     for _ in range(2):
         alice.open("/images")
         alice.click("Delete first-light")
         assert "Deleted." in alice.text
 
 
-def test_a_viewer_sees_what_there_is_and_deletes_nothing(host: RunningConsole) -> None:
-    with signed_in(host, BOB) as bob:
+def test_a_viewer_sees_what_there_is_and_deletes_nothing(console: RunningConsole) -> None:
+    with signed_in(console, BOB) as bob:
         bob.open("/images")
         assert "vmlinux" in bob.text
         assert not bob.has_button("Delete")
 
 
 def test_a_machine_that_has_ended_is_edited_and_starts_again(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
     create(alice, "edited", machine_config__mem_size_mib="128")
     alice.click("Stop")
-    alice.click("Edit")
-    assert "Everything can be changed now." in alice.text
-    assert "edited Not started" in alice.text
+    assert "edited Ended" in alice.text
     alice.click("Save setup", {"machine_config.mem_size_mib": "256"})
-    typed = {"drive.drive_id": "data", "drive.path_on_host": str(host.disk("more-room"))}
+    typed = {"drive.drive_id": "data", "drive.path_on_host": str(console.disk("more-room"))}
     do(alice, "edited", "devices", "Add drive", typed)
     alice.click("Remove rootfs")
     assert "rootfs root" not in alice.text
@@ -213,18 +180,16 @@ def test_a_machine_that_has_ended_is_edited_and_starts_again(
     assert "data" in alice.text
     alice.open("/machines/edited")
     assert "Memory in MiB 256" in alice.text
-    delete(alice, "edited")
 
 
 def test_a_machine_without_a_disk_boots_from_its_initial_ram_disk(
-    alice: Browser, host: RunningConsole
+    alice: Browser, console: RunningConsole
 ) -> None:
-    initrd = str(host.disk("initrd.img"))
+    initrd = str(console.disk("initrd.img"))
     create(alice, "diskless", root_drive__path_on_host="", boot_source__initrd_path=initrd)
     assert "diskless Running" in alice.text
     alice.open("/machines/diskless/devices")
     assert "There are no drives." in alice.text
-    delete(alice, "diskless")
 
 
 def test_files_that_a_setting_names_may_be_anywhere(tmp_path: Path) -> None:
@@ -232,30 +197,25 @@ def test_files_that_a_setting_names_may_be_anywhere(tmp_path: Path) -> None:
     kernel.parent.mkdir()
     kernel.write_bytes(b"kernel")
     library = Library(tmp_path / "images", {"kernels": [kernel]})
-    library.require(str(kernel), ["kernels"])
+    assert kernel in library.files
     (thing,) = library.things("kernels", lambda path: [])
     assert thing.name == "vmlinux"
-    with pytest.raises(ValueError, match="none of the console's folders"):
-        library.require(str(kernel), ["disks"])
     with pytest.raises(ValueError, match="a setting"):
         library.delete("kernels", thing.id, lambda path: [])
 
 
-def test_a_snapshot_has_the_disks_of_its_moment(alice: Browser, host: RunningConsole) -> None:
+def test_a_snapshot_has_the_disks_of_its_moment(alice: Browser, console: RunningConsole) -> None:
     create(alice, "early")
-    (disk,) = disks_of(host, "early")
+    (disk,) = disks_of(console, "early")
     disk.write_bytes(b"then" * 1024)
     do(alice, "early", "snapshots", "Create snapshot", {"named_snapshot.name": "moment"})
     disk.write_bytes(b"now." * 1024)
     alice.open(alice.page.links["Restore into a new machine"])
     alice.click("Restore into a new machine", {"new.name": "back"})
     assert "back Running" in alice.text
-    (own,) = disks_of(host, "back")
+    (own,) = disks_of(console, "back")
     assert own.read_bytes() == b"then" * 1024
     assert disk.read_bytes() == b"now." * 1024
-    for name in ("early", "back"):
-        delete(alice, name)
     alice.open("/images")
     alice.click("Delete moment")
-    assert host.parts.folder is not None
-    assert list((host.parts.folder / "snapshots").iterdir()) == []
+    assert list((console.host.launch.folder / "snapshots").iterdir()) == []

@@ -66,8 +66,3 @@ def test_each_has_its_page(browser: Browser) -> None:
     assert f"Firecracker {API_VERSION}" in browser.text
     browser.open("/machines/silent")
     assert "The monitor took too long to respond." in browser.text
-
-
-def test_suggestions_of_the_demo_are_not_for_other_monitors(browser: Browser) -> None:
-    browser.open("/machines/web")
-    assert browser.field("boot_source.kernel_image_path") == ""

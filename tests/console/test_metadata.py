@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.console.browser import Browser
+from tests.console.machines import start
 from tests.console.running import RunningConsole
 
 FIELD = "document.contents"
@@ -40,29 +41,16 @@ def test_what_is_no_document_is_told_at_its_field(
     assert metadata.status == 422
     assert sentence in metadata.text
     assert metadata.field(FIELD) == typed
-    assert console.changes() == []
+    assert console.machine().definition.metadata is None
 
 
-def test_a_document_that_is_too_large_is_told(metadata: Browser) -> None:
-    metadata.click("Save document", {FIELD: json.dumps({"text": "x" * 60_000})})
-    assert metadata.status == 422
-    assert "51200" in metadata.text
-
-
-def test_access_through_an_unknown_interface_is_told_at_its_field(metadata: Browser) -> None:
+def test_access_through_an_unknown_interface_is_told_at_the_start(metadata: Browser) -> None:
     metadata.click("Save access", {"access.network_interfaces": "eth7"})
+    start(metadata, "overview")
+    metadata.click("Start")
     assert metadata.status == 422
-    assert (
-        "Interfaces There is no such interface. Add it first. The monitor's words MMMDS config"
-        in metadata.text
-    )
-
-
-def test_an_address_of_another_network_is_told_at_its_field(metadata: Browser) -> None:
-    typed = {"access.network_interfaces": "eth0", "access.ipv4_address": "10.0.0.1"}
-    metadata.click("Save access", typed)
-    assert metadata.status == 422
-    assert "Address This is not of the form that is needed." in metadata.text
+    plain = "There is no such interface. Add it first."
+    assert f"Start {plain} The monitor's words MMMDS config" in metadata.text
 
 
 def test_access_through_two_interfaces(metadata: Browser, console: RunningConsole) -> None:
@@ -77,27 +65,16 @@ def test_access_through_two_interfaces(metadata: Browser, console: RunningConsol
 
 
 def test_a_started_machine_without_access_says_so(metadata: Browser) -> None:
-    metadata.open("/machines/demo/overview")
-    metadata.click("Save setup")
-    metadata.click("Start")
-    metadata.open("/machines/demo/metadata")
-    assert "No interface gives the guest access." in metadata.text
+    start(metadata, "metadata")
     assert "This machine has started without access to metadata." in metadata.text
     assert not metadata.has_button("Save document")
-
-
-def test_a_part_of_the_document_is_changed(metadata: Browser) -> None:
-    metadata.click("Save document", {FIELD: '{"stays": 1, "goes": 2}'})
-    metadata.click("Change these members", {"patch.contents": '{"goes": null, "comes": 3}'})
-    assert "Document changed." in metadata.text
-    assert json.loads(metadata.field(FIELD)) == {"stays": 1, "comes": 3}
 
 
 def test_a_viewer_does_not_see_the_document_which_may_have_secrets(
     metadata: Browser, bob: Browser
 ) -> None:
     metadata.click("Save document", {FIELD: '{"hostname": "of-demo"}'})
-    for tab in ("metadata", "configuration", "calls", "overview"):
+    for tab in ("metadata", "configuration", "overview"):
         bob.open(f"/machines/demo/{tab}")
         assert bob.status == 200
         assert "of-demo" not in bob.body

@@ -18,11 +18,9 @@ import httpx
 import pytest
 
 from examples.console.app import create_app
-from examples.console.archive import COARSE_SECONDS, FINE_DAYS, FINE_SECONDS, Archive, tidy
-from examples.console.history import History
 from examples.console.monitors import Monitors
 from examples.console.past import COLUMNS, EXPORTED_EVENTS, as_csv, as_json_lines
-from examples.console.records import DAY_SECONDS, Call, Event, Person, Records, Search
+from examples.console.records import Event, Person, Records, Search
 from examples.console.settings import SettingsError
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create, delete
@@ -94,11 +92,9 @@ def test_the_newest_come_first_and_no_more_than_asked_for(records: Records) -> N
 
 
 def test_events_expire(records: Records) -> None:
-    records.add_call("web", Call(NOW - timedelta(days=8), "GET", "/", 1.0, 200, "Alice"))
-    tidy(records)
+    records.tidy()
     records.settle()
     assert len(records.events(Search(), 10)) == 3
-    assert records.calls("web", 10) == []
 
 
 def test_exports_have_every_member_and_no_formula(records: Records) -> None:
@@ -125,40 +121,10 @@ def test_a_record_that_cannot_be_written_stops_nothing(
 ) -> None:
     records._database.write(lambda one: one.execute("DROP TABLE events").rowcount)
     records.add_event(event("Lost."))
-    records.add_call("web", Call(NOW, "GET", "/", 1.0, 200, "Alice"))
+    records.keep_access("web", "of Alice")
     records.settle()
-    assert len(records.calls("web", 10)) == 1
+    assert records.accesses() == {"web": "of Alice"}
     assert "a record could not be written" in caplog.text
-
-
-def test_figures_become_coarser_with_age(records: Records) -> None:
-    old = int(time.time()) // COARSE_SECONDS * COARSE_SECONDS - (FINE_DAYS + 1) * DAY_SECONDS
-    for minute in range(15):
-        records.add_figures("web", old + minute * 60, FINE_SECONDS, {"memory": float(minute)})
-    tidy(records)
-    records.settle()
-    assert records.figures("web", "memory", 0, FINE_SECONDS) == [(old, 7.0)]
-    records.add_figures("web", old - 40 * DAY_SECONDS, COARSE_SECONDS, {"memory": 1.0})
-    tidy(records)
-    records.settle()
-    assert len(records.figures("web", "memory", 0, FINE_SECONDS)) == 1
-
-
-def test_a_chart_of_a_day_has_what_was_written_down(records: Records) -> None:
-    now = int(time.time())
-    for hours in (20, 19.8, 2):
-        at = int(now - hours * 3600) // 60 * 60
-        records.add_figures("web", at, FINE_SECONDS, {"memory": hours})
-    archive = Archive("web", records)
-    archive.add({"memory": 5.0})
-    archive.flush()
-    records.settle()
-    stretches = archive.past(DAY_SECONDS, History()).stretches("memory")
-    assert [[round(point.value, 1) for point in one] for one in stretches] == [
-        [20, 19.8],
-        [2],
-        [5],
-    ]
 
 
 def test_events_are_searched_in_the_page(host: RunningConsole) -> None:
@@ -196,7 +162,7 @@ def test_why_a_monitor_ended_is_written_down(host: RunningConsole) -> None:
         alice.open_until("victim Ended", "/machines/victim")
         alice.open_until("The monitor ended", "/machines/victim")
         assert "killed by SIGKILL (signal 9)" in alice.text
-        assert "Last action: Alice Admin: The machine is running." in alice.text
+        assert "Last action: Alice Admin: The machine is created." in alice.text
         assert "Console: [ WARN ] This guest is simulated" in alice.text
         delete(alice, "victim")
 
@@ -220,8 +186,6 @@ def test_what_happened_survives_a_kill_of_console_and_monitor(tmp_path: Path) ->
         assert "The monitor was lost" in alice.text or "The monitor ended" in alice.text
         alice.open("/machines/demo/console")
         assert "guest is up" in alice.text
-        alice.open("/machines/demo/calls")
-        assert "PATCH /vm 204" in alice.text
         for name in ("demo", "fresh"):
             delete(alice, name)
 
@@ -311,7 +275,7 @@ async def test_an_action_of_a_process_that_was_killed_is_given_up_after_a_day(
 ) -> None:
     old = await records.begin_event(event("Wants to stop it.", days=1.1))
     new = await records.begin_event(event("Wants to stop it."))
-    tidy(records)
+    records.tidy()
     records.settle()
     found = {one.id: one for one in records.events(Search(text="Wants to stop"), 2)}
     assert (found[old].pending, found[old].refused) == (False, "The console ended meanwhile.")

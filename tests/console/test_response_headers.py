@@ -128,11 +128,13 @@ def test_what_is_refused(client: httpx.Client) -> None:
         hold(client.request(*addressed(route), data={"csrf_token": "no"}), answer)
 
 
-def test_what_has_no_file_or_agent(client: httpx.Client) -> None:
+def test_what_has_no_file_or_agent(client: httpx.Client, alice: Browser) -> None:
     answer = "409 page, without a file or an agent"
+    alice.open("/machines/demo")
+    token = {"X-CSRF-Token": alice.field("csrf_token")}
     for route in routes(answer):
         asked = {"place": "disks"} if "upload" in route else None
-        hold(client.request(*addressed(route), params=asked), answer)
+        hold(client.request(*addressed(route), params=asked, headers=token), answer)
 
 
 def test_what_is_not_there(client: httpx.Client) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Self, TypeAlias
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
 
 from examples.console.fields import Fields, Texts
-from examples.console.forms import Section
+from examples.console.forms import Section, is_known
+from examples.console.hosted import HostedMonitor
 from examples.console.identity import WHO, Right
 from examples.console.machine import (
     BUSY,
@@ -16,22 +18,22 @@ from examples.console.machine import (
     NOT_STARTED,
     PAUSED,
     RUNNING,
+    STARTED,
     STARTING,
     Machine,
 )
 from examples.console.monitors import Monitor
-from examples.console.versions import ANY, Version, in_words, is_known
 from examples.console.words import words_of
 from generated_vmm import AsyncVmmClient
 
-BEFORE_START: Final = frozenset({NOT_STARTED})
+STOPPED: Final = frozenset({NOT_STARTED, ENDED})
 WHILE_RUNNING: Final = frozenset({RUNNING})
 WHILE_PAUSED: Final = frozenset({PAUSED})
-AFTER_START: Final = WHILE_RUNNING | WHILE_PAUSED
-ANY_TIME: Final = BEFORE_START | AFTER_START
+ANY_TIME: Final = STOPPED | STARTED
 
 Parsed: TypeAlias = Mapping[str, Fields]
 Act: TypeAlias = Callable[[Monitor, Parsed], Awaitable[object]]
+HostedAct: TypeAlias = Callable[[HostedMonitor, Parsed], Awaitable[object]]
 
 
 def _say(said: object, kind: str, name: str) -> None:
@@ -41,18 +43,15 @@ def _say(said: object, kind: str, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change that an admin can make to a machine in the states in `when`.
+    """One change of a machine in the states in `when`, by users who have the `right`.
 
-    The sections are sent in order, then `act` is called with the input, by section; changes wait
-    for each other, except those that are `at_once`. With `items`, each device that it names has a
-    form of its own. A `hosted` change is for machines whose monitor this console starts, a
-    `foreign` one only for others.
-    `right` is what users need. `title` is the heading of the folded form, `about` its
-    description, `confirm` the question before (`asks` makes one of the input), `working` the
-    button's text meanwhile, and `done` the message afterwards, on the page of the machine that
-    the field `leads_on` names. `verb` completes "Only an admin may …". `unless` says why this
-    machine cannot be changed although its state allows it, `never` why no state allows it.
-    `since` is the first release of the monitor that supports it.
+    `of_hosted` carries it out with a machine of this console; `act` with any other one, and with
+    both if it is alone. Changes wait for each other, except those that are `at_once`. With `items`,
+    each device that it names has a form of its own. `title` is the heading of the folded form,
+    `about` its description, `confirm` the question before, `working` the button's text meanwhile,
+    and `done` the message afterwards, on the page of the machine that the field `leads_on` names.
+    `verb` completes "Only an admin may …". `unless` says why this machine cannot be changed
+    although its state allows it.
     """
 
     name: str
@@ -68,16 +67,12 @@ class Change:
     sections: tuple[Section, ...] = ()
     confirm: str = ""
     act: Act | None = None
+    of_hosted: HostedAct | None = None
     unless: Callable[[Machine], str] = lambda machine: ""
-    never: Callable[[Machine], str] = lambda machine: ""
-    asks: Callable[[Parsed], str] = lambda parsed: ""
     items: Callable[[Machine], Sequence[str]] | None = None
-    hosted: bool = False
-    foreign: bool = False
     at_once: bool = False
     unfolded: bool = False
     leads_on: str = ""
-    since: Version = ANY
 
     def __post_init__(self) -> None:
         """Its texts are in `words.toml`, unless they are here."""
@@ -90,27 +85,19 @@ class Change:
 
     @property
     def is_known(self) -> bool:
-        """Whether the client has something to send; one for another release may not."""
+        """Whether the client has its models; one for an older release may not."""
         return all(is_known(section.model) and section.fields for section in self.sections)
-
-    @property
-    def release(self) -> Version:
-        """The first release of the monitor that supports it."""
-        return max(self.since, *(section.since for section in self.sections), ANY)
-
-    def for_release(self, version: Version) -> Self:
-        """The change without inputs that a monitor of that release would refuse."""
-        return replace(self, sections=tuple(one.for_release(version) for one in self.sections))
 
     @property
     def has_inputs(self) -> bool:
         """Whether there is anything to fill in."""
         return any(field.kind != "item" for section in self.sections for field in section.fields)
 
-    @property
-    def names_disks(self) -> bool:
-        """Whether disks are chosen in its form."""
-        return any("disks" in one.places for section in self.sections for one in section.fields)
+    def act_of(self, monitor: Monitor) -> Callable[[Parsed], Awaitable[object]] | None:
+        """What carries it out; None if this console had to start the monitor for that."""
+        if self.of_hosted is not None and isinstance(monitor, HostedMonitor):
+            return partial(self.of_hosted, monitor)
+        return partial(self.act, monitor) if self.act is not None else None
 
     def item_of(self, form: Texts) -> str:
         """The device that a form is about; empty for the machine."""
@@ -119,43 +106,68 @@ class Change:
 
     def why_not(self, machine: Machine) -> str:
         """Why this cannot be done to the machine as it is; empty if it can."""
-        if machine.version < self.release:
-            return f"This needs a monitor of release {in_words(self.release)} or newer."
-        return self.never(machine) or self.not_now(machine.state) or self.unless(machine)
+        return self.not_now(machine.state) or self.unless(machine)
 
     def not_now(self, state: str) -> str:
         """Why this cannot be done in `state`; empty if it can."""
         if state in self.when:
             return ""
-        if state in _WITHOUT_MONITOR:
-            return _WITHOUT_MONITOR[state]
-        if ENDED in self.when and state in AFTER_START:
-            return "Stop the machine first."
-        if self.when == WHILE_PAUSED and state == RUNNING:
-            return "Pause the machine first."
-        if state == NOT_STARTED:
+        if state in _UNKNOWN:
+            return _UNKNOWN[state]
+        if state in STOPPED:
             return "Start the machine first."
-        return "Only possible before the start." if NOT_STARTED in self.when else f"It is {state}."
+        return "Stop the machine first." if self.when <= STOPPED else f"It is {state}."
 
 
-_WITHOUT_MONITOR: Final = {
-    ENDED: "The machine has ended.",
+_UNKNOWN: Final = {
     STARTING: "The monitor is starting.",
     BUSY: "The machine is busy.",
     NO_ANSWER: "The monitor does not respond.",
 }
 
 
+def edit(name: str, *sections: Section, **members: object) -> Change:
+    """A change of what a machine is made of, at its next start."""
+
+    async def of_hosted(monitor: HostedMonitor, parsed: Parsed) -> None:
+        definition = monitor.machine.definition
+        for section in sections:
+            if section.key in parsed:
+                definition = section.write(definition, parsed[section.key])
+        await monitor.edit(definition)
+
+    # The members are those of the class, which checks their names.
+    return Change(
+        name=name,
+        when=STOPPED,
+        sections=sections,
+        of_hosted=of_hosted,
+        **members,  # type: ignore[arg-type]
+    )
+
+
+def sent(call: Callable[[AsyncVmmClient, Fields], Awaitable[object]]) -> Act:
+    """An act that sends its only section to a monitor that runs."""
+
+    async def act(monitor: Monitor, parsed: Parsed) -> None:
+        (fields,) = parsed.values()
+        async with monitor.changing():
+            await call(monitor.control, fields)
+
+    return act
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A device in a panel's list: its id, a short description, and its link."""
+    """A device in a panel's list: its id, and a short description."""
 
     id: str
     tags: Sequence[str] = ()
     detail: str = ""
 
 
-async def _no_facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
+async def no_facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
+    """Nothing that only a monitor knows."""
     return {}
 
 
@@ -163,9 +175,9 @@ async def _no_facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
 class Panel:
     """The changes of one subject, below its devices and facts.
 
-    `items` are the devices, `none` is the text without any. `facts` reads other facts, by label; it
-    raises VmmError; those of a panel that `is_secret` are for admins alone. Panels `aside` form the
-    page's second column.
+    `items` are the devices, `none` is the text without any. `facts` reads what only the monitor
+    knows, by label; it raises VmmError. Panels `aside` form the page's second column; values of
+    those that are `is_secret` are for admins alone.
     """
 
     key: str
@@ -176,7 +188,7 @@ class Panel:
     none: str = ""
     aside: bool = False
     is_secret: bool = False
-    facts: Callable[[AsyncVmmClient, Machine], Awaitable[Mapping[str, str]]] = _no_facts
+    facts: Callable[[AsyncVmmClient, Machine], Awaitable[Mapping[str, str]]] = no_facts
 
     def __post_init__(self) -> None:
         """Its texts are in `words.toml`."""
@@ -186,3 +198,14 @@ class Panel:
     def tab(self) -> str:
         """The page it is on."""
         return self.changes[0].tab
+
+    def values(self, machine: Machine) -> Mapping[str, str]:
+        """What the machine has of what can be set up here, by label."""
+        return {
+            one.label: text
+            for change in self.changes
+            for section in change.sections
+            if change.items is None and section.found(machine.definition, "") is not None
+            for one in section.fields
+            if (text := section.values(machine.definition, {})[f"{section.key}.{one.name}"])
+        }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, TypedDict
 
 from pydantic import Field as ModelField
 from pydantic import StringConstraints
 
-from examples.console.changes.change import BEFORE_START, Change
+from examples.console.changes.change import STOPPED, Change
 from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
 from examples.console.fields import Field, Texts, rare
-from examples.console.forms import Section
-from generated_vmm import Balloon, NetworkInterface, NetworkOverride
+from examples.console.forms import Section, is_known
+from generated_vmm import NetworkInterface, NetworkOverride
 from generated_vmm.model import ApiModel
 
 MachineName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
@@ -22,11 +22,6 @@ class NewMachine(ApiModel):
     """The name of a new machine, its abilities, and whether it starts immediately."""
 
     name: MachineName = ModelField(description="Small letters, digits and hyphens, at most 32.")
-    has_pci: bool = ModelField(
-        default=False,
-        description="Devices can be added and removed then. The guest's kernel needs drivers for "
-        "devices on PCI, or it finds none.",
-    )
     tap: bool = ModelField(
         default=False,
         description="The console makes a tap device if none is named below, and tells the guest's "
@@ -41,7 +36,6 @@ class NewMachine(ApiModel):
 
 
 NAME = Field("name", "Name")
-HAS_PCI = Field("has_pci", "Devices come and go while it runs (PCI)", kind="flag")
 NEW = Section(
     key="new",
     title="Name and start",
@@ -49,11 +43,18 @@ NEW = Section(
     fields=(
         NAME,
         Field("start", "Start it at once", kind="flag", initial="true"),
-        HAS_PCI,
         Field("tap", "Network of its own", kind="flag"),
         Field("agent", "Its guest has the agent", kind="flag"),
     ),
 )
+
+
+class CopyOptions(TypedDict):
+    """How a copy of a machine is made."""
+
+    taps: dict[str, str]
+    run: bool
+    renew: bool
 
 
 class Copy(ApiModel):
@@ -73,9 +74,10 @@ class Copy(ApiModel):
     )
 
     @property
-    def tap_devices(self) -> dict[str, str]:
-        """The tap devices by interface."""
-        return {tap.iface_id: tap.host_dev_name for tap in self.taps}
+    def options(self) -> CopyOptions:
+        """What operations of machines take."""
+        taps = {tap.iface_id: tap.host_dev_name for tap in self.taps}
+        return {"taps": taps, "run": self.run, "renew": not self.keep_identity}
 
 
 class FromSnapshot(Copy):
@@ -85,6 +87,7 @@ class FromSnapshot(Copy):
 
 
 KEEP_IDENTITY = Field("keep_identity", "Keep the guest's identity", kind="flag")
+TAPS = (Field("taps", "Tap devices", kind="pairs"),) if is_known(NetworkOverride) else ()
 
 
 RESTORED = Section(
@@ -95,33 +98,22 @@ RESTORED = Section(
         NAME,
         Field("snapshot", "Snapshot"),
         Field("run", "Run it at once", kind="flag", initial="true"),
-        Field("taps", "Tap devices", kind="pairs"),
-        *rare((KEEP_IDENTITY,)),
+        *TAPS,
+        *rare(KEEP_IDENTITY),
     ),
-    about={"a machine called": "name", "tap device": "taps", "snapshot": "snapshot"},
-)
-BALLOON = Section(
-    key="new_balloon",
-    title="",
-    model=Balloon,
-    fields=(),
-    send=lambda vm, fields: vm.balloon.set(fields),
-    fixed={"amount_mib": 0, "deflate_on_oom": True, "stats_polling_interval_s": 1},
 )
 NETWORK = Section(
     key="new_network",
     title="Network",
     model=NetworkInterface,
-    fields=(Field("host_dev_name", "Tap device"), *rare((Field("guest_mac", "Hardware address"),))),
-    send=lambda vm, fields: vm.network_interface("eth0").set(fields),
+    member="network_interfaces",
+    id_name="iface_id",
+    fields=(Field("host_dev_name", "Tap device"), *rare(Field("guest_mac", "Hardware address"))),
     fixed={"iface_id": "eth0"},
     optional=True,
-    about={"open tap": "host_dev_name", "network": "host_dev_name"},
 )
-CREATE = Change(
-    name="create", when=BEFORE_START, sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK, BALLOON)
-)
-CREATE_FROM_SNAPSHOT = Change(name="create_from_snapshot", when=BEFORE_START, sections=(RESTORED,))
+CREATE = Change(name="create", when=STOPPED, sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK))
+CREATE_FROM_SNAPSHOT = Change(name="create_from_snapshot", when=STOPPED, sections=(RESTORED,))
 PRESETS: Final[Mapping[str, Texts]] = {
     "small": {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "128"},
     "medium": {"machine_config.vcpu_count": "2", "machine_config.mem_size_mib": "512"},

@@ -1,106 +1,144 @@
-"""The common changes of drives, network interfaces and persistent memory."""
+"""Devices: drives, network interfaces, and the vsock."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from examples.console.changes.change import AFTER_START, ANY_TIME, BEFORE_START, Change, Parsed
-from examples.console.changes.power import hosted
-from examples.console.fields import Field, as_item
-from examples.console.forms import Section
+from pydantic import Field as ModelField
+
+from examples.console.changes.change import ANY_TIME, STOPPED, Change, Item, Panel, Parsed, edit
+from examples.console.events import person
+from examples.console.fields import Field, as_item, rare
+from examples.console.forms import Section, without
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
-from examples.console.versions import in_words
-from generated_vmm import AsyncVmmClient, FullVmConfiguration
+from generated_vmm import Drive, NetworkInterface, Vsock
+from generated_vmm.model import ApiModel
 
-PLUGGING = (1, 16)
-NO_PCI = "Devices come and go while it runs only if it was created for that (PCI)."
+DRIVE = Section(
+    key="drive",
+    title="Drive",
+    model=Drive,
+    member="drives",
+    id_name="drive_id",
+    fields=(
+        Field("drive_id", "Name"),
+        Field("path_on_host", "Disk image", places=("disks",)),
+        Field("is_read_only", "Read only", kind="flag"),
+        *rare(
+            Field("cache_type", "Cache", "choice", choices=("", "Unsafe", "Writeback")),
+            Field("io_engine", "I/O engine", "choice", choices=("", "Sync", "Async")),
+        ),
+    ),
+    fixed={"is_root_device": False},
+)
+NETWORK = Section(
+    key="network",
+    title="Network interface",
+    model=NetworkInterface,
+    member="network_interfaces",
+    id_name="iface_id",
+    fields=(
+        Field("iface_id", "Name"),
+        Field("host_dev_name", "Tap device"),
+        *rare(
+            Field("guest_mac", "Hardware address"),
+            Field("mtu", "Largest packet in bytes", kind="number"),
+        ),
+    ),
+)
+VSOCK = Section(
+    key="vsock",
+    title="Vsock",
+    model=Vsock,
+    member="vsock",
+    fields=(Field("guest_cid", "Address of the guest", "number", initial="3"),),
+    fixed={"uds_path": "vsock.socket"},
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """One kind of device: its `section` sets one up, `limits` changes an existing one.
+class Growth(ApiModel):
+    """A larger size of one of the machine's own disks."""
 
-    `ids` are the existing ones, `removable` those that may be removed and set up again. `drop`
-    takes one out of a configuration. The texts of its changes are made with the kind's noun in
-    `words.toml`.
-    """
+    drive_id: str
+    size_mib: int = ModelField(description="In MiB; only larger than it is.", ge=1)
+
+
+GROWTH = Section(
+    key="growth",
+    title="Size",
+    model=Growth,
+    fields=(Field("drive_id", "Name", kind="item"), Field("size_mib", "New size", "number")),
+)
+
+
+class Removal(ApiModel):
+    """A device that is taken away."""
 
     name: str
-    id_name: str
-    section: Section
-    limits: Section
-    ids: Callable[[Machine], Sequence[str]]
-    removable: Callable[[Machine], Sequence[str]]
-    delete: Callable[[AsyncVmmClient, str], Awaitable[None]]
-    drop: Callable[[FullVmConfiguration, str], None]
 
 
-def tags_of(*, root: bool | None, reads: bool | None, limits: object) -> list[str]:
-    """A short description of a device with a file."""
-    tags = {"root": root, "read only": reads, "limited": limits}
-    return [tag for tag, has in tags.items() if has]
+async def _grow(monitor: HostedMonitor, parsed: Parsed) -> None:
+    wish = Growth.model_validate(parsed[GROWTH.key])
+    await monitor.machine.grow(wish.drive_id, wish.size_mib << 20, by=person().name)
 
 
-def without_pci(machine: Machine) -> str:
-    """Why nothing can be plugged; empty if only the monitor, started elsewhere, knows it."""
-    if not machine.is_started:
-        return ""
-    if machine.version < PLUGGING:
-        return f"Devices come and go since release {in_words(PLUGGING)} of the monitor."
-    return NO_PCI if machine.has_pci is False else ""
+def _drives(machine: Machine) -> list[Item]:
+    return [
+        Item(
+            one.drive_id,
+            [*(["root"] * one.is_root_device), *(["read only"] * bool(one.is_read_only))],
+            one.path_on_host or one.socket or "",
+        )
+        for one in machine.configuration.drives or []
+    ]
 
 
-def device_changes(kind: Kind) -> tuple[Change, ...]:
-    """Adding, setting up again, limiting and removing."""
-    name = kind.name
+def _own(machine: Machine) -> list[str]:
+    return [one.id for one in _drives(machine) if one.detail[:1] != "/"]
+
+
+def _interfaces(machine: Machine) -> list[Item]:
+    return [
+        Item(one.iface_id, [one.host_dev_name], one.guest_mac or "")
+        for one in machine.configuration.network_interfaces or []
+    ]
+
+
+def _changes(
+    section: Section, devices: Callable[[Machine], Sequence[Item]]
+) -> tuple[Change, Change, Change]:
+    """Adding a device of a kind, changing one, and removing one."""
+
+    def ids(machine: Machine) -> list[str]:
+        return [one.id for one in devices(machine)]
+
+    fields = as_item(section.fields, section.id_name)
+    anew = replace(section, key=f"{section.key}_anew", fields=fields)
+    name = f"{section.key}_removal"
+    removal = Section(name, "", Removal, (Field("name", "Name", kind="item"),))
+
+    async def remove(monitor: HostedMonitor, parsed: Parsed) -> None:
+        device = str(parsed[name]["name"])
+        await monitor.edit(without(monitor.machine.definition, section, device))
+
     return (
-        Change(name=name, when=ANY_TIME, unless=without_pci, sections=(kind.section,)),
-        Change(
-            name=f"{name}_anew", when=BEFORE_START, sections=(_anew(kind),), items=kind.removable
-        ),
-        Change(name=f"{name}_limits", when=AFTER_START, sections=(kind.limits,), items=kind.ids),
-        Change(
-            name=f"{name}_removal",
-            when=AFTER_START,
-            unless=without_pci,
-            sections=(_removal(kind),),
-            items=kind.removable,
-        ),
-        _dropping(kind),
+        edit(section.key, section),
+        edit(anew.key, anew, items=ids),
+        Change(name=name, when=STOPPED, sections=(removal,), items=ids, of_hosted=remove),
     )
 
 
-def _dropping(kind: Kind) -> Change:
-    """Removing before the start, which restarts the monitor."""
-    section = replace(_removal(kind), key=f"{kind.name}_drop", send=None)
-
-    async def drop(monitor: HostedMonitor, parsed: Parsed) -> None:
-        device = str(parsed[section.key][kind.id_name])
-        await monitor.drop(lambda made: kind.drop(made, device))
-
-    return Change(
-        name=section.key,
-        when=BEFORE_START,
-        sections=(section,),
-        items=kind.ids,
-        act=hosted(drop),
-        hosted=True,
-    )
-
-
-def _anew(kind: Kind) -> Section:
-    """The same section for an existing device."""
-    fields = as_item(kind.section.fields, kind.id_name)
-    return replace(kind.section, key=f"{kind.section.key}_anew", fields=fields)
-
-
-def _removal(kind: Kind) -> Section:
-    return Section(
-        key=f"{kind.name}_removal",
-        title="",
-        model=kind.limits.model,
-        fields=(Field(kind.id_name, "Name", "item"),),
-        send=lambda vm, fields: kind.delete(vm, str(fields[kind.id_name])),
-    )
+DRIVES = Panel(
+    key="drives",
+    items=_drives,
+    changes=(
+        *_changes(DRIVE, _drives),
+        Change(name="grow", when=ANY_TIME, sections=(GROWTH,), items=_own, of_hosted=_grow),
+    ),
+)
+NETWORKS = Panel(
+    key="networks", aside=True, items=_interfaces, changes=_changes(NETWORK, _interfaces)
+)
+VSOCKS = Panel(key="vsocks", aside=True, changes=(edit("vsock", VSOCK),))

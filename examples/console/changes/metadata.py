@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import cast
-
 from pydantic import Field as ModelField
 from pydantic import Json, JsonValue
 
-from examples.console.changes.change import ANY_TIME, BEFORE_START, Change, Panel
+from examples.console.changes.change import ANY_TIME, Change, Panel, Parsed, edit, sent
+from examples.console.events import person
 from examples.console.fields import Field, Fields
 from examples.console.forms import Section
+from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
 from generated_vmm import AsyncVmmClient, MmdsConfig
+from generated_vmm.machines import Definition
 from generated_vmm.model import ApiModel
 
 
@@ -25,13 +24,9 @@ class Document(ApiModel):
     )
 
 
-def _document(machine: Machine, item: str) -> Document | None:
-    metadata = machine.metadata
-    return None if metadata is None else Document.model_construct(contents=metadata)
-
-
-def _contents(fields: Fields) -> Mapping[str, JsonValue]:
-    return cast(Mapping[str, JsonValue], fields["contents"])
+def _document(definition: Definition, item: str) -> Document | None:
+    told = definition.metadata
+    return None if told is None else Document.model_construct(contents=told)
 
 
 def _no_access(machine: Machine) -> str:
@@ -40,21 +35,19 @@ def _no_access(machine: Machine) -> str:
     return "This machine has started without access to metadata."
 
 
-async def _present(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
-    if _no_access(machine):
-        return {}
-    return {"Document": json.dumps(await vm.mmds.get(), indent=2, ensure_ascii=False)}
+async def _set(vm: AsyncVmmClient, fields: Fields) -> None:
+    await vm.mmds.set(Definition.model_validate({"metadata": fields["contents"]}).metadata or {})
 
 
-async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
-    access = machine.configuration.mmds_config
-    if access is None:
-        return {"Interfaces": "No interface gives the guest access."}
-    return {
-        "Interfaces": ", ".join(access.network_interfaces),
-        "Version": access.version or "V1",
-        "Address": access.ipv4_address or "169.254.169.254",
-    }
+send = sent(_set)
+
+
+async def _save(monitor: HostedMonitor, parsed: Parsed) -> None:
+    if monitor.stage is None:
+        await send(monitor, parsed)
+    else:
+        contents = parsed[DOCUMENT.key]["contents"]
+        await monitor.machine.change(metadata=contents, by=person().name)
 
 
 DOCUMENT = Section(
@@ -62,44 +55,32 @@ DOCUMENT = Section(
     title="Document",
     model=Document,
     fields=(Field("contents", "Document", kind="document", initial="{}"),),
-    send=lambda vm, fields: vm.mmds.set(_contents(fields)),
     current=_document,
-    about={"": "contents"},
-)
-PATCH = Section(
-    key="patch",
-    title="Parts",
-    model=Document,
-    fields=(Field("contents", "Members to change", kind="document"),),
-    send=lambda vm, fields: vm.mmds.update(_contents(fields)),
-    about={"": "contents"},
 )
 ACCESS = Section(
     key="access",
     title="Access",
     model=MmdsConfig,
+    member="mmds_config",
     fields=(
         Field("network_interfaces", "Interfaces", "words"),
         Field("version", "Version", kind="choice", choices=("V2", "V1")),
         Field("ipv4_address", "Address"),
         Field("imds_compat", "Answer in plain text, as EC2 does", kind="flag"),
     ),
-    send=lambda vm, fields: vm.mmds.config.set(fields),
-    current=lambda machine, item: machine.configuration.mmds_config,
-    about={"network interface": "network_interfaces", "ipv4": "ipv4_address"},
 )
 METADATA = Panel(
     key="document_panel",
     is_secret=True,
-    facts=_present,
     changes=(
-        Change(name="metadata", when=ANY_TIME, unless=_no_access, sections=(DOCUMENT,)),
-        Change(name="metadata_patch", when=ANY_TIME, unless=_no_access, sections=(PATCH,)),
+        Change(
+            name="metadata",
+            when=ANY_TIME,
+            unless=_no_access,
+            sections=(DOCUMENT,),
+            act=send,
+            of_hosted=_save,
+        ),
     ),
 )
-ACCESSES = Panel(
-    key="access_panel",
-    aside=True,
-    facts=_facts,
-    changes=(Change(name="access", when=BEFORE_START, sections=(ACCESS,)),),
-)
+ACCESSES = Panel(key="access_panel", aside=True, changes=(edit("access", ACCESS),))

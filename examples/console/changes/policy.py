@@ -7,12 +7,10 @@ from typing import Final, Literal
 from pydantic import Field as ModelField
 
 from examples.console.changes.change import ANY_TIME, Change, Panel, Parsed
-from examples.console.changes.power import hosted
 from examples.console.events import person
 from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
-from examples.console.machine import ENDED
 from generated_vmm.model import ApiModel
 
 AGENT_PORT: Final = 1024
@@ -36,7 +34,7 @@ class Policy(ApiModel):
 
 
 async def _store(monitor: HostedMonitor, parsed: Parsed) -> None:
-    policy = Policy.model_validate(parsed.get(POLICY.key, {}))
+    policy = Policy.model_validate(parsed[POLICY.key])
     await monitor.machine.change(by=person().name, **dict(policy))
 
 
@@ -50,19 +48,11 @@ POLICY = Section(
         Field("restart", "Restart", "choice", choices=("never", "on-failure", "always")),
         Field("agent", "Agent", kind="number"),
     ),
-    about={"agent": "agent"},
+    current=lambda definition, item: definition,
 )
 POLICIES = Panel(
     key="policies",
-    aside=True,
     changes=(
-        Change(
-            name="policy",
-            when=ANY_TIME | {ENDED},
-            sections=(POLICY,),
-            act=hosted(_store),
-            hosted=True,
-            unfolded=True,
-        ),
+        Change(name="policy", when=ANY_TIME, sections=(POLICY,), of_hosted=_store, unfolded=True),
     ),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import violations
 from tests.console.in_chromium.pages import Visit, press, unfold
@@ -18,11 +17,6 @@ from tests.console.running import RunningConsole, hosting_console
 def host() -> Iterator[RunningConsole]:
     with hosting_console() as console:
         yield console
-
-
-@pytest.fixture
-def disk(host: RunningConsole) -> Path:
-    return host.disk("data")
 
 
 @pytest.fixture
@@ -48,11 +42,10 @@ def go_to(page: Page, tab: str) -> None:
     expect(page.get_by_role("link", name=tab, exact=True)).to_have_attribute("aria-current", "page")
 
 
-@pytest.mark.since("1.16")  # adds drives to a running machine
-def test_from_creating_a_machine_over_its_clone_to_deleting_both(desk: Page, disk: Path) -> None:
+@pytest.mark.since("1.12")
+def test_from_creating_a_machine_over_its_clone_to_deleting_both(desk: Page) -> None:
     create(desk, "web")
-    plug_in(desk, disk)
-    limit(desk)
+    grow(desk)
     write_down(desk)
     go_on_twice(desk)
     for name in ("web-2", "web"):
@@ -66,44 +59,22 @@ def test_from_creating_a_machine_over_its_clone_to_deleting_both(desk: Page, dis
 def create(page: Page, name: str) -> None:
     page.get_by_role("link", name="New machine").click()
     page.get_by_label("Name").fill(name)
-    page.get_by_label("Track changed memory").check()
     press(page, "Create machine")
     expect(page.locator("h1")).to_contain_text(f"{name} Running")
 
 
-def plug_in(page: Page, disk: Path) -> None:
+def grow(page: Page) -> None:
     go_to(page, "Devices")
-    unfold(page, "Add a drive")
-    page.locator("#drive-drive_id").fill("data")
-    page.locator("#drive-path_on_host").select_option(str(disk))
-    press(page, "Add drive")
-    told(page, "The drive is added.")
-    expect(the_disk(page)).to_contain_text(str(disk))
-
-
-def the_disk(page: Page) -> Locator:
-    """The drive `data` in the list of drives."""
-    name = page.locator("strong", has_text=re.compile("^data$"))
-    return page.get_by_role("listitem").filter(has=name)
-
-
-def limit(page: Page) -> None:
-    device = the_disk(page)
-    device.locator("summary", has_text="Limits").click()
-    device.get_by_label("Bytes").fill("many")
-    press(page, "Save limits of data")
-    expect(device.get_by_label("Bytes")).to_be_focused()
-    expect(device.get_by_label("Bytes")).to_have_accessible_description(
-        re.compile("Enter a whole number.")
-    )
+    unfold(page, "Grow")
+    size = page.get_by_label("New size")
+    size.fill("many")
+    press(page, "Grow rootfs")
+    expect(size).to_be_focused()
+    expect(size).to_have_accessible_description(re.compile("Enter a whole number."))
     assert violations(page) == []
-    device.get_by_label("Bytes").fill("1048576")
-    press(page, "Save limits of data")
-    told(page, "The limits have changed.")
-    expect(device).to_contain_text("limited")
-    press(page, "Remove data")
-    told(page, "The drive is removed.")
-    expect(device).to_have_count(0)
+    size.fill("2")
+    press(page, "Grow rootfs")
+    expect(page.get_by_role("status")).to_contain_text("The disk has grown")
 
 
 def write_down(page: Page) -> None:
@@ -116,7 +87,7 @@ def write_down(page: Page) -> None:
 
 
 def go_on_twice(page: Page) -> None:
-    expect(page.get_by_label("Name of the clone")).to_have_value("web-2")
+    expect(page.locator("#clone-name")).to_have_value("web-2")
     press(page, "Clone")
     expect(page.locator("h1")).to_contain_text("web-2 Running")
     told(page, "The clone is there.")
@@ -124,17 +95,16 @@ def go_on_twice(page: Page) -> None:
     expect(page.locator("h1")).to_contain_text("web Running")
 
 
-@pytest.mark.since("1.14")  # describes the members of a template
+@pytest.mark.since("1.14")
 def test_a_fault_opens_its_form_and_what_was_typed_is_there(visit: Visit) -> None:
     page = visit()
-    page.goto("/machines/demo/monitor")
-    unfold(page, "One of your own")
-    page.locator("#cpu_config-contents").fill('{"cpus": 1}')
-    press(page, "Save template")
-    field = page.locator("#cpu_config-contents")
+    page.goto("/machines/demo/memory")
+    unfold(page, "Set it up")
+    field = page.locator("#memory_hotplug-total_size_mib")
+    field.fill("much")
+    press(page, "Save limit")
     expect(field).to_be_focused()
-    expect(field).to_have_value('{"cpus": 1}')
-    expect(field).to_have_accessible_description(re.compile("cpus: There is no such member."))
+    expect(field).to_have_value("much")
     assert violations(page) == []
 
 
@@ -147,7 +117,8 @@ def test_a_form_is_opened_filled_in_and_sent_by_keyboard(
     for keys in ("Enter", "Tab", "eth0", "Tab", "tap0", "Enter"):
         page.keyboard.press(keys) if keys in ("Enter", "Tab") else page.keyboard.type(keys)
     told(page, "The network interface is added.")
-    assert console.changes() == ["PUT /network-interfaces/eth0"]
+    (made,) = console.machine().definition.configuration.network_interfaces or []
+    assert (made.iface_id, made.host_dev_name) == ("eth0", "tap0")
 
 
 def test_forms_can_be_told_apart_in_forced_colours(chromium: Browser) -> None:

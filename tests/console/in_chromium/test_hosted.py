@@ -17,7 +17,7 @@ PAGES = (
     *("/", "/images", "/events", "/new", "/new/snapshot", "/?find=ended"),
     *(f"/machines/{name}" for name in ("demo", "ended", "paused", "fresh")),
     *(f"/machines/{name}/snapshots" for name in ("demo", "ended", "paused")),
-    *("/machines/ended/devices", "/machines/ended/console", "/machines/paused/calls"),
+    *("/machines/ended/devices", "/machines/ended/console", "/machines/paused/restart"),
 )
 Visit: TypeAlias = Callable[..., Page]
 
@@ -116,33 +116,12 @@ def test_what_cannot_be_deleted_is_told_accessibly(visit: Visit, furnished: None
     assert violations(other) == []
 
 
-def test_a_vsock_survives_stop_and_start(visit: Visit) -> None:
-    page = visit()
-    create(page, "talker")
-    press(page, "Stop")
-    press(page, "Edit")
-    expect(page.locator("h1")).to_contain_text("talker Not started")
-    page.get_by_role("link", name="Devices", exact=True).click()
-    page.locator("#fold-vsock summary").click()
-    press(page, "Save vsock")
-    expect(page.get_by_role("status")).to_have_text("The vsock is saved.")
-    press(page, "Start")
-    expect(page.locator("h1")).to_contain_text("Running")
-    press(page, "Stop")
-    expect(page.locator("h1")).to_contain_text("Ended")
-    press(page, "Start again")
-    expect(page.locator("h1")).to_contain_text("talker Running")
-    press(page, "Stop")
-    press(page, "Delete")
-
-
 def test_an_ended_machine_is_edited_completely_and_started(
     visit: Visit, host: RunningConsole
 ) -> None:
     disk, page = host.disk("data").name, visit()
     create(page, "changed")
     press(page, "Stop")
-    press(page, "Edit")
     page.fill("#machine_config-mem_size_mib", "256")
     page.fill("#boot_source-boot_args", "console=ttyS0 quiet")
     press(page, "Save setup")
@@ -160,10 +139,13 @@ def test_an_ended_machine_is_edited_completely_and_started(
     page.fill("#network-host_dev_name", "tap3")
     press(page, "Add network interface")
     expect(page.get_by_role("status")).to_have_text("The network interface is added.")
+    page.locator("#fold-vsock summary").click()
+    press(page, "Save vsock")
+    expect(page.get_by_role("status")).to_have_text("The vsock is saved.")
     press(page, "Start")
     expect(page.locator("h1")).to_contain_text("changed Running")
     page.goto("/machines/changed/configuration")
-    for part in ('"mem_size_mib": 256', "quiet", '"drive_id": "data"', '"tap3"'):
+    for part in ('"mem_size_mib": 256', "quiet", '"drive_id": "data"', '"tap3"', '"guest_cid": 3'):
         expect(page.locator("pre").first).to_contain_text(part)
     expect(page.locator("pre").first).not_to_contain_text("rootfs")
     press(page, "Stop")

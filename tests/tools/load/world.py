@@ -111,7 +111,7 @@ class World:
         app.state.oidc = oidc
         app.include_router(status.routes("1", ""))
 
-        app.include_router(account.routes(oidc))
+        app.include_router(account.router)
 
         @app.get("/")
         async def page(session: Signed) -> HTMLResponse:
