@@ -197,9 +197,7 @@ def mount_stream(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 
 @pytest.fixture
 def world(mode: str) -> World:
-    world = make_world(
-        mount=mount_stream, session_store="memory" if mode == "store" else None
-    )
+    world = make_world(mount=mount_stream, session_store="memory" if mode == "store" else None)
     world.app.state.world, world.app.state.api = world, Api(world)
     return world
 
