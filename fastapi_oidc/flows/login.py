@@ -106,7 +106,7 @@ def _transaction(
     redirect_uri: str,
     previous: PreviousSession | None,
 ) -> LoginTransaction:
-    default = party.settings.default_return_path
+    default, origin = party.settings.default_return_path, party.settings.origin
     return LoginTransaction(
         state=secrets.token_urlsafe(32),
         nonce=secrets.token_urlsafe(32),
@@ -114,7 +114,7 @@ def _transaction(
         issuer=party.settings.issuer,
         client_id=party.settings.client_id,
         redirect_uri=redirect_uri,
-        return_to=same_origin_path(options.return_to, default=default),
+        return_to=same_origin_path(options.return_to, default=default, origin=origin),
         created_at=party.clock.now(),
         max_age=_max_age(party, options),
         acr_values=_words(options.acr_values),

@@ -59,7 +59,8 @@ async def begin_logout(
     session = await _end_session(party, cookies)
     if session is not None:
         party = party.of(session)
-    return_to = same_origin_path(options.return_to, default=party.settings.default_return_path)
+    default, origin = party.settings.default_return_path, party.settings.origin
+    return_to = same_origin_path(options.return_to, default=default, origin=origin)
     here = Redirection(return_to)
     if session is None and (party.is_one_of_several or not party.settings.logout_without_session):
         return here

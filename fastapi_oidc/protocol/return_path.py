@@ -12,9 +12,13 @@ _PRINTABLE_WITHOUT_BACKSLASH = re.compile(r"/[!-\[\]-~]*")
 _ENCODED_CONTROL = re.compile(r"%(?:[01][0-9a-f]|7f)", re.IGNORECASE)
 
 
-def same_origin_path(value: object, *, default: str) -> str:
-    """`value` if it is a path of this origin, otherwise `default` (RFC 9700 4.11.1)."""
-    return value if is_same_origin_path(value) else default
+def same_origin_path(value: object, *, default: str, origin: str | None = None) -> str:
+    """`value` if it is a path of this origin, otherwise `default` (RFC 9700 4.11.1).
+
+    It may begin with `origin`, as URLs of the application do that it has made itself.
+    """
+    path = value.removeprefix(origin) if isinstance(value, str) and origin else value
+    return path if is_same_origin_path(path) else default
 
 
 def is_same_origin_path(value: object) -> TypeGuard[str]:

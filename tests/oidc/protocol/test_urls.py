@@ -250,3 +250,21 @@ def test_a_path_of_this_origin_is_accepted(path: str) -> None:
 def test_anything_else_becomes_the_default(path: object) -> None:
     assert not is_same_origin_path(path)
     assert same_origin_path(path, default="/home") == "/home"
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ("https://own.test/a?b=c", "/a?b=c"),
+        ("https://own.test", "/home"),
+        ("https://own.test.evil.test/a", "/home"),
+        ("https://own.test@evil.test/a", "/home"),
+        ("https://own.test//evil.test", "/home"),
+        ("https://own.testhttps://own.test/a", "/home"),
+        ("http://own.test/a", "/home"),
+        ("/a", "/a"),
+    ],
+)
+def test_a_url_of_this_origin_is_its_path(value: str, path: str) -> None:
+    assert same_origin_path(value, default="/home", origin="https://own.test") == path
+    assert same_origin_path(value, default="/home") == (path if value == path else "/home")
