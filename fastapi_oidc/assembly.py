@@ -8,6 +8,7 @@ from types import NoneType
 from typing import Any, Final, Generic, TypeAlias, TypedDict, cast, get_type_hints
 
 import httpx
+from starlette.requests import Request
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
@@ -20,6 +21,7 @@ from fastapi_oidc.flows.relying_party import (
     Application,
     BeforeSessionPersist,
     IdentityContext,
+    PersistContext,
     RelyingParty,
     ResolveIdentity,
 )
@@ -40,14 +42,17 @@ from fastapi_oidc.session.session_cookie import CookieForm, ReferenceCookie, Ses
 from fastapi_oidc.session.store import Store
 from fastapi_oidc.session.store_options import store_of
 from fastapi_oidc.settings import OIDCSettings, revealed
+from fastapi_oidc.web.callbacks import require_takes
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.misuse import require_kind
-from fastapi_oidc.web.pages import RenderPage
+from fastapi_oidc.web.pages import Page, RenderPage
 from fastapi_oidc.web.runtime import (
     CreatePublicSession,
     Engine,
     LoadRequestData,
+    PublicSessionContext,
     RequestData,
+    RequestDataContext,
     Runtime,
 )
 
@@ -96,6 +101,7 @@ class Assembly(Generic[Identity, RequestData]):
         require_kind("clock of OIDC", options.get("clock"), Clock, NoneType)
         require_kind("http of OIDC", options.get("http"), HTTPOptions, NoneType)
         self._options, self._clock = options, options.get("clock")
+        _require_callbacks(resolve_identity, load_request_data, options)
         clock, announcer = self._clock or Clock(), _announcer(options.get("on_event"))
         self._application = _application(resolve_identity, options)
         identity_type = _identity_type(resolve_identity, options)
@@ -267,6 +273,18 @@ def provider_of(
         http=options,
         tenants=settings.tenants(),
     )
+
+
+def _require_callbacks(
+    resolve: object, load: object, options: Options[Identity, RequestData]
+) -> None:
+    """Raise ConfigurationError for a function of the application that takes something else."""
+    require_takes("resolve_identity", resolve, IdentityContext)
+    require_takes("load_request_data", load, RequestDataContext)
+    require_takes("before_session_persist", options.get("before_session_persist"), PersistContext)
+    create = options.get("create_public_session")
+    require_takes("create_public_session", create, PublicSessionContext)
+    require_takes("render_page", options.get("render_page"), Request, Page)
 
 
 def _announcer(on_event: EventListener | None) -> Announcer:

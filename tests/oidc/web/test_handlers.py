@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import PlainTextResponse
 
-from fastapi_oidc import OIDC, OIDCMiddleware, SignedIn
+from fastapi_oidc import OIDC, ConfigurationError, OIDCMiddleware, SignedIn
 from fastapi_oidc.testing import sign_in
 from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
 
@@ -127,3 +127,60 @@ async def test_a_request_that_signs_out_is_nobodys() -> None:
     _, browser = await signed_in_world(mount=mount, load_request_data=lambda _context: "data")
     assert (await browser.get("/clear")).json() == [False, False, None, None]
     assert (await browser.get("/")).json() == {"is_authenticated": False}
+
+
+@pytest.mark.parametrize("handler", ["on_success", "on_failure"])
+async def test_a_handler_of_something_else_is_refused(handler: str) -> None:
+    world = make_world()
+    wrong: Any = {handler: lambda _session: None}
+    with pytest.raises(ConfigurationError, match=rf"{handler} is called with \(Request, "):
+        world.oidc.callback_handler(**wrong)
+
+
+async def test_a_result_that_is_no_response_says_so() -> None:
+    world = make_world()
+    app = mounted(world, on_success=lambda _request, _signed_in: "/welcome")
+    async with browser_of(world, app) as browser:
+        with pytest.raises(TypeError, match="result of on_success must be Response or None, not s"):
+            await sign_in(browser, "/in", user="alice")
+        assert not await signed_in(browser)
+    app = mounted(world, on_failure=lambda _request, _error: {"failed": True})
+    async with browser_of(world, app) as browser:
+        with pytest.raises(TypeError, match="result of on_failure must be Response or None, not d"):
+            await browser.get("/auth/callback?state=x&code=y")
+
+
+async def test_a_login_returns_to_a_url_of_the_application_itself() -> None:
+    world = make_world()
+    async with world.browser() as browser:
+        page = await sign_in(browser, f"/auth/login?return_to={BASE_URL}/me", user="alice")
+        assert page.url.path == "/me"
+        left = await browser.post("/auth/logout", data={"return_to": f"{BASE_URL}/me", "local": 1})
+        assert left.history[0].headers["location"] == "/me"
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("return_to=/me?tag=a&page=2", ["'/me?tag=a'", "'page'", "percent-encode return_to"]),
+        ("return_to=/me%3Ftag=a%26page=2", []),
+        ("return_to=/me&utm_source=mail", []),
+    ],
+)
+async def test_a_path_that_is_not_encoded_is_logged(
+    query: str, names: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with make_world().browser() as browser:
+        await browser.get(f"/auth/login?{query}")
+    advice = "".join(each for each in caplog.messages if each.startswith("return_to: "))
+    assert bool(advice) == bool(names)
+    assert all(name in advice for name in names)
+
+
+@pytest.mark.parametrize(("form", "is_told"), [({}, True), ({"local": 1}, False)])
+async def test_a_sign_out_by_a_script_is_told_to_be_a_form(
+    form: dict[str, Any], is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    browser = await make_world().signed_in()
+    await browser.post("/auth/logout", data=form, headers={"Sec-Fetch-Dest": "empty"})
+    assert ("logout: a script cannot follow the redirect" in caplog.text) == is_told

@@ -147,12 +147,14 @@ async def test_the_application_shows_pages_of_its_own(tmp_path: Path) -> None:
     assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_an_own_page_that_fails_is_logged_and_the_librarys_is_shown(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def render(_request: Request, _page: Page) -> Response:
-        raise RuntimeError("a bug of the application")
+def failing(_request: Request, _page: Page) -> Response:
+    raise RuntimeError("a bug of the application")
 
+
+@pytest.mark.parametrize("render", [failing, lambda _request, page: f"<h1>{page.heading}</h1>"])
+async def test_an_own_page_that_fails_is_logged_and_the_librarys_is_shown(
+    render: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     answer = await refused(make_world(mount=mount, render_page=render), Code.SESSION_FORBIDDEN)
     assert "<h1>You may not do this</h1>" in answer.text
     assert "render_page raised" in caplog.text
