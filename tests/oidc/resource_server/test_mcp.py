@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import httpx
@@ -14,7 +14,7 @@ from examples.mcp.application import create_app
 from fastapi_oidc import Clock, Code, ConfigurationError, OIDCSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource
 from fastapi_oidc.web.api_tools import MAX_CALL_BYTES, called_tools
-from tests.oidc.world import BASE_URL, Time
+from tests.oidc.world import BASE_URL, Time, make_world
 
 URL = f"{BASE_URL}/mcp"
 SECRET = secrets.token_urlsafe(32)
@@ -164,3 +164,19 @@ def test_the_scope_of_a_tool_is_one_word() -> None:
 
     with pytest.raises(ConfigurationError, match="is not a scope"):
         make_api_world().api.protected(lambda *_: None, tools={"add": "a b"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("audience", "path", "is_served"),
+    [
+        (URL, "/mcp", True),
+        (f"{BASE_URL}/behind/a/proxy/mcp", "/mcp", True),
+        (f"{BASE_URL}/mcp/", "/mcp", True),
+        (URL, "/tools/mcp", False),
+        (f"{BASE_URL}/api", "/mcp", False),
+    ],
+)
+def test_a_server_is_mounted_where_clients_look(audience: str, path: str, is_served: bool) -> None:
+    api = make_world().oidc.api(audience)
+    with nullcontext() if is_served else pytest.raises(ConfigurationError, match="another path"):
+        api.mount(FastAPI(), path, FastAPI())

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from fastapi import Depends, FastAPI
 from fastapi.staticfiles import StaticFiles
+from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message
 
 from fastapi_oidc import (
@@ -218,3 +220,57 @@ async def test_memory_with_several_workers_is_one_warning(
     assert [message.partition(":")[0] for message in caplog.messages] == named
     for message in caplog.messages:
         assert '"memory" is that of one process, and this server has 4' in message
+
+
+async def test_a_callback_that_the_routers_own_hides_is_one_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def late(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        app.add_route("/auth/callback", oidc.callback_handler(), methods=["GET"])
+
+    await start(make_world(mount=late).app)
+    (message,) = caplog.messages
+    assert message.splitlines() == [
+        "The callback_handler() at /auth/callback is never reached, because of the router's "
+        "callback: its on_success and on_failure are never called.",
+        "Move app.include_router(oidc.router, ...) below it.",
+    ]
+
+
+async def test_a_callback_before_the_routers_own_is_silent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    oidc, app = an_instance(), FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.add_route("/auth/callback", oidc.callback_handler(), methods=["GET"])
+    app.include_router(oidc.router, prefix="/auth")
+    app.add_route("/callback", oidc.callback_handler(), methods=["GET"])
+    await start(app)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("at", "inner", "is_open"),
+    [("/mcp", "/", True), ("", "/mcp", True), ("/mcp", "/mcp", True), ("/other", "/x", False)],
+)
+async def test_an_open_application_at_an_api_is_one_error(
+    at: str, inner: str, is_open: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    api = world.oidc.api("https://app.test/mcp")
+    world.app.include_router(api.router)
+    world.app.mount(at, Starlette(routes=[Route(inner, lambda _: Response())]))
+    await start(world.app)
+    found = [each for each in caplog.messages if "https://app.test/mcp is open" in each]
+    assert bool(found) == is_open
+
+
+async def test_a_protected_application_at_an_api_is_silent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    api = world.oidc.api("https://app.test/mcp")
+    api.mount(world.app, "/mcp", Starlette(routes=[Route("/mcp", lambda _: Response())]))
+    world.app.mount("/also", api.protected(Starlette()))
+    await start(world.app)
+    assert caplog.messages == []
