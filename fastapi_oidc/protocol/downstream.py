@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -105,13 +105,14 @@ class ActorToken:
     type: str = JWT_TYPE
 
 
-def selected(apis: Iterable[DownstreamAPI], target: Target) -> DownstreamAPI:
+def selected(apis: Collection[DownstreamAPI], target: Target) -> DownstreamAPI:
     """The only one of `apis` with all values of `target`; raises ConfigurationError otherwise."""
     found = [api for api in apis if target.matches(api)]
     if len(found) != 1:
         wanted = ", ".join(f"{name}={value}" for name, value in target.parameters().items())
         many = f"{len(found)} of downstream_apis have" if found else "none of downstream_apis has"
-        raise _invalid(f"{many} {wanted}")
+        known = ", ".join(str(api.parameters()) for api in apis) or "none"
+        raise _invalid(f"{many} {wanted}; known are {known}")
     return found[0]
 
 

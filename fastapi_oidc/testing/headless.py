@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -11,12 +12,15 @@ from urllib.parse import urljoin
 
 import httpx
 
+from fastapi_oidc.errors import Code
 from fastapi_oidc.testing.pages import PAGE_HEADER
 
 _AS_A_PAGE: Final = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate"}
 """The headers of a navigation in a browser: a page that needs a session redirects to the login.
 Without them, the response would be a 401.
 """
+
+_log: Final = logging.getLogger("fastapi_oidc.testing")
 
 
 class BrowserResponse(Protocol):
@@ -98,7 +102,16 @@ def sign_in_sync(browser: SyncBrowser[Response], url: str, *, user: str) -> Resp
 
 
 def _require_provider(answer: BrowserResponse) -> None:
-    """Raise RuntimeError for a client that sends all requests to the application."""
+    """Raise RuntimeError for a client that sends all requests to the application.
+
+    An application whose login does not reach the provider is logged.
+    """
+    is_unreachable = Code.PROVIDER_UNREACHABLE in answer.text and "state=" not in str(answer.url)
+    if answer.status_code == HTTPStatus.BAD_GATEWAY and is_unreachable:
+        _log.warning(
+            "The application does not reach the provider: give it the provider's transport, "
+            "OIDC(..., transport=httpx.ASGITransport(provider.app))"
+        )
     if answer.status_code != HTTPStatus.NOT_FOUND or not answer.history:
         return
     if answer.url.host != answer.history[0].url.host and "code_challenge=" in str(answer.url):

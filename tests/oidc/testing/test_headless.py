@@ -41,3 +41,14 @@ def test_it_works_over_the_network_without_await(url: str) -> None:
         with serving(app, listener), httpx.Client(base_url=origin) as browser:
             assert sign_in_sync(browser, url, user="bob").json()["sub"] == "bob"
             assert browser.get("/me").json()["sub"] == "bob"
+
+
+async def test_an_application_without_the_providers_transport_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def no_network(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no network", request=request)
+
+    async with make_world(transport=httpx.MockTransport(no_network)).browser() as browser:
+        assert (await sign_in(browser, LOGIN_URL, user="alice")).status_code == 502
+    assert "OIDC(..., transport=httpx.ASGITransport(provider.app))" in caplog.text

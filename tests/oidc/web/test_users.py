@@ -83,3 +83,23 @@ def test_locals_that_are_read_too_early_say_so(read: Callable[[Any], bool]) -> N
         TestClient(world.app) as browser,
     ):
         browser.get("/")
+
+
+async def test_a_predicate_of_the_session_is_told_of_the_identity() -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        wrong = oidc.require(lambda session: bool(session.identity))
+        app.get("/wrong", dependencies=[Depends(wrong)])(lambda: None)
+
+    browser = await make_world(mount=mount, resolve_identity=resolve_identity).signed_in()
+    with pytest.raises(AttributeError) as refused:
+        await browser.get("/wrong")
+    assert "gets the identity, not the session" in "".join(refused.value.__notes__)
+
+
+@pytest.mark.parametrize(("scheme", "is_told"), [("Bearer", True), ("Basic", False)])
+async def test_a_token_for_an_endpoint_of_sessions_is_told(
+    scheme: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Authorization": f"{scheme} x"}
+    assert (await make_world().browser().get("/me", headers=headers)).status_code == 401
+    assert ("its endpoint takes sessions only: use oidc.require_user" in caplog.text) == is_told
