@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from playwright.sync_api import Page
 
 from tests.browser.element import events, expect_status, member, opened, revalidate
@@ -37,13 +39,22 @@ def test_every_attribute_is_a_property_and_null_takes_it_away(page: Page, site: 
     assert element.get_attribute("login-url") is None
 
 
-def test_seconds_that_are_none_count_as_absent_and_content_inside_is_shown(
-    page: Page, site: Site
+def test_seconds_that_are_none_are_told_and_absent_and_content_inside_is_shown(
+    page: Page, site: Site, tolerate: Callable[[str], None]
 ) -> None:
+    tolerate("oidc-context: ")
     site.body = (
-        '<oidc-context idle-timeout="soon" revalidate-interval="-1"><b>inside</b></oidc-context>'
+        '<oidc-context idle-timeout="soon" revalidate-interval="-1" login_url="/in" data-x="1">'
+        "<b>inside</b></oidc-context>"
     )
+    told: list[str] = []
+    page.on("console", lambda message: told.append(message.text))
     opened(page, site)
+    assert told == [
+        'oidc-context: idle-timeout="soon" is no number of seconds',
+        'oidc-context: revalidate-interval="-1" is no number of seconds',
+        "oidc-context: the attribute login_url has no effect, login-url has",
+    ]
     assert member(page, "idleTimeout") == 0
     assert member(page, "revalidateInterval") == 60
     assert page.locator("b").is_visible()

@@ -590,7 +590,19 @@ export class OIDCContext extends Base {
     this.#tick()
   }
 
+  /** Says in the browser's console which attributes are misspelled, and which times are none. */
+  #checkAttributes() {
+    for (const { name, value } of this.attributes) {
+      const meant = OIDCContext.observedAttributes.find((each) => each.replaceAll('-', '') === name.replace(/[-_]/g, ''))
+      if (!meant) continue
+      if (meant !== name) console.error(`oidc-context: the attribute ${name} has no effect, ${meant} has`)
+      const isTime = meant === 'idle-timeout' || meant === 'revalidate-interval'
+      if (isTime && !(Number(value) >= 0)) console.error(`oidc-context: ${name}="${value}" is no number of seconds`)
+    }
+  }
+
   #start() {
+    this.#checkAttributes()
     this.#life = new AbortController()
     this.#isNew = true
     const { signal } = this.#life
