@@ -6,6 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta
+from os import PathLike, fspath
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -87,7 +88,7 @@ class Broker:
         now = self._party.clock.now()
         ends = until.timestamp() if isinstance(until, datetime) else now + until.total_seconds()
         if not routes or not set(routes) <= self.routes.keys() or ends <= now or not to:
-            explanation = "an access has a machine, names of routes, and an end that is ahead"
+            explanation = f"an access has a machine, a later end, and routes of {[*self.routes]}"
             raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
         keys = keys_of(session)
         found = await self._party.sessions.judge(copy_of(session.id, keys))
@@ -174,7 +175,7 @@ class Broker:
 
     @asynccontextmanager
     async def serve(
-        self, access: Access, path: str, *, owner: Owner | None = None
+        self, access: Access, path: str | PathLike[str], *, owner: Owner | None = None
     ) -> AsyncIterator[None]:
         """Serve the access on a unix socket within the block.
 
@@ -183,7 +184,7 @@ class Broker:
         serves `path`.
         """
         app = self.app(access)
-        async with aclosing(app), serving(app, path, owner, app.refuse_unreadable):
+        async with aclosing(app), serving(app, fspath(path), owner, app.refuse_unreadable):
             yield
 
     async def aclose(self) -> None:

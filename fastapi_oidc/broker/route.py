@@ -92,6 +92,8 @@ class Route:
         target = Target(audience=self.audience, resource=self.resource, scope=self.scope)
         if [not target.is_empty, self.own_token, self.auth is not None].count(True) != 1:
             raise _invalid("give one of audience, resource and scope; or own_token; or auth")
+        if not isinstance(self.auth, httpx.Auth | None):
+            raise _invalid("auth is an httpx.Auth, such as httpx.BasicAuth(...)")
         if self.actor is not None and target.is_empty:
             raise _invalid("actor is for a token of a downstream API")
         if not self.allow:

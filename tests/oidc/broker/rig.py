@@ -96,9 +96,9 @@ async def rigged(
             routes = {NAME: route_to(api, **route)}
             broker = Broker(world.oidc, routes, limits=limits, resolve=resolve)
             access = await broker.give(session, to="m1", routes=[NAME], until=TWO_HOURS)
-            path = str(Path(folder, "vsock_8080"))
+            path = Path(folder, "vsock_8080")  # as `machine.vsock_path` returns it
             async with broker.serve(access, path):
-                yield Rig(world, browser, session, broker, api, access, Guest(path))
+                yield Rig(world, browser, session, broker, api, access, Guest(str(path)))
             await broker.aclose()
 
 

@@ -103,6 +103,8 @@ async def test_what_nobody_can_give_is_refused() -> None:
         for wrong in WRONG:
             with pytest.raises(ConfigurationError, match=r"configuration\.invalid"):
                 await rig.broker.give(rig.session, **right | wrong)
+        with pytest.raises(ConfigurationError, match=rf"routes of \['{NAME}'\]"):
+            await rig.broker.give(rig.session, **right | {"routes": ["calender.internal"]})
         with pytest.raises(TypeError, match=r"routes of broker.give is a list: routes=\['"):
             await rig.broker.give(rig.session, **right | {"routes": NAME})
         for unclear, fault in UNCLEAR_ENDS:
@@ -155,6 +157,7 @@ WRONG_ROUTES: list[Given] = [
     {"resource": None},
     {"own_token": True},
     {"resource": None, "own_token": True, "actor": print},
+    {"resource": None, "auth": "Bearer x"},
 ]
 
 
