@@ -94,6 +94,13 @@ class Definition(Frozen):
         return source is not None and bool(source.kernel_image_path)
 
 
+def require_definition(given: object) -> None:
+    """Raises TypeError for anything but a definition, such as a configuration or a mapping."""
+    if not isinstance(given, Definition):
+        kind = type(given).__name__
+        raise TypeError(f"definition is a {kind}: write Definition(configuration=..., ...)")
+
+
 class File(NamedTuple):
     """A file that a monitor opens at its start, and the member of a device that names it.
 

@@ -111,11 +111,13 @@ class Jail(Place):
 
 
 def require_jail_options(given: Mapping[str, Any]) -> None:
-    """Raises ValueError for what the jailer would refuse."""
+    """Raises ValueError for what the jailer would refuse, and for what is no jail."""
     if given.get("cgroup_version", 2) not in (1, 2):
         raise ValueError(f"cgroup_version is {given['cgroup_version']}; it must be 1 or 2")
     if unknown := set(given.get("resource_limits", ())) - {"fsize", "no-file"}:
         raise ValueError(f"resource_limits has {sorted(unknown)}; only fsize and no-file exist")
+    if given.get("uid") == 0:
+        raise ValueError("uid is 0, and root can leave a jail: give the monitor a user of its own")
     for name in given.get("cgroups", ()):
         if "." not in name or "/" in name:
             raise ValueError(f"cgroups has {name!r}; it must be a file such as cpu.weight")

@@ -113,6 +113,8 @@ def test_a_definition_of_another_type(definition: Any, tmp_path: Path) -> None:
     with Machines(tmp_path / "machines") as machines:
         with pytest.raises(TypeError, match=r"write Definition\(configuration=\.\.\., \.\.\.\)"):
             machines.create("web", definition)
-        machines.create("web", Definition())
+        web = machines.create("web", Definition())
+        with pytest.raises(TypeError, match=r"write Definition\(configuration=\.\.\., \.\.\.\)"):
+            web.edit(definition)
         with pytest.raises(MachineError, match=r"the id 'web', .* `find` takes a name"):
             machines.get("web")

@@ -15,7 +15,7 @@ from generated_vmm.machines._async.making import clone, copy_disks, restore, wri
 from generated_vmm.machines._async.operation import AsyncRun
 from generated_vmm.machines._async.starting import AsyncChanging, start
 from generated_vmm.machines.copies import Taps, Wish
-from generated_vmm.machines.definition import Definition, disks_of
+from generated_vmm.machines.definition import Definition, disks_of, require_definition
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import grow_file
 from generated_vmm.machines.records import (
@@ -156,6 +156,7 @@ class AsyncMachine:
         A monitor whose guest has not been booted gets the new one. New disks that it writes to are
         copied, and its own disks that it no longer has are removed.
         """
+        require_definition(definition)
         async with self._run("edit", by) as run:
             was_up, before = self.is_up, self.definition
             run.require("Ended", "Not started")

@@ -13,6 +13,7 @@ import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,27 @@ def test_a_new_file_has_a_mode_and_an_old_one_retains_its_own(guest: Guest, fold
     assert (found.mode, found.size, found.kind, found.uid) == (0o4711, 1, "file", os.getuid())
     assert guest.path(folder).stat().kind == "folder"
     assert guest.path("/dev/null").stat().kind == "other"
+
+
+@pytest.mark.parametrize(("mode", "octal"), [(600, "0o600"), (755, "0o755"), (777, "0o777")])
+def test_a_mode_is_octal(guest: Guest, folder: Path, mode: int, octal: str) -> None:
+    with pytest.raises(ValueError, match=f"mode is {mode} in decimal: write {octal}"):
+        guest.path(folder / "file").write_bytes(b"1", mode=mode)
+    assert names(folder) == []
+    guest.path(folder / "file").write_bytes(b"1", mode=0o1777)
+    assert guest.path(folder / "file").stat().mode == 0o1777
+
+
+def test_a_file_of_the_host_is_open_and_binary(guest: Guest, folder: Path) -> None:
+    (folder / "own").write_text("1")
+    with (folder / "own").open() as text:
+        given: list[Any] = [text, folder / "own", "own"]
+        for file in given:
+            with pytest.raises(TypeError, match="pass an open binary file"):
+                guest.path(folder / "file").write_from(file)
+            with pytest.raises(TypeError, match="pass an open binary file"):
+                guest.path(folder).write_tar_from(file)
+    assert names(folder) == ["own"]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")

@@ -49,7 +49,7 @@ def jail(folder: Path) -> Iterator[JailedMonitor]:
     """A jail that was filled, of this test's own user."""
     made = JailedMonitor(
         id="vm-1",
-        uid=os.getuid(),
+        uid=os.getuid() or 1,
         gid=os.getgid(),
         jailer="/bin/true",
         binary="/bin/true",
@@ -172,9 +172,10 @@ def test_a_client_connects_to_sockets_of_the_monitors_user_alone(
 ) -> None:
     opened = partial(jail._place.open_socket, root=jail._owner.opened_root())
     with listen(jail.root / "a.sock"):
+        os.chown(jail.root / "a.sock", 1, 1)
         opened("/a.sock")
         os.chown(jail.root / "a.sock", OTHER, OTHER)
-        with pytest.raises(PermissionError, match="no socket of user 0"):
+        with pytest.raises(PermissionError, match="no socket of user 1"):
             opened("/a.sock")
 
 

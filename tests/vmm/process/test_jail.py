@@ -38,7 +38,7 @@ def _ended() -> Iterator[None]:
 
 def jail(base: Path, **options: Any) -> JailedMonitor:
     """A jail of this test's own user, which therefore needs no root."""
-    own: Any = {"id": "vm-1", "uid": os.getuid(), "gid": os.getgid(), "chroot_base_dir": base}
+    own: Any = {"id": "vm-1", "uid": os.getuid() or 1, "gid": os.getgid(), "chroot_base_dir": base}
     own |= {"jailer": "/bin/true", "binary": "/bin/true"}
     MADE.append(JailedMonitor(**{**own, **options}))
     return MADE[-1]
@@ -47,6 +47,11 @@ def jail(base: Path, **options: Any) -> JailedMonitor:
 def settings(**options: Any) -> dict[str, Any]:
     own = {"id": "vm-1", "uid": 12, "gid": 34, "chroot_base_dir": "/jails"}
     return Jail("jailer", "firecracker", {**own, **options}).settings
+
+
+def test_root_is_no_user_of_a_jail() -> None:
+    with pytest.raises(ValueError, match="uid is 0, and root can leave a jail"):
+        settings(uid=0)
 
 
 def test_the_jailer_is_told_who_what_and_where() -> None:
@@ -319,7 +324,7 @@ async def test_a_copy_in_a_task_leaves_the_loop_free_and_can_be_cancelled(
 ) -> None:
     source = folder / "disk"
     source.write_bytes(bytes(1000))
-    own: Any = {"uid": os.getuid(), "gid": os.getgid(), "chroot_base_dir": folder / "jails"}
+    own: Any = {"uid": os.getuid() or 1, "gid": os.getgid(), "chroot_base_dir": folder / "jails"}
     made = AsyncJailedMonitor("/bin/true", "/bin/true", id="vm-1", **own)
     monkeypatch.setattr(copying, "COPIED_AT_ONCE", 1)
     monkeypatch.setattr(copying, "_shares_blocks", lambda *_: False)

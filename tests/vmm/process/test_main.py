@@ -154,7 +154,7 @@ def test_a_monitor_that_runs_without_a_keeper_is_never_taken_for_dead(
     container's monitors; from a neighbour's PID namespace it is neither ended nor removed."""
     path = folder / "jails" / "true" / "vm-1"
     jail = JailedMonitor(
-        "/bin/true", "/bin/true", id="vm-1", uid=0, gid=0, chroot_base_dir=folder / "jails"
+        "/bin/true", "/bin/true", id="vm-1", uid=1, gid=1, chroot_base_dir=folder / "jails"
     )
     jail.copy_in(__file__, "/disk")
     for pid in (NURSERY.pid, *children_of(NURSERY.pid or 0)):
