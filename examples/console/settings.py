@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Final, Self
 
+from examples.console.words import VARIABLES
+
 KEPT_DAYS: Final = 90
+SHORTEST_TOKEN: Final = 16
+"""Characters of the token for metrics."""
 
 
 class SettingsError(Exception):
@@ -57,7 +62,8 @@ class ConsoleSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Reads the variables that the README of the console lists."""
+        """Reads the variables that the README of the console lists. Raises SettingsError."""
+        _require_known(environment)
         return cls(
             port=_port(environment, "CONSOLE_PORT", 8000),
             provider_port=_port(environment, "CONSOLE_PROVIDER_PORT", 9400),
@@ -67,7 +73,7 @@ class ConsoleSettings:
             kernel=environment.get("KERNEL", ""),
             rootfs=environment.get("ROOTFS", ""),
             folder=_path(environment, "CONSOLE_FOLDER"),
-            metrics_token=environment.get("CONSOLE_METRICS_TOKEN") or None,
+            metrics_token=_token(environment.get("CONSOLE_METRICS_TOKEN", "")),
             api_audience=environment.get("CONSOLE_API_AUDIENCE") or None,
             everybody_views=_viewers(environment.get("CONSOLE_VIEWERS") or "everybody"),
             kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
@@ -77,6 +83,22 @@ class ConsoleSettings:
             routes=_path(environment, "CONSOLE_ROUTES"),
             simulated_agent=_simulated_agent(environment),
         )
+
+
+def _require_known(environment: Mapping[str, str]) -> None:
+    for name in environment:
+        if name.startswith("CONSOLE_") and name not in VARIABLES:
+            (likely,) = get_close_matches(name, VARIABLES, n=1, cutoff=0)
+            raise SettingsError(f"{name} is no variable of the console. Is {likely} meant?")
+
+
+def _token(text: str) -> str | None:
+    if text and len(text) < SHORTEST_TOKEN:
+        raise SettingsError(
+            f"CONSOLE_METRICS_TOKEN has {len(text)} characters, and whoever guesses it reads the "
+            "metrics: openssl rand -base64 32"
+        )
+    return text or None
 
 
 def _port(environment: Mapping[str, str], name: str, default: int) -> int:

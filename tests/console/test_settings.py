@@ -36,3 +36,16 @@ def test_names_must_tell_monitors_apart(text: str) -> None:
 def test_a_port_is_a_port(text: str) -> None:
     with pytest.raises(SettingsError, match="CONSOLE_PORT must be a port number"):
         ConsoleSettings.from_environment({"CONSOLE_PORT": text})
+
+
+def test_a_misspelled_variable_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"CONSOLE_FOLER is .* Is CONSOLE_FOLDER meant\?"):
+        ConsoleSettings.from_environment({"CONSOLE_FOLER": "/srv/console"})
+
+
+def test_a_token_that_can_be_guessed_is_refused() -> None:
+    with pytest.raises(SettingsError, match="CONSOLE_METRICS_TOKEN has 4 characters"):
+        ConsoleSettings.from_environment({"CONSOLE_METRICS_TOKEN": "demo"})
+    long = "a-long-random-text-for-prometheus"
+    assert ConsoleSettings.from_environment({"CONSOLE_METRICS_TOKEN": long}).metrics_token == long
+    assert ConsoleSettings.from_environment({"CONSOLE_METRICS_TOKEN": ""}).metrics_token is None
