@@ -76,7 +76,8 @@ class API(Serving[Identity, Any]):
     `audience` is the `aud` of the provider's tokens for this API. Options:
 
     - `resource`: the URL of the API (RFC 9728); by default the audience, if it is a URL
-    - `scopes`: the API's scopes with their descriptions, for its metadata and OpenAPI document
+    - `scopes`: the API's scopes with their descriptions, for its metadata and OpenAPI document;
+      if there are any, a guard requires no others
     - `issuers`: other issuers whose JWTs are accepted too, with the same audience
     - `algorithms`: the accepted algorithms of JWTs; by default those of ID tokens
     - `accept_plain_jwt`: also accept JWTs without the type `at+jwt`

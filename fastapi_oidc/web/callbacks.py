@@ -27,10 +27,13 @@ def require_takes(name: str, callback: Any, *given: type) -> None:
 
 
 def _signature_of(function: Any) -> inspect.Signature | None:
-    """Its signature, with its annotations as types where these can be read."""
+    """Its signature, with its annotations as types where these can be read.
+
+    That of a decorated function is its decorator's, which may pass on other arguments.
+    """
     for is_evaluated in (True, False):
         with suppress(Exception):  # an annotation may be any expression
-            return inspect.signature(function, eval_str=is_evaluated)
+            return inspect.signature(function, follow_wrapped=False, eval_str=is_evaluated)
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, wraps
 from typing import Annotated, Any, Protocol, TypedDict
 
 import pytest
@@ -94,6 +94,11 @@ def of_unread(context: Unread) -> None: ...  # type: ignore[name-defined]  # noq
 def of_everything(*anything: str, **named: str) -> None: ...
 
 
+@wraps(of_two)
+def decorated(*given: Any) -> StandardIdentity:
+    return of_two(given[0], {"sub": "injected"})
+
+
 def of_a_base(connection: HTTPConnection) -> None: ...
 
 
@@ -115,6 +120,7 @@ def of_a_kind(error: SessionError) -> None: ...
         (of_unread, IdentityContext),
         (of_everything, IdentityContext),
         (partial(of_two, {}), IdentityContext),
+        (decorated, IdentityContext),
         (of_a_base, Request),
         (of_a_kind, OIDCError),
         (print, IdentityContext),
