@@ -19,12 +19,12 @@ from fastapi_oidc.flows.revocation import (
     revoke_at,
     revoke_tokens,
 )
-from fastapi_oidc.protocol.end_session import EndSessionRequest
-from fastapi_oidc.protocol.front_channel import front_channel_session
-from fastapi_oidc.protocol.logout_token import (
+from fastapi_oidc.protocol.logout import (
+    EndSessionRequest,
     ExpectedLogout,
     LogoutToken,
     accept_logout_token,
+    front_channel_session,
     logout_token_parameter,
 )
 from fastapi_oidc.protocol.return_path import same_origin_path
