@@ -1,4 +1,4 @@
-"""The rules of access tokens that clients present here: JWTs (RFC 9068), introspected (RFC 7662)."""
+"""The rules of access tokens that clients present: JWTs (RFC 9068), and introspected (RFC 7662)."""
 
 from __future__ import annotations
 
