@@ -292,13 +292,13 @@ class Sessions(Generic[Identity]):
 
     async def end_by_id(self, id: str, reason: EndReason, *, expires_at: int) -> None:
         """End the session everywhere before this returns; raises SessionError."""
-        self._require_endings()
+        require_endings(self.records_endings)
         key = row_key(id)
         await self.cells.move(key, lambda row, _: rows.end(row, reason, expires_at=expires_at))
 
     async def revoke(self, key: str, of: str, revocation: Revocation, *, lifetime: int) -> None:
         """End the sessions with this key of which `of` names some, before this returns."""
-        self._require_endings()
+        require_endings(self.records_endings)
         expires_at = self._clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME)
         await self.cells.change(
             key, lambda value: Cell(revocations.added(value, of, revocation), expires_at)
@@ -366,13 +366,15 @@ class Sessions(Generic[Identity]):
             explanation = f"only a session_store can {purpose}"
             raise ConfigurationError(Code.CONFIGURATION_STORE_MISSING, explanation)
 
-    def _require_endings(self) -> None:
-        if not self.records_endings:
-            raise ConfigurationError(
-                Code.CONFIGURATION_STORE_MISSING,
-                "ending sessions from elsewhere needs a session_store, or for sessions in cookies "
-                'a back_channel_logout_store: "memory", or a store that all processes share',
-            )
+
+def require_endings(records_endings: bool) -> None:
+    """Raise ConfigurationError (configuration.store_missing) without a store."""
+    if not records_endings:
+        raise ConfigurationError(
+            Code.CONFIGURATION_STORE_MISSING,
+            "ending sessions from elsewhere needs a session_store, or for sessions in cookies "
+            'a back_channel_logout_store: "memory", or a store that all processes share',
+        )
 
 
 def list_key(issuer: str, client_id: str, sub: str) -> str:
