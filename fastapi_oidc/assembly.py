@@ -190,10 +190,10 @@ class Assembly(Generic[Identity, RequestData]):
             limit, sealer = settings.max_cookie_size, keys.sealer("session")
             form = SessionCookie(self._codec, sealer, names, max_cookie_size=limit, clock=clock)
         return Sessions(
-            Cells(engine.store, keys.sealer("row"), clock, names.prefix, engine.last_steps),
-            form,
-            names,
-            self._codec,
+            cells=Cells(engine.store, keys.sealer("row"), clock, names.prefix, engine.last_steps),
+            form=form,
+            names=names,
+            codec=self._codec,
             clock=clock,
             announcer=announcer,
             endings=engine.endings,

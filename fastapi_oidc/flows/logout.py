@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProviderError
+from fastapi_oidc.errors import Code, OIDCError, ProviderError
 from fastapi_oidc.events import Event, EventName
 from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
 from fastapi_oidc.flows.revocation import (
@@ -19,12 +19,13 @@ from fastapi_oidc.flows.revocation import (
     revoke_at,
     revoke_tokens,
 )
-from fastapi_oidc.protocol.end_session import EndSessionRequest
-from fastapi_oidc.protocol.front_channel import front_channel_session
-from fastapi_oidc.protocol.logout_token import (
+from fastapi_oidc.flows.sessions import require_endings
+from fastapi_oidc.protocol.logout import (
+    EndSessionRequest,
     ExpectedLogout,
     LogoutToken,
     accept_logout_token,
+    front_channel_session,
     logout_token_parameter,
 )
 from fastapi_oidc.protocol.return_path import same_origin_path
@@ -182,16 +183,6 @@ async def accept_front_channel_logout(
     issuer, sid = front_channel_session(parameters, settings.issuer, tenants=settings.tenants())
     await revoke_at(party, issuer, sid=sid, reason="ended_by_provider")
     party.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
-
-
-def require_endings(records_endings: bool) -> None:
-    """Raises ConfigurationError (configuration.store_missing) without a store."""
-    if not records_endings:
-        raise ConfigurationError(
-            Code.CONFIGURATION_STORE_MISSING,
-            "a logout from the provider needs a session_store, or for sessions in cookies a "
-            'back_channel_logout_store: "memory", or a store that all processes share',
-        )
 
 
 async def _accept_token(

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Generic, TypeAlias
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
@@ -257,26 +258,23 @@ async def _make(run: _Run[Identity], turn: Turn, row: Row) -> Prepared[Identity]
 
 async def _present(run: _Run[Identity], turn: Turn) -> TokenAnswer:
     """Send the refresh token, and return the token endpoint's response."""
+    tokens, api = run.live.session.tokens, run.api
+    send = partial(
+        run.party.provider.refresh,
+        tokens.refresh_token or "",
+        key=tokens.proof_key(),
+        target=None if api is None else api.parameters(),
+        before_sending=turn.require_lease,
+    )
     try:
-        body = await _send(run, turn)
+        body = await send()
     except NonceRequired:
-        if run.live.session.tokens.dpop_key is None:
+        if tokens.dpop_key is None:
             raise
         # The provider has only checked the proof, and this process may be shutting down by now.
         run.require_running()
-        body = await _send(run, turn)
-    name = "" if run.api is None else run.api.key(run.api.grant)
-    return TokenAnswer(run.party.clock.now(), body, name)
-
-
-async def _send(run: _Run[Identity], turn: Turn) -> bytes:
-    tokens = run.live.session.tokens
-    return await run.party.provider.refresh(
-        tokens.refresh_token or "",
-        key=tokens.proof_key(),
-        target=None if run.api is None else run.api.parameters(),
-        before_sending=turn.require_lease,
-    )
+        body = await send()
+    return TokenAnswer(run.party.clock.now(), body, "" if api is None else api.key(api.grant))
 
 
 async def _fail(run: _Run[Identity], turn: Turn, error: Exception) -> Outcome[Identity]:

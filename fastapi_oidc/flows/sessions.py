@@ -84,6 +84,7 @@ class Over(NamedTuple, Generic[Identity]):
 Found: TypeAlias = Live[Identity] | Over[Identity] | None
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Sessions(Generic[Identity]):
     """Everything that a process does with sessions and their store.
 
@@ -92,23 +93,15 @@ class Sessions(Generic[Identity]):
     (session.store_unavailable) when the store fails.
     """
 
-    def __init__(
-        self,
-        cells: Cells,
-        form: CookieForm[Identity],
-        names: CookieNames,
-        codec: SessionCodec[Identity],
-        *,
-        clock: Clock,
-        announcer: Announcer,
-        endings: Endings,
-        in_store: bool,
-        records_endings: bool,
-    ) -> None:
-        self.cells, self.codec, self.names = cells, codec, names
-        self.in_store, self.records_endings = in_store, records_endings
-        self._form, self._clock, self.announcer = form, clock, announcer
-        self.endings = endings
+    cells: Cells
+    form: CookieForm[Identity]
+    names: CookieNames
+    codec: SessionCodec[Identity]
+    clock: Clock
+    announcer: Announcer
+    endings: Endings
+    in_store: bool
+    records_endings: bool
 
     @property
     def option_in_memory(self) -> str:
@@ -126,14 +119,14 @@ class Sessions(Generic[Identity]):
         """The content of the session cookie; None without one, or if it cannot be read."""
         with suppress(SessionError):
             if value := cookies.get(self.names.session):
-                return self._form.open(value)
+                return self.form.open(value)
         return None
 
     def fault_of(self, cookies: Mapping[str, str]) -> Code | None:
         """Why the session cookie cannot be read; None if it can, or without one."""
         try:
             if value := cookies.get(self.names.session):
-                self._form.open(value)
+                self.form.open(value)
         except SessionError as error:
             return error.code
         return None
@@ -213,7 +206,7 @@ class Sessions(Generic[Identity]):
         Raises ConfigurationError for an identity of another type, and CookieTooLarge.
         """
         content = self.codec.encode(session)
-        cookie = "" if self.in_store else self._form.seal(session, content, 0, b"")
+        cookie = "" if self.in_store else self.form.seal(session, content, 0, b"")
         return Prepared(session, content, cookie)
 
     def base_of(self, live: Live[Identity]) -> Row:
@@ -245,14 +238,14 @@ class Sessions(Generic[Identity]):
         row = Row(content=prepared.content, secret=digest_of(secret), expires_at=ends)
         await self.cells.change(
             list_key(session.issuer, session.client_id, session.sub),
-            lambda value: with_id(value, session.id, ends, self._clock.now()),
+            lambda value: with_id(value, session.id, ends, self.clock.now()),
         )
         seen = await self.cells.move(row_key(session.id), lambda *_: row, seen)
         return Live(session, seen, Copy(session.id, keys, 0, ends, secret=secret))
 
     async def touch(self, live: Live[Identity]) -> Live[Identity]:
         """Record that the session is used now. While the store fails, the next request does it."""
-        now, session, base = self._clock.now(), live.session, self.base_of(live)
+        now, session, base = self.clock.now(), live.session, self.base_of(live)
         with suppress(SessionError):
             seen = await self.cells.move(
                 row_key(live.id), lambda row, age: rows.touch(row, age, now, base), live.seen
@@ -292,14 +285,14 @@ class Sessions(Generic[Identity]):
 
     async def end_by_id(self, id: str, reason: EndReason, *, expires_at: int) -> None:
         """End the session everywhere before this returns; raises SessionError."""
-        self._require_endings()
+        require_endings(self.records_endings)
         key = row_key(id)
         await self.cells.move(key, lambda row, _: rows.end(row, reason, expires_at=expires_at))
 
     async def revoke(self, key: str, of: str, revocation: Revocation, *, lifetime: int) -> None:
         """End the sessions with this key of which `of` names some, before this returns."""
-        self._require_endings()
-        expires_at = self._clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME)
+        require_endings(self.records_endings)
+        expires_at = self.clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME)
         await self.cells.change(
             key, lambda value: Cell(revocations.added(value, of, revocation), expires_at)
         )
@@ -315,7 +308,7 @@ class Sessions(Generic[Identity]):
         """The user's sessions that have not ended."""
         self.require_rows("list sessions")
         (value,) = await self.cells.read([list_key(issuer, client_id, sub)])
-        ids = ids_in(value, self._clock.now())[-MOST_LISTED:]
+        ids = ids_in(value, self.clock.now())[-MOST_LISTED:]
         found: list[OIDCSession[Identity]] = []
         for first in range(0, len(ids), READ_TOGETHER):
             some = await asyncio.gather(*map(self._find_listed, ids[first : first + READ_TOGETHER]))
@@ -338,8 +331,8 @@ class Sessions(Generic[Identity]):
         if self.in_store and not copy.secret:
             return ()
         content = b"" if live.cookie or self.in_store else self.codec.encode(session)
-        value = live.cookie or self._form.seal(session, content, epoch, copy.secret)
-        max_age = max(0, session.expires_at - self._clock.now())
+        value = live.cookie or self.form.seal(session, content, epoch, copy.secret)
+        max_age = max(0, session.expires_at - self.clock.now())
         return (self._cookie(value, max_age),)
 
     def clearing(self) -> tuple[CookieChange, ...]:
@@ -348,7 +341,7 @@ class Sessions(Generic[Identity]):
 
     def needs_cookie(self, live: Live[Identity]) -> bool:
         """Whether the browser needs another cookie than the one that it has sent."""
-        return not self._form.leads_to(live.copy, live.session, live.seen.row.epoch)
+        return not self.form.leads_to(live.copy, live.session, live.seen.row.epoch)
 
     def _cookie(self, value: str | None, max_age: int) -> CookieChange:
         names = self.names
@@ -366,13 +359,15 @@ class Sessions(Generic[Identity]):
             explanation = f"only a session_store can {purpose}"
             raise ConfigurationError(Code.CONFIGURATION_STORE_MISSING, explanation)
 
-    def _require_endings(self) -> None:
-        if not self.records_endings:
-            raise ConfigurationError(
-                Code.CONFIGURATION_STORE_MISSING,
-                "ending sessions from elsewhere needs a session_store, or for sessions in cookies "
-                'a back_channel_logout_store: "memory", or a store that all processes share',
-            )
+
+def require_endings(records_endings: bool) -> None:
+    """Raise ConfigurationError (configuration.store_missing) without a store."""
+    if not records_endings:
+        raise ConfigurationError(
+            Code.CONFIGURATION_STORE_MISSING,
+            "ending sessions from elsewhere needs a session_store, or for sessions in cookies "
+            'a back_channel_logout_store: "memory", or a store that all processes share',
+        )
 
 
 def list_key(issuer: str, client_id: str, sub: str) -> str:

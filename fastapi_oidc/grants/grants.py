@@ -235,9 +235,9 @@ def _after(
 
 
 async def _require_live(
-    holder: Holder[Identity], session: OIDCSession[Identity], token: IssuedToken
+    holder: Holder[Identity], session: OIDCSession[Identity], token: IssuedToken, is_stored: bool
 ) -> None:
-    """Revoke a new token if the session has ended meanwhile; raises SessionError.
+    """Revoke a new token that no sign-out will; raises SessionError if the session has ended.
 
     A sign-out revokes the tokens that are stored, so this comes after the token is.
     """
@@ -247,3 +247,5 @@ async def _require_live(
         if not error.is_outage:
             await revoke_access_token(holder.party, session, token)
         raise
+    if not is_stored:
+        await revoke_access_token(holder.party, session, token)

@@ -28,10 +28,10 @@ ATTEMPTS: Final = 3
 """A concurrent caller's request may return a token that does not meet this caller's need."""
 
 Obtain: TypeAlias = Callable[[], Coroutine[Any, Any, IssuedToken]]
-Confirm: TypeAlias = Callable[[IssuedToken], Coroutine[Any, Any, None]]
+Confirm: TypeAlias = Callable[[IssuedToken, bool], Coroutine[Any, Any, None]]
 
 
-async def _accept_any(_: IssuedToken) -> None:
+async def _accept_any(_: IssuedToken, is_stored: bool) -> None:
     """Nothing to check."""
 
 
@@ -59,8 +59,8 @@ class Once:
         """A token that meets the need, from the row `key` or from `obtain`.
 
         While no new token is available, one that can be sent at all is. The row is stored until
-        `expires_at` (seconds since the epoch). `confirm` gets a new token when the row has it, and
-        may raise.
+        `expires_at` (seconds since the epoch). `confirm` gets a new token, and whether the row has
+        it and not that of another attempt. It may raise.
         """
         for attempt in range(ATTEMPTS):
             seen, _ = await cells.see(key)
@@ -129,8 +129,11 @@ async def _obtain(
         raise
     result = Row(content=token.encode(), expires_at=expires_at)
     await turn.last(partial(turn.finish, result))
-    await confirm(token)
-    return token
+    # An attempt that was paused has lost its row, perhaps to one that came first.
+    row = turn.seen.row
+    is_stored = row.generation == base.generation or row.content == result.content
+    await confirm(token, is_stored)
+    return token if is_stored else _token_in(row) or token
 
 
 def _token_in(row: Row) -> IssuedToken | None:

@@ -1,4 +1,4 @@
-"""The rules of an access token that a client presents to this application's API (RFC 9068)."""
+"""The rules of access tokens that clients present: JWTs (RFC 9068), and introspected (RFC 7662)."""
 
 from __future__ import annotations
 
@@ -208,3 +208,30 @@ def _texts(value: JSON, name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise ProtocolViolation(Code.ACCESS_TOKEN_SCOPE_MALFORMED, f"{name} is not a list of texts")
     return tuple(cast("list[str]", value))
+
+
+def is_active(response: Claims) -> bool:
+    """Whether the token is active: `active` must be `true` (RFC 7662 2.2)."""
+    return response.get("active") is True
+
+
+def accept_introspection(
+    response: Claims, expected: ExpectedAccessToken, at: Instant
+) -> AccessClaims:
+    """The access token that the response describes, after the checks for JWTs.
+
+    All members are optional in RFC 7662 2.2. Here `iss` and `iat` may be absent, because the
+    provider itself responded; `aud`, `exp` and the client may not. Without `sub` there is no user:
+    the client acts for itself, and is the subject (RFC 9068 2.2). Raises ProtocolViolation
+    (access_token.*).
+    """
+    if not is_active(response):
+        raise ProtocolViolation(Code.ACCESS_TOKEN_INACTIVE, "the provider says: not active")
+    if response.get("iss") is not None:
+        require_issuer(
+            response, expected.issuer, Code.ACCESS_TOKEN_ISSUER, tenants=expected.tenants
+        )
+    require_issued(response, at, is_optional=True)
+    if response.get("sub") is None:
+        response = {**response, "sub": require_client(response, expected)}
+    return accepted(response, expected, at)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,22 +36,15 @@ async def deadline(seconds: float, **details: object) -> AsyncIterator[None]:
     of the current request, even of a task that the block started.
     """
     limit = _Limit(asyncio.timeout(seconds), details)
-    try:
-        with _inside(_around.get(), limit):
-            async with limit.time:
-                yield
-    except TimeoutError as error:
-        explanation = f"no complete response within {seconds:g} seconds"
-        raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, **limit.all_details()) from error
-
-
-@contextmanager
-def _inside(outer: _Limit | None, limit: _Limit) -> Iterator[None]:
-    token = _around.set(limit)
+    outer, token = _around.get(), _around.set(limit)
     if outer is not None:
         outer.inner.append(limit)
     try:
-        yield
+        async with limit.time:
+            yield
+    except TimeoutError as error:
+        explanation = f"no complete response within {seconds:g} seconds"
+        raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, **limit.all_details()) from error
     finally:
         _around.reset(token)
         # A limit that ends because the outer one expired stays in the list, for the error.

@@ -103,7 +103,7 @@ class HTTPClient:
         if access_token:
             headers["Authorization"] = f"{'DPoP' if proof else 'Bearer'} {access_token}"
         return await self.request(
-            "GET", url, accept=accept, headers=headers, sent=(access_token,), attempts=2
+            "GET", url, accept=accept, headers=headers, sent=(access_token,), may_repeat=True
         )
 
     async def aclose(self) -> None:
@@ -119,17 +119,18 @@ class HTTPClient:
         headers: Mapping[str, str] = MappingProxyType({}),
         form: Mapping[str, str] | None = None,
         sent: tuple[str, ...] = (),
-        attempts: int = 1,
+        may_repeat: bool = False,
         patience: float | None = None,
         may_redirect: bool = False,
         before_sending: Callable[[], None] | None = None,
     ) -> OPResponse:
         """The response, with any status except a redirect, unless it `may_redirect`.
 
-        Raises ProviderError. A `form` is sent once: a code or a refresh token must not be sent
-        twice. `sent` are the secrets in the request. With `patience`, the response is awaited for
-        that many seconds; connecting is still limited by `timeout`. `before_sending` may raise when
-        the connection is open and nothing of the form has been sent.
+        Raises ProviderError. A request that `may_repeat` is sent once more if the connection fails;
+        a code or a refresh token must not be sent twice. `sent` are the secrets in the request.
+        With `patience`, the response is awaited for that many seconds; connecting is still limited
+        by `timeout`. `before_sending` may raise when the connection is open and nothing of the form
+        has been sent.
         """
         where = url.partition("?")[0]
         try:
@@ -140,7 +141,12 @@ class HTTPClient:
                 before_sending()  # a transport that replaces the network traces nothing
                 request.extensions["trace"] = _trace(before_sending)
             async with deadline(patience or self._timeout, url=where):
-                answer = await self._attempt(request, attempts)
+                try:
+                    answer = await self._send(request)
+                except (httpx.NetworkError, httpx.RemoteProtocolError):
+                    if not may_repeat:
+                        raise
+                    answer = await self._send(request)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             timed_out = isinstance(error, httpx.TimeoutException)
             code = Code.PROVIDER_TIMEOUT if timed_out else Code.PROVIDER_UNREACHABLE
@@ -152,15 +158,6 @@ class HTTPClient:
         if not may_redirect:
             answer.require_no_redirect()
         return replace(answer, sent=sent)
-
-    async def _attempt(self, request: httpx.Request, attempts: int) -> OPResponse:
-        while True:
-            attempts -= 1
-            try:
-                return await self._send(request)
-            except (httpx.NetworkError, httpx.RemoteProtocolError):
-                if attempts == 0:
-                    raise
 
     async def _send(self, request: httpx.Request) -> OPResponse:
         # Compressed responses are not requested and not read: a few bytes could expand to

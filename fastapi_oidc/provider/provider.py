@@ -56,7 +56,6 @@ class Provider:
         clock: Clock,
         allow_insecure_http: bool = False,
         timeout: float = PROVIDER_TIMEOUT,
-        max_answer_bytes: int = 1_000_000,
         network: Network | None = None,
         http: HTTPOptions | None = None,
         tenants: Tenants | None = None,
@@ -65,11 +64,7 @@ class Provider:
         self._allow_insecure_http = allow_insecure_http
         self._network, self._options = network or Network(), http or HTTPOptions()
         self._timeout, self._clock = timeout, clock
-        self._http = HTTPClient(
-            self._network.connections(self._options),
-            timeout=timeout,
-            max_answer_bytes=max_answer_bytes,
-        )
+        self._http = HTTPClient(self._network.connections(self._options), timeout=timeout)
         # With two stale documents, each call still has half of its time.
         patience = min(STALE_PATIENCE, timeout / 4)
         self._metadata = Document("metadata", self._fetch_metadata, clock, patience=patience)

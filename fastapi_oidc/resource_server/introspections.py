@@ -8,7 +8,7 @@ from typing import Final
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.protocol.introspection import is_active
+from fastapi_oidc.protocol.access_token import is_active
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.ttl_cache import TTLCache

@@ -32,7 +32,7 @@ class Proofs:
         name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
         # A proof is accepted from one window before its time to one window after it.
         mine = Cell(secrets.token_bytes(9), self._clock.now() + 2 * PROOF_WINDOW + 1)
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+        with unavailable_as():
             value = await self._store.move(
                 f"{self._name}:dpop:{name}", lambda value, _: None if value else mine, known=b""
             )

@@ -11,9 +11,9 @@ from fastapi_oidc.protocol.access_token import (
     AccessClaims,
     ExpectedAccessToken,
     accept_access_token,
+    accept_introspection,
 )
 from fastapi_oidc.protocol.dpop import Scheme, accept_proof
-from fastapi_oidc.protocol.introspection import accept_introspection
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.verify import Unverified
 from fastapi_oidc.protocol.json import Claims

@@ -85,7 +85,7 @@ class Cells:
 
     async def read(self, keys: Sequence[str]) -> Sequence[bytes]:
         """The values of keys that are no rows, b"" for a key without one, in one round trip."""
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+        with unavailable_as():
             return await self.store.read([self._key(key) for key in keys])
 
     async def see(
@@ -111,7 +111,7 @@ class Cells:
             made = before if row is before.row else Seen(row, self._seal(key, row.encode()))
             return None if made is before else Cell(made.value, row.expires_at + margin)
 
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+        with unavailable_as():
             await self.store.move(
                 self._key(key), change, known=None if known is None else known.value
             )
@@ -124,7 +124,7 @@ class Cells:
             after, expires_at = change(value)
             return Cell(after, expires_at + MARGIN)
 
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+        with unavailable_as():
             await self.store.move(self._key(key), changed)
 
     async def insist(

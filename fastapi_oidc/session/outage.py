@@ -28,15 +28,15 @@ class Place(NamedTuple):
 
 
 class unavailable_as:  # noqa: N801 - a context manager reads like a function
-    """Turn an exception of a store within the block into a SessionError with `code` (503).
+    """Turn an exception of a store within the block into session.store_unavailable (503).
 
     So does a CancelledError that a store raises although nobody has cancelled the task.
     """
 
-    __slots__ = ("_code", "_doing", "_store")
+    __slots__ = ("_doing", "_store")
 
-    def __init__(self, code: Code, store: Place | None = None, doing: str = "") -> None:
-        self._code, self._store, self._doing = code, store, doing
+    def __init__(self, store: Place | None = None, doing: str = "") -> None:
+        self._store, self._doing = store, doing
 
     def __enter__(self) -> None:
         """Nothing to do."""
@@ -49,7 +49,7 @@ class unavailable_as:  # noqa: N801 - a context manager reads like a function
             return
         if isinstance(error, Exception) or _is_of_the_store(error):
             explanation = _explained(error, self._store, self._doing)
-            raise SessionError(self._code, explanation) from error
+            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from error
 
 
 def _explained(error: BaseException, store: Place | None, doing: str) -> str:

@@ -13,8 +13,6 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code
-from fastapi_oidc.session.outage import unavailable_as
 from fastapi_oidc.session.store import Cell, Store, Stored
 
 Result = TypeVar("Result")
@@ -139,9 +137,8 @@ class ExclusiveStore(Store):
             await self._set(key, after)
             return (None,)
 
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            # A lock that loses the result of the operation raises here.
-            (found,) = await self._lock.run_exclusive(key, compare_and_set)
+        # A lock that loses the result of the operation raises here.
+        (found,) = await self._lock.run_exclusive(key, compare_and_set)
         return found
 
     async def aclose(self) -> None:
@@ -150,12 +147,11 @@ class ExclusiveStore(Store):
         await self._lock.aclose()
 
     async def _find(self, key: str) -> Stored:
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            session = await self._call(self._store.get, key)
-            now = self._clock.read()
-            if session is None or session.expires_at <= now:
-                return Stored(b"", 0.0)
-            return Stored(session.content, now - session.written_at)
+        session = await self._call(self._store.get, key)
+        now = self._clock.read()
+        if session is None or session.expires_at <= now:
+            return Stored(b"", 0.0)
+        return Stored(session.content, now - session.written_at)
 
     async def _set(self, key: str, after: Cell) -> None:
         if not after.value:

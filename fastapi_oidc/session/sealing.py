@@ -69,7 +69,6 @@ class Sealer:
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._keys = tuple(keys)
         self._ciphers = tuple(AESGCM(key) for key in keys)
 
     def seal(self, plaintext: bytes, *, name: str) -> str:
@@ -101,10 +100,6 @@ class Sealer:
             except (InvalidTag, ValueError):
                 continue
         raise SessionError(Code.SESSION_SEAL_BROKEN, "no key opens this")
-
-    def also_opening(self, other: Sealer) -> Sealer:
-        """A sealer that seals like this one and opens the texts of both."""
-        return Sealer(self._keys + tuple(key for key in other._keys if key not in self._keys))
 
 
 class DecryptionCache(Generic[Sealed, Opened]):

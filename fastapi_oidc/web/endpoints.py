@@ -34,10 +34,10 @@ from fastapi_oidc.flows.logout import (
     accept_front_channel_logout,
     begin_logout,
     complete_logout,
-    require_endings,
 )
 from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
 from fastapi_oidc.flows.resume import current
+from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.protocol.error_text import shown as shown_text
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.browser.script import SCRIPT

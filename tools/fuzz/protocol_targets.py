@@ -13,7 +13,11 @@ from starlette.requests import Request
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import OIDCError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.access_token import ExpectedAccessToken, accept_access_token
+from fastapi_oidc.protocol.access_token import (
+    ExpectedAccessToken,
+    accept_access_token,
+    accept_introspection,
+)
 from fastapi_oidc.protocol.authorization import (
     AuthorizationCode,
     AuthorizationRefused,
@@ -29,7 +33,6 @@ from fastapi_oidc.protocol.dpop import (
     accept_proof,
 )
 from fastapi_oidc.protocol.id_token import Expected, accept_id_token
-from fastapi_oidc.protocol.introspection import accept_introspection
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
@@ -37,7 +40,7 @@ from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, PublicKey
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.jose.verify import verified_claims
 from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json_object
-from fastapi_oidc.protocol.logout_token import (
+from fastapi_oidc.protocol.logout import (
     ExpectedLogout,
     accept_logout_token,
     logout_token_parameter,

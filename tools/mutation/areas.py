@@ -33,7 +33,7 @@ USUAL: Final = (
     "fastapi_oidc/protocol/access_token.py",
     "fastapi_oidc/protocol/claims.py",
     "fastapi_oidc/protocol/id_token.py",
-    "fastapi_oidc/protocol/logout_token.py",
+    "fastapi_oidc/protocol/logout.py",
     "fastapi_oidc/protocol/jose/compact.py",
     "fastapi_oidc/protocol/jose/verify.py",
 )

@@ -114,7 +114,7 @@ class RedisStore(Store):
 
     async def _run(self, command: Command, doing: str) -> Any:
         """The reply to `command`; texts are bytes."""
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._place, doing):
+        with unavailable_as(self._place, doing):
             here = self._here()
             if not here.circuit.is_open:
                 return await _send(here, command, self._timeout)

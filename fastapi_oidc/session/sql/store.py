@@ -28,7 +28,6 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from fastapi_oidc.errors import Code
 from fastapi_oidc.session.outage import lacks_table, unavailable_as
 from fastapi_oidc.session.sql.database import Database, Rows, server_time
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Store, Stored
@@ -114,7 +113,7 @@ class SQLStore(Store):
 
     async def create_tables(self) -> None:
         """Create the table and index if they are missing; any number of processes may do so."""
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._database.place, "create tables"):
+        with unavailable_as(self._database.place, "create tables"):
             for statement in _CREATE:
                 try:
                     await self._database.run(statement, {})
@@ -162,7 +161,7 @@ class SQLStore(Store):
 
     async def _run(self, statement: Executable, **values: object) -> Rows:
         doing = "read" if isinstance(statement, Select) else "write"
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE, self._database.place, doing):
+        with unavailable_as(self._database.place, doing):
             try:
                 return await self._database.run(statement, values)
             except DBAPIError as error:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, ConfigurationError, ProtocolViolation
-from fastapi_oidc.protocol.front_channel import front_channel_session
+from fastapi_oidc.protocol.logout import front_channel_session
 from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.testing import DevUser, LogoutDelivered, SignedIn
 from tests.oidc.flows.fallible_stores import fallible

@@ -19,7 +19,9 @@ from redis.asyncio import Redis
 from fastapi_oidc import OIDC, Code, IssuedToken, OIDCError, SessionError
 from fastapi_oidc.protocol.downstream import GrantKind
 from fastapi_oidc.session.redis import RedisStore
+from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.session.sql import SQLStore
+from fastapi_oidc.testing import TokenRevoked
 from tests.oidc.flows.steps import (
     copy_of,
     generation,
@@ -211,3 +213,20 @@ async def test_an_event_stream_refreshes_in_a_store_alone(world: World, mode: st
     response = await browser.get("/stream")
     assert response.text.split() == expected(mode)
     assert issued(world) == (mode == "store")
+
+
+async def test_a_token_that_comes_after_another_attempts_is_revoked_and_not_used() -> None:
+    """A sign-out revokes the tokens that are stored; this one would outlive it."""
+    here, there = in_store()
+    await here.signed_in()
+    id, held = session_id(here), Held()
+    grants = [await world.oidc.grant(id, resource=CALENDAR) for world in (here, there)]
+    here.op.faults.put("token", held)
+    late = asyncio.create_task(grants[0].access_token())
+    await held.gate.until_reached()
+    here.time.advance(LEASE_SECONDS + 1)  # paused for so long that its row is taken
+    stored = await grants[1].access_token()
+    held.gate.opened.set()
+    assert (await late).value == stored.value
+    assert len(here.op.record.of(TokenRevoked)) == 1
+    assert (await grants[0].access_token()).value == stored.value

@@ -12,8 +12,8 @@ from fastapi_oidc.protocol.access_token import (
     Confirmation,
     ExpectedAccessToken,
     accept_access_token,
+    accept_introspection,
 )
-from fastapi_oidc.protocol.introspection import accept_introspection
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.tenants import Tenants
 from tests.oidc.protocol.examples import ABSENT, AT, ISSUER, NOW, Changes, changed, refused

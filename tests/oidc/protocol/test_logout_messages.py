@@ -6,10 +6,10 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from fastapi_oidc.errors import Code, ProtocolViolation
-from fastapi_oidc.protocol.end_session import EndSessionRequest
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.logout_token import (
+from fastapi_oidc.protocol.logout import (
     LOGOUT_EVENT,
+    EndSessionRequest,
     ExpectedLogout,
     LogoutToken,
     accept_logout_token,

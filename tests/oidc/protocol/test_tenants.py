@@ -15,7 +15,7 @@ from fastapi_oidc.protocol.id_token import (
     accept_refreshed_id_token,
 )
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.logout_token import ExpectedLogout, accept_logout_token
+from fastapi_oidc.protocol.logout import ExpectedLogout, accept_logout_token
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.protocol.userinfo import accept_signed_userinfo

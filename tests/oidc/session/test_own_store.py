@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.cells import Cells
 from fastapi_oidc.session.own_store import (
     ExclusiveStore,
     LockOfThisLoop,
@@ -19,8 +21,9 @@ from fastapi_oidc.session.own_store import (
     SealedSession,
     SessionStore,
 )
+from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.protocol.examples import refused
-from tests.oidc.session.examples import NOW
+from tests.oidc.session.examples import NOW, SECRET
 from tests.oidc.session.values import KEY, ONE
 
 SESSION = SealedSession(b"\x00\xffone", NOW + 60, NOW + 0.25)
@@ -101,9 +104,10 @@ async def test_a_value_is_compared_and_replaced_within_the_lock() -> None:
 
 
 async def test_a_lock_that_loses_results_is_noticed_at_once() -> None:
-    store = ExclusiveStore(Dictionary(), ForgetfulLock())
+    sealer = KeyRing([SECRET]).sealer("row")
+    cells = Cells(ExclusiveStore(Dictionary(), ForgetfulLock()), sealer, Clock())
     with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
-        await store.swap(KEY, b"", ONE)
+        await cells.change(KEY, lambda _: ONE)
 
 
 def test_a_sealed_session_is_a_value() -> None:

@@ -1,8 +1,8 @@
-"""Logout tokens from the OP (OpenID Connect Back-Channel Logout 1.0)."""
+"""Sign-outs to the OP and from it (RP-Initiated, Back-Channel and Front-Channel Logout 1.0)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from fastapi_oidc.clock import Instant
@@ -19,6 +19,34 @@ from fastapi_oidc.protocol.claims import (
 from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.tenants import Tenants
+from fastapi_oidc.protocol.urls import with_query
+
+
+@dataclass(frozen=True, slots=True)
+class EndSessionRequest:
+    """The parameters of RP-Initiated Logout 2; `client_id` is always sent."""
+
+    client_id: str
+    id_token_hint: str | None = field(default=None, repr=False)
+    post_logout_redirect_uri: str | None = None
+    state: str | None = None
+    logout_hint: str | None = None
+
+    def parameters(self) -> dict[str, str]:
+        """The parameters that are set, by their names in the specification."""
+        named = {
+            "id_token_hint": self.id_token_hint,
+            "client_id": self.client_id,
+            "post_logout_redirect_uri": self.post_logout_redirect_uri,
+            "state": self.state,
+            "logout_hint": self.logout_hint,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+    def url(self, endpoint: str) -> str:
+        """The URL to which the browser is redirected; `endpoint` may already have a query (2.1)."""
+        return with_query(endpoint, self.parameters())
+
 
 LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
 
@@ -148,3 +176,30 @@ def require_no_nonce(claims: Claims) -> None:
     """Refuse a token with a nonce, which would be an ID token (2.4)."""
     if "nonce" in claims:
         raise ProtocolViolation(Code.LOGOUT_TOKEN_NONCE, "a logout token must not have a nonce")
+
+
+MAX_SID_LENGTH = 255
+
+
+def front_channel_session(
+    parameters: Parameters, issuer: str, *, tenants: Tenants | None = None
+) -> tuple[str, str]:
+    """The `iss` and `sid` whose sessions are to end; both are required (2).
+
+    Raises ProtocolViolation (logout_request.malformed, logout_request.issuer).
+    """
+    iss, sid = (_single(parameters, name) for name in ("iss", "sid"))
+    is_ours = iss == issuer if tenants is None else tenants.has_issuer(iss)
+    if not is_ours:
+        explanation = f"iss is {shown(iss)}, the configured issuer {shown(issuer)}"
+        raise ProtocolViolation(Code.LOGOUT_REQUEST_ISSUER, explanation)
+    if len(sid) > MAX_SID_LENGTH:
+        raise ProtocolViolation(Code.LOGOUT_REQUEST_MALFORMED, "sid is too long")
+    return iss, sid
+
+
+def _single(parameters: Parameters, name: str) -> str:
+    values = parameters.get(name, ())
+    if len(values) != 1 or not values[0]:
+        raise ProtocolViolation(Code.LOGOUT_REQUEST_MALFORMED, f"{name} is missing or repeated")
+    return values[0]
