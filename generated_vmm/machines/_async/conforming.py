@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
@@ -103,7 +105,7 @@ async def remove_machine(held: AsyncHeld) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
     await held.find()
     await held.end()
-    if held.record.is_whole:  # it is offered no more
+    with suppress(OSError):  # a full disk; what follows frees some
         await held.change(is_whole=False)
     for folder in held.folders():
         await in_thread(remove, folder)

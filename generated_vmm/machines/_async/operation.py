@@ -7,7 +7,13 @@ from typing import Self, get_args
 
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
-from generated_vmm.machines._async.conforming import conform, finish, is_done, wind_up
+from generated_vmm.machines._async.conforming import (
+    conform,
+    finish,
+    is_done,
+    remove_machine,
+    wind_up,
+)
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.errors import MachineError
@@ -146,12 +152,12 @@ class AsyncRun:
     async def _undo(self, error: BaseException) -> None:
         record = self.control.store.machines.readable(self.held.id)
         begun = record.operation if record is not None else None
-        if record is None or begun is None or begun.id != self.operation.id:
+        if begun is None or begun.id != self.operation.id:
             return
         try:
-            if self._before is None and record.is_whole:
-                await self.held.change(is_whole=False)
-            elif self._before and begun.is_done and begun.kind not in FOR_GOOD:
+            if self._before is None:
+                return await remove_machine(self.held)
+            if begun.is_done and begun.kind not in FOR_GOOD:
                 before = dict(self._before) | {"operation": self.operation}
                 await self.held.change(**before)
             await wind_up(self.held, begun)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
@@ -104,7 +106,7 @@ def remove_machine(held: Held) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
     held.find()
     held.end()
-    if held.record.is_whole:  # it is offered no more
+    with suppress(OSError):  # a full disk; what follows frees some
         held.change(is_whole=False)
     for folder in held.folders():
         in_thread(remove, folder)

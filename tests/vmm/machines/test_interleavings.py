@@ -195,6 +195,23 @@ def test_what_was_done_and_not_tidied_up_is_told_as_finished(
         assert told(machines) == [("finished", "web")]
 
 
+def test_a_full_disk_does_not_keep_a_machine_from_its_deletion(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    put = Records.put
+
+    def full(store: Records[Any], id: str, record: Any) -> None:
+        if record.operation is None or record.operation.step == "begins":
+            put(store, id, record)
+        elif not record.is_whole:
+            disk_full()
+
+    monkeypatch.setattr(Records, "put", full)
+    web.delete()
+    assert (machines.all(), list(stored(folder, web).parent.iterdir())) == ([], [])
+
+
 def hung(machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A monitor that does not respond, with an operation that was left half done."""
     monkeypatch.setattr(
