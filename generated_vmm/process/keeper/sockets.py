@@ -62,11 +62,11 @@ def bound_paths() -> set[str]:
     for pid in kernel.descendants(os.getpid()):
         with contextlib.suppress(OSError):  # it has ended
             for number in os.listdir(f"/proc/{pid}/fd"):
-                inodes.add(os.stat(f"/proc/{pid}/fd/{number}").st_ino)
+                inodes.add(b"%d" % os.stat(f"/proc/{pid}/fd/{number}").st_ino)
     found = set()
     with open("/proc/self/net/unix", "rb") as file:
         for line in file:
-            _, _, _, flags, _, _, inode, *path = line.rstrip(b"\n").split(None, 7)
-            if flags == LISTENS and path and int(inode) in inodes:
-                found.add(os.fsdecode(path[0]))
+            fields = line.rstrip(b"\n").split(None, 7)  # a path may have line breaks
+            if len(fields) == 8 and fields[3] == LISTENS and fields[6] in inodes:
+                found.add(os.fsdecode(fields[7]))
     return found
