@@ -80,29 +80,28 @@ def _steps_to(path: str) -> Iterator[str]:
 # A link to each folder. It only says where to look: the folder behind it is checked like any other.
 
 
-def _entry_of(folder: int) -> str:
-    """The link for a folder. Raises OSError if there is no place for links."""
-    found = os.fstat(folder)
+def enter(folder: int, path: str) -> None:
+    """Creates the link. Without it a monitor runs too, but is not listed."""
+    leave(folder)
     for registry in registries():
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(registry, 0o700)
             if _is_private(registry):
-                return f"{registry}/{found.st_dev}-{found.st_ino}"
-    raise FileNotFoundError
-
-
-def enter(folder: int, path: str) -> None:
-    """Creates the link. Without it a monitor runs too, but is not listed."""
-    with contextlib.suppress(OSError):
-        leave(folder)
-        os.symlink(path, _entry_of(folder))
+                return os.symlink(path, _entry_of(folder, registry))
 
 
 def leave(folder: int) -> None:
-    """Removes the link."""
-    with contextlib.suppress(OSError):
-        os.unlink(_entry_of(folder))
+    """Removes the link, wherever it is."""
+    for registry in registries():
+        with contextlib.suppress(OSError):
+            if _is_private(registry):
+                os.unlink(_entry_of(folder, registry))
+
+
+def _entry_of(folder: int, registry: str) -> str:
+    found = os.fstat(folder)
+    return f"{registry}/{found.st_dev}-{found.st_ino}"
 
 
 def known_folders() -> Iterator[tuple[str, str]]:

@@ -7,12 +7,16 @@ import errno
 import os
 import socket
 import stat
+import struct
 
 from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor, Refused
 from generated_vmm.process.keeper.messages import peer_of
 
-LISTENS = b"00010000"  # __SO_ACCEPTCON, a flag in /proc/net/unix
+SOCK_DIAG, BY_FAMILY, IS_REQUEST, SHOW_NAME, ANY = 4, 20, 1, 1, 0xFFFFFFFF
+REQUEST = struct.Struct("=IHHIIBBHIIIII")  # struct nlmsghdr, struct unix_diag_req
+STATE, NAME, LISTENS = 18, 36, 10  # in struct unix_diag_msg; its first attribute; TCP_LISTEN
+MOST_BYTES = 4096
 
 
 def open_listening(folder: Descriptor, path: str, user: int) -> Descriptor:
@@ -56,17 +60,29 @@ def is_served(path: str) -> bool:
 def bound_paths() -> set[str]:
     """The paths on which our descendants listen, as they have bound them.
 
-    Source: proc_pid_net(5), /proc/PID/net/unix.
+    The kernel is asked about each of their sockets, because its list of all sockets is long where
+    many monitors run. Source: sock_diag(7), linux/unix_diag.h.
     """
+    found = set()
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, SOCK_DIAG) as kernels:
+        for inode in _inodes_of_descendants():
+            about = (socket.AF_UNIX, 0, 0, ANY, inode, SHOW_NAME, ANY, ANY)
+            kernels.send(REQUEST.pack(REQUEST.size, BY_FAMILY, IS_REQUEST, 0, 0, *about))
+            answer = kernels.recv(MOST_BYTES)
+            if answer[4] == BY_FAMILY and answer[STATE] == LISTENS:
+                (length,) = struct.unpack_from("=H", answer, NAME - 4)
+                path = answer[NAME : NAME - 4 + length].rstrip(b"\0")
+                if not path.startswith(b"\0"):  # that would be no file
+                    found.add(os.fsdecode(path))
+    return found
+
+
+def _inodes_of_descendants() -> set[int]:
     inodes = set()
     for pid in kernel.descendants(os.getpid()):
         with contextlib.suppress(OSError):  # it has ended
             for number in os.listdir(f"/proc/{pid}/fd"):
-                inodes.add(os.stat(f"/proc/{pid}/fd/{number}").st_ino)
-    found = set()
-    with open("/proc/self/net/unix", "rb") as file:
-        for line in file:
-            _, _, _, flags, _, _, inode, *path = line.rstrip(b"\n").split(None, 7)
-            if flags == LISTENS and path and int(inode) in inodes:
-                found.add(os.fsdecode(path[0]))
-    return found
+                one = os.stat(f"/proc/{pid}/fd/{number}")
+                if stat.S_ISSOCK(one.st_mode):
+                    inodes.add(one.st_ino)
+    return inodes

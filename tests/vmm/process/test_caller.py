@@ -89,32 +89,19 @@ def call(binary: list[str], folder: Path) -> Iterator[Callable[[str], Caller]]:
         caller.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_caller_that_is_killed_leaves_no_monitor_and_no_file(
-    call: Callable[[str], Caller],
-    watch: Watch,
-    folder: Path,
-    number: signal.Signals,
-) -> None:
-    caller = call(STARTS_TWO + WAITS)
-    monitors = [watch(pid) for pid in caller.told()["pids"]]
-    nursery = watch(nursery_of(caller.process.pid))
-    caller.process.send_signal(number)
-    assert all(monitor.wait(PATIENCE) for monitor in monitors)
-    assert nursery.wait(PATIENCE)
-    wait_until_empty(folder)
+ENDS = [f"os.kill(os.getpid(), signal.{name})" for name in ("SIGKILL", "SIGTERM", "SIGINT")]
+ENDS += ["sys.exit()", "raise ValueError('on purpose')", "os._exit(3)"]
 
 
-@pytest.mark.parametrize("end", ["sys.exit()", "raise ValueError('on purpose')", "os._exit(3)"])
-def test_a_caller_that_forgets_its_monitors_leaves_none(
+@pytest.mark.parametrize("end", ENDS)
+def test_a_caller_that_ends_leaves_no_monitor_and_no_file(
     call: Callable[[str], Caller], watch: Watch, folder: Path, end: str
 ) -> None:
-    caller = call(
-        "sys.excepthook = lambda *_: None\n" + STARTS_TWO + "sys.stdin.readline()\n" + end
-    )
+    silent = "sys.excepthook = lambda *_: None\n"
+    caller = call(f"{silent}{STARTS_TWO}sys.stdin.readline()\n{end}\n{WAITS}")
     monitors = [watch(pid) for pid in caller.told()["pids"]]
     nursery = watch(nursery_of(caller.process.pid))
-    caller.process.communicate(b"\n")
+    caller.go_on()
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
     assert nursery.wait(PATIENCE)
     wait_until_empty(folder)

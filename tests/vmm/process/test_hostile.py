@@ -205,6 +205,15 @@ def test_a_monitor_is_not_ready_if_another_process_listens_on_its_socket(folder:
         Monitor(program, directory=folder / "vm", timeout=0.3).start()
 
 
+def test_a_neighbour_with_an_odd_path_changes_nothing(folder: Path) -> None:
+    """The kernel lists the sockets of all users, one in a line, whatever their paths contain."""
+    with listen(folder / "odd\npath"):
+        monitor = Monitor(STAND_IN, directory=folder / "vm", timeout=PATIENCE).start()
+        monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+        monitor.kill()
+    assert [each.name for each in folder.iterdir()] == ["odd\npath"]
+
+
 @needs_root
 def test_a_socket_is_removed_where_it_was_made_alone(
     folder: Path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -9,12 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from generated_vmm.process import JailedMonitor, Monitor, MonitorStartError
 from generated_vmm.process.__main__ import main
 from generated_vmm.process.keeper import folders
+from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import UNRECORDED
 from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.conftest import (
@@ -226,6 +229,17 @@ def test_the_registry_leads_to_a_leftover_and_forgets_what_is_gone(
     (folder / "registry" / "1-1").symlink_to(folder / "gone")
     assert main(["clean"]) == 0
     assert lines(capsys) == []
+    assert list((folder / "registry").iterdir()) == []
+
+
+def test_a_link_is_removed_although_no_registry_can_be_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: the link may be in a registry before the one that would be made now."""
+    with Descriptor(os.open, folder, os.O_RDONLY) as held:
+        folders.enter(held.number, str(folder))
+        monkeypatch.setattr(os, "mkdir", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+        folders.leave(held.number)
     assert list((folder / "registry").iterdir()) == []
 
 
