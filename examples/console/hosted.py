@@ -78,7 +78,7 @@ class HostedMonitor(Monitor):
     def definition(self) -> Definition:
         """What the machine is made of; nothing once it is deleted."""
         with suppress(MachineError):
-            return self.machine.definition
+            return self.machine.record.definition
         return Definition()
 
     @property
