@@ -85,6 +85,7 @@ class Board:
                 state=state,
                 operation=operation,
                 progress=progress,
+                may_choose=power,
                 power=power_of(monitor, state) if power else (),
                 charts=monitor.charts() if has_charts else (),
             )

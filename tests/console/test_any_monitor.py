@@ -139,24 +139,25 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
     monkeypatch: pytest.MonkeyPatch,
     button: str,
 ) -> None:
-    create(alice, "victim", files)
+    victim = f"victim-{len(button)}"
+    create(alice, victim, files)
     cookies = dict(alice.cookies)
-    pid = pid_of(host, "victim")
+    pid = pid_of(host, victim)
     asked = stopped_when_asked(monkeypatch, pid)
     with ThreadPoolExecutor(1) as pool:
         pressed = pool.submit(alice.click, button)
         assert asked.wait(PATIENCE)
         os.kill(pid, signal.SIGKILL)
         pressed.result(PATIENCE)
-    assert "victim Ended" in alice.text
+    assert f"{victim} Ended" in alice.text
     assert alice.status == 502
     assert "The monitor ended during the request." in alice.text
     assert "set-cookie" not in alice.headers
     alice.click("Start")
-    assert "victim Running" in alice.text
+    assert f"{victim} Running" in alice.text
     assert "Alice Admin" in alice.text
     assert dict(alice.cookies) == cookies
-    alice.open_until("guest serves", "/machines/victim/console")
+    alice.open_until("guest serves", f"/machines/{victim}/console")
 
 
 def test_a_monitor_that_hangs_is_stopped_from_its_page(
