@@ -75,7 +75,8 @@ class Board:
         progress = monitor.progress if operation is not None else None
         power = user.may("operate", monitor.name)
         sampled = monitor.history.newest if has_charts else None
-        source = (state, monitor.run, operation, progress, monitor.since, sampled)
+        can_boot = monitor.definition.can_boot
+        source = (state, monitor.run, operation, progress, monitor.since, sampled, can_boot)
 
         def made() -> str:
             return part(
@@ -84,6 +85,7 @@ class Board:
                 state=state,
                 operation=operation,
                 progress=progress,
+                may_choose=power,
                 power=power_of(monitor, state) if power else (),
                 charts=monitor.charts() if has_charts else (),
             )

@@ -54,8 +54,7 @@ reading = for_all()
 @reading.get("/machines/{machine}/console/screen")
 async def screen(monitor: AHosted) -> HTMLResponse:
     """The screen, for pages without script."""
-    await monitor.terminal.catch_up()
-    return page("screen.html", {"terminal": monitor.terminal})
+    return page("screen.html", {"screen": await monitor.screen()})
 
 
 @reading.get("/machines/{machine}/console/stream")
@@ -131,7 +130,7 @@ async def resize(monitor: AHosted, form: Typed) -> Response:
     """Make the screen larger or smaller."""
     sizes = {f"{columns}x{rows}": (columns, rows) for columns, rows in SIZES}
     if form.get("size") in sizes:
-        monitor.terminal.resize(*sizes[form["size"]])
+        monitor.screen_size = sizes[form["size"]]
     return RedirectResponse(f"/machines/{monitor.name}/console", 303)
 
 

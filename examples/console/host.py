@@ -199,7 +199,7 @@ class Host(Monitors):
         return [machine.name for machine in self.machines.users_of(path)]
 
     def _add(self, machine: HostedMonitor) -> HostedMonitor:
-        self._monitors[machine.name] = machine
+        self._monitors = dict(sorted({**self._monitors, machine.name: machine}.items()))
         return machine
 
     def forget(self, machine: HostedMonitor) -> None:

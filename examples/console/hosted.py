@@ -23,7 +23,7 @@ from examples.console.machine import (
 from examples.console.monitors import Monitor
 from examples.console.scrollback import Scrollback
 from examples.console.streams import KEPT_BYTES, Feed
-from examples.console.terminal import BEHIND_BYTES, Terminal
+from examples.console.terminal import BEHIND_BYTES, SIZES, screen_of
 from generated_vmm import AsyncVmmClient, VmmError
 from generated_vmm.machines import AsyncMachine, Definition, End, MachineError, Operation
 from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, Usage
@@ -61,8 +61,8 @@ class HostedMonitor(Monitor):
         self._known_start = record.started_at
         self._following: asyncio.Task[None] | None = None
         self.scrollback = Scrollback(house.launch.console(record.id))
-        self.terminal = Terminal(bare_newlines=house.launch.is_simulated)
-        self.terminal.feed(self.scrollback.read(BEHIND_BYTES))
+        self.screen_size = SIZES[1]
+        self._screen: tuple[object, list[str]] = None, []
         self.feed = Feed(self.scrollback.read(KEPT_BYTES))
 
     @property
@@ -78,7 +78,7 @@ class HostedMonitor(Monitor):
     def definition(self) -> Definition:
         """What the machine is made of; nothing once it is deleted."""
         with suppress(MachineError):
-            return self.machine.definition
+            return self.machine.record.definition
         return Definition()
 
     @property
@@ -215,16 +215,23 @@ class HostedMonitor(Monitor):
             begin = f"\r\n--- {self.name} starts, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\r\n"
             self.scrollback.append(begin.encode())
             self.feed.add(begin.encode())
-            simulated = self.house.launch.is_simulated
-            self.terminal = Terminal(*self.terminal.size, bare_newlines=simulated)
         self._following = asyncio.create_task(self._follow(monitor), name=f"console of {self.name}")
 
     async def _follow(self, monitor: AsyncMonitor) -> None:
         async for piece in monitor.serial.follow(0):
             self.scrollback.append(piece.data)
-            self.terminal.feed(piece.data)
             self.feed.add(piece.data)
             await asyncio.sleep(FOLLOW_SECONDS)
+
+    async def screen(self) -> list[str]:
+        """The rows of the guest's screen, interpreted in a thread if something has changed."""
+        shown = self.feed.position(), self.screen_size
+        if self._screen[0] != shown:
+            bare = self.house.launch.is_simulated
+            output = self.feed.last(BEHIND_BYTES)
+            rows = await asyncio.to_thread(screen_of, output, *self.screen_size, bare_newlines=bare)
+            self._screen = shown, rows
+        return self._screen[1]
 
     async def note_end(self, end: End) -> None:
         """Record how the monitor has ended, with the guest's last output."""

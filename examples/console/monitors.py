@@ -87,6 +87,11 @@ class Monitor:
         return ""
 
     @property
+    def definition(self) -> Definition:
+        """What the machine is made of, as far as it is known."""
+        return self._seen.definition
+
+    @property
     def since(self) -> datetime | None:
         """The moment of its start, if it runs and that is known."""
         return None

@@ -88,11 +88,12 @@ LISTED: Final = ("start", "pause", "resume", "stop")
 def power_of(monitor: Monitor, state: str) -> Sequence[Form]:
     """The buttons that are useful in a state, for the list of machines."""
     page = str(PageState(state, monitor.run, time.time()))
+    machine = Machine(state, monitor.definition)
     changes = (CHANGES[name] for name in LISTED)
     return [
         Form(change, {}, "", page=page)
         for change in changes
-        if not change.not_now(state) and change.act_of(monitor) is not None
+        if change.act_of(monitor) is not None and not change.why_not(machine)
     ]
 
 
@@ -146,10 +147,11 @@ class Desk:
     async def shown(self, panel: Panel) -> Shown:
         """The panel with its devices and facts, and its possible and impossible changes."""
         forms = [self.form(one) for one in self._possible(panel) if one.items is None]
+        unfolded = {one.change.name for one in forms if one.is_offered and one.change.unfolded}
         facts, fault = dict[str, str](), ""
         if self.may("administer") or not panel.is_secret:
             try:
-                facts |= panel.values(self.machine)
+                facts |= panel.values(self.machine, unfolded)
                 facts |= await panel.facts(self.monitor.watch, self.machine)
             except VmmError as error:
                 fault = explained(self.monitor, error).sentence

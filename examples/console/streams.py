@@ -46,9 +46,13 @@ class Feed:
             return int(number), False
         return first, True
 
-    def position(self, at: int) -> str:
-        """The text for a position."""
-        return f"{self._name}.{at}"
+    def position(self, at: int | None = None) -> str:
+        """The text for a position; the end without one."""
+        return f"{self._name}.{self._end if at is None else at}"
+
+    def last(self, most: int) -> bytes:
+        """The last bytes."""
+        return bytes(self._data[-most:])
 
     async def follow(self, at: int, seconds: float = STREAM_SECONDS) -> AsyncIterator[bytes]:
         """The output from a position on, for some seconds."""

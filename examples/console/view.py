@@ -132,9 +132,9 @@ async def _read_for_tab(monitor: Monitor, machine: Machine, visit: Visit) -> dic
         if machine.fault is None:  # no second request to a silent monitor
             await monitor.sample()
         charts = monitor.charts()
-    terminal = monitor.terminal if isinstance(monitor, HostedMonitor) else None
-    if terminal and visit.tab == "console":
-        await terminal.catch_up()
+    screen = list[str]()
+    if isinstance(monitor, HostedMonitor) and visit.tab == "console":
+        screen = await monitor.screen()
     giving = None
     if visit.accesses and isinstance(monitor, HostedMonitor) and visit.tab == "guest":
         giving = await visit.accesses.shown(monitor, visit.session)
@@ -158,7 +158,7 @@ async def _read_for_tab(monitor: Monitor, machine: Machine, visit: Visit) -> dic
         "refusal": visit.refusal or desk.refusal_without_place(visit.tab),
         "charts": charts,
         "snapshots": await asyncio.to_thread(snapshots_of, monitor, visit.tab),
-        "terminal": terminal,
+        "screen": screen,
         "sizes": SIZES,
         "ran": visit.ran,
         "giving": giving,

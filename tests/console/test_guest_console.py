@@ -100,11 +100,6 @@ def test_a_stream_waits_for_output_and_ends_with_its_time(
     assert httpx.get(url, params={"seconds": 16}, cookies=alice.cookies).status_code == 422
 
 
-def test_colours_are_in_the_page(alice: Browser) -> None:
-    assert "[ OK ] Started Journal Service" in alice.text
-    assert '<span class="c2 bold">OK</span>' in alice.body
-
-
 def test_keys_go_to_the_guest_as_they_are(alice: Browser, host: RunningConsole) -> None:
     alice.click("Send", {"text": "q\tw"})
     alice.open_until("guest hears w")

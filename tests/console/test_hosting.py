@@ -37,28 +37,6 @@ def test_a_host_has_a_machine_that_runs_and_a_fresh_one_at_first(alice: Browser)
     alice.open_until("fresh Not started", "/")
 
 
-def test_a_machine_from_its_creation_to_its_end(alice: Browser) -> None:
-    create(alice, "web", machine_config__vcpu_count="2")
-    assert alice.path == "/machines/web"
-    assert "The machine is created." in alice.text
-    assert "web Running" in alice.text
-    assert "Virtual processors 2" in alice.text
-    assert "In the balloon 0 MiB" in alice.text
-    alice.click("Pause")
-    alice.click("Resume")
-    alice.click("Stop")
-    assert "web Ended" in alice.text
-    alice.click("Start")
-    assert "web Running" in alice.text
-    assert "Virtual processors 2" in alice.text
-    alice.click("Ctrl+Alt+Del")
-    alice.open_until("web Ended", "/machines/web")
-    alice.click("Delete")
-    assert alice.path == "/"
-    assert "The machine is deleted." in alice.text
-    assert "web" not in alice.page.links
-
-
 def test_a_preset_fills_the_form_in(alice: Browser) -> None:
     alice.open("/new?preset=large")
     assert alice.field("machine_config.vcpu_count") == "4"
@@ -98,7 +76,6 @@ def test_a_machine_that_waits_is_started_by_hand(alice: Browser) -> None:
     assert "waiting Not started" in alice.text
     alice.click("Start")
     assert "waiting Running" in alice.text
-    delete(alice, "waiting")
 
 
 def test_a_viewer_creates_nothing(host: RunningConsole) -> None:
@@ -119,7 +96,6 @@ def test_a_monitor_that_was_killed_is_a_machine_that_has_ended(
     alice.open_until("short Ended", "/machines/short")
     alice.click("Start")
     assert "short Running" in alice.text
-    delete(alice, "short")
 
 
 def test_a_machine_is_watched_whether_anybody_looks_or_not(alice: Browser) -> None:
@@ -133,7 +109,6 @@ def test_a_machine_is_watched_whether_anybody_looks_or_not(alice: Browser) -> No
     assert re.search(r"Received [\d.]+ (Ki)?B/s Sent [\d.]+ (Ki)?B/s", alice.text)
     alice.open("/")
     assert re.search(r"watched Running up \d+ (s|min) Processor \d+ % Memory \d+ MiB", alice.text)
-    delete(alice, "watched")
 
 
 def test_after_the_end_the_charts_have_a_gap_and_no_figures(alice: Browser) -> None:
@@ -147,7 +122,6 @@ def test_after_the_end_the_charts_have_a_gap_and_no_figures(alice: Browser) -> N
     alice.open("/")
     assert "gone Ended" in alice.text
     assert "gone Ended up" not in alice.text
-    delete(alice, "gone")
 
 
 def test_machines_outlive_a_console_that_keeps_them(tmp_path: Path) -> None:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import time
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from examples.console.endings import exit_in_words, plain_lines, plain_text
 from examples.console.scrollback import Scrollback
-from examples.console.terminal import BEHIND_BYTES, PAUSE_SECONDS, Run, Terminal
+from examples.console.terminal import BEHIND_BYTES, screen_of
 
-LONGEST_TURN = 0.5
-"""Seconds for which nobody else may have to wait, also where other programs use the machine."""
-
-
-async def shown(*pieces: bytes, size: tuple[int, int] = (20, 4)) -> list[str]:
-    terminal = await fed(*pieces, size=size)
-    return ["".join(run.text for run in row).rstrip() for row in terminal.rows()]
-
-
-async def fed(*pieces: bytes, size: tuple[int, int] = (20, 4)) -> Terminal:
-    terminal = Terminal(*size)
-    for piece in pieces:
-        terminal.feed(piece)
-        await terminal.catch_up()
-        await asyncio.sleep(PAUSE_SECONDS)
-    return terminal
+LONGEST: Final = 2.0
+"""Seconds of a thread's time, also where other programs use the machine."""
 
 
 @pytest.mark.parametrize(
@@ -44,53 +29,15 @@ async def fed(*pieces: bytes, size: tuple[int, int] = (20, 4)) -> Terminal:
         (b"\xff!", ["\ufffd!"]),
     ],
 )
-async def test_it_is_a_terminal(written: bytes, first_rows: list[str]) -> None:
-    assert (await shown(written))[: len(first_rows)] == first_rows
+def test_it_is_a_terminal(written: bytes, first_rows: list[str]) -> None:
+    assert screen_of(written, 20, 4)[: len(first_rows)] == first_rows
 
 
-async def test_a_sequence_may_come_in_pieces() -> None:
-    terminal = await fed(b"\x1b[3", b"1mred")
-    assert terminal.rows()[0][0] == Run("red", "c1")
-
-
-@pytest.mark.parametrize(
-    ("sequence", "classes"),
-    [
-        ("1;32", "c2 bold"),
-        ("93", "c3"),
-        ("90", "c8"),
-        ("44", "g4"),
-        ("105", "g5"),
-        ("38;5;196", "c1"),
-        ("38;2;10;10;10", "c0"),
-        ("48;2;0;0;250", "g4"),
-        ("7;4;9;3", "inverse italic strike underline"),
-    ],
-)
-async def test_colours_are_classes_of_the_style_sheet(sequence: str, classes: str) -> None:
-    terminal = await fed(f"\x1b[{sequence}mx\x1b[0m".encode())
-    assert terminal.rows()[0][0] == Run("x", classes)
-
-
-async def test_the_cursor_is_shown_unless_it_is_hidden() -> None:
-    assert Run(" ", "cursor") in (await fed(b"ab")).rows()[0]
-    assert (await fed(b"ab\x1b[?25l")).rows()[0] == [Run("ab", "")]
-
-
-async def test_the_screen_can_be_made_larger() -> None:
-    terminal = await fed(b"text")
-    terminal.resize(132, 43)
-    assert terminal.size == (132, 43)
-    assert len(terminal.rows()) == 43
-    assert terminal.rows()[0][0].text == "text"
-
-
-async def test_what_nobody_could_read_is_dropped() -> None:
-    terminal = Terminal()
-    for number in range(20_000):
-        terminal.feed(f"line {number}\r\n".encode())
-    await until_quiet(terminal)
-    assert any("line 19999" in run.text for row in terminal.rows() for run in row)
+def test_the_screen_has_its_size_and_the_last_output() -> None:
+    written = "".join(f"line {number}\n" for number in range(2000)).encode()
+    rows = screen_of(written[-BEHIND_BYTES:], 132, 43, bare_newlines=True)
+    assert len(rows) == 43
+    assert rows[-2:] == ["line 1999", ""]
 
 
 @pytest.mark.parametrize(
@@ -106,36 +53,10 @@ async def test_what_nobody_could_read_is_dropped() -> None:
         pytest.param(bytes(range(256)) * 100, id="every byte"),
     ],
 )
-async def test_whatever_a_guest_writes_others_have_their_turn(written: bytes) -> None:
-    terminal, longest = Terminal(), 0.0
-    gc.collect()  # what other tests left takes longer than the terminal may
-    terminal.feed(written)
-    work = asyncio.ensure_future(terminal.catch_up())
-    while not work.done():
-        began = time.thread_time()
-        await asyncio.sleep(0)
-        longest = max(longest, time.thread_time() - began)
-    assert longest < LONGEST_TURN
-
-
-async def test_a_sequence_without_an_end_is_given_up() -> None:
-    terminal = Terminal()
-    terminal.feed(b"\x1b]")
-    for _ in range(5):
-        terminal.feed(b"x" * BEHIND_BYTES)
-        await until_quiet(terminal)
-    terminal.feed(b"\r\nback again")
-    await until_quiet(terminal)
-    assert any("back again" in run.text for row in terminal.rows() for run in row)
-
-
-async def until_quiet(terminal: Terminal) -> None:
-    """Looks until everything is interpreted."""
-    before = -1
-    while before != terminal.version:
-        before = terminal.version
-        await asyncio.sleep(PAUSE_SECONDS)
-        await terminal.catch_up()
+def test_whatever_a_guest_writes_takes_little_time(written: bytes) -> None:
+    began = time.thread_time()
+    assert screen_of(written[:BEHIND_BYTES], 100, 30)
+    assert time.thread_time() - began < LONGEST
 
 
 def test_the_scrollback_is_bounded_and_has_the_last(tmp_path: Path) -> None:

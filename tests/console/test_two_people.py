@@ -17,7 +17,7 @@ from examples.console.records import Person
 from generated_vmm import FullVmConfiguration, MachineConfiguration
 from generated_vmm.machines import Definition
 from tests.console.browser import Browser
-from tests.console.machines import create, delete
+from tests.console.machines import create
 from tests.console.running import ALICE, RunningConsole, signed_in
 
 MEMORY = "machine_config.mem_size_mib"
@@ -131,7 +131,6 @@ def test_a_machine_that_was_started_meanwhile_is_not_deleted(
     assert other.status == 409
     assert "Stop the machine first." in other.text
     assert "stale Running" in other.text
-    delete(alice, "stale")
 
 
 def test_a_machine_that_was_started_anew_is_not_stopped_by_an_old_page(
@@ -147,7 +146,6 @@ def test_a_machine_that_was_started_anew_is_not_stopped_by_an_old_page(
     assert "anew has been started anew since this page was made." in other.text
     other.click("Stop")
     assert "anew Ended" in other.text
-    delete(alice, "anew")
 
 
 @pytest.mark.parametrize("page", ["", "|||", "Running||nan", "Running||1e99", "Running"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
@@ -199,13 +199,14 @@ class Panel:
         """The page it is on."""
         return self.changes[0].tab
 
-    def values(self, machine: Machine) -> Mapping[str, str]:
-        """What the machine has of what can be set up here, by label."""
+    def values(self, machine: Machine, unfolded: Container[str] = ()) -> Mapping[str, str]:
+        """What the machine has of what can be set up here, by label, except in `unfolded` forms."""
         return {
             one.label: text
             for change in self.changes
             for section in change.sections
-            if change.items is None and section.found(machine.definition, "") is not None
+            if change.items is None and change.name not in unfolded
+            if section.found(machine.definition, "") is not None
             for one in section.fields
             if (text := section.values(machine.definition, {})[f"{section.key}.{one.name}"])
         }

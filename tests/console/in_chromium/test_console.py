@@ -6,44 +6,15 @@ import asyncio
 import re
 from threading import Thread
 
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.element import eventually
-from tests.chromium import violations
 from tests.console.in_chromium.pages import PATIENCE, Visit, press, set_up, unfold
-from tests.console.running import RunningConsole, hosting_console
+from tests.console.running import RunningConsole
 
 TELL_BUTTON = """addEventListener('submit', ({ submitter }) =>
   setTimeout(() => tell(`${submitter.textContent} ${submitter.ariaBusy}`)))"""
 ELSEWHERE = re.compile(r"/signed-out\?why=elsewhere")
-
-
-def test_from_creating_a_machine_to_deleting_it(chromium: Browser) -> None:
-    with hosting_console() as console, chromium.new_context(base_url=console.url) as context:
-        page = context.new_page()
-        page.goto("/")
-        page.click("button[value=alice]")
-        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
-        assert violations(page) == []
-        page.get_by_role("link", name="New machine").click()
-        page.get_by_role("link", name="Medium").click()
-        page.get_by_label("Name").fill("demo")
-        press(page, "Create machine")
-        expect(page.get_by_label("Name")).to_be_focused()
-        assert violations(page) == []
-        page.get_by_label("Name").fill("web")
-        press(page, "Create machine")
-        expect(page.locator("h1")).to_contain_text("web Running")
-        expect(page.get_by_role("img", name=re.compile("of 512 MiB"))).to_be_visible()
-        page.on("dialog", lambda dialog: dialog.accept())
-        press(page, "Stop")
-        expect(page.locator("h1")).to_contain_text("web Ended")
-        assert violations(page) == []
-        press(page, "Start")
-        expect(page.locator("h1")).to_contain_text("web Running")
-        press(page, "Stop")
-        press(page, "Delete")
-        expect(page.get_by_role("status")).to_have_text("The machine is deleted.")
 
 
 def test_what_was_typed_survives_the_end_of_the_session(visit: Visit) -> None:

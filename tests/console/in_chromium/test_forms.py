@@ -58,9 +58,15 @@ def test_from_creating_a_machine_over_its_clone_to_deleting_both(desk: Page) -> 
 
 def create(page: Page, name: str) -> None:
     page.get_by_role("link", name="New machine").click()
+    page.get_by_role("link", name="Medium").click()
+    page.get_by_label("Name").fill("demo")
+    press(page, "Create machine")
+    expect(page.get_by_label("Name")).to_be_focused()
+    assert violations(page) == []
     page.get_by_label("Name").fill(name)
     press(page, "Create machine")
     expect(page.locator("h1")).to_contain_text(f"{name} Running")
+    expect(page.get_by_role("img", name=re.compile("of 512 MiB"))).to_be_visible()
 
 
 def grow(page: Page) -> None:
