@@ -137,8 +137,7 @@ async def test_a_token_in_the_query_is_not_read() -> None:
 
 async def test_a_first_request_without_a_token_is_no_event() -> None:
     world = make()
-    async with world.world.browser() as program:
-        await program.get("/machines")
+    await world.world.browser().get("/machines")
     assert world.world.events == []
     await world.get("dead")
     assert world.world.event_names() == ["request.refused"]
