@@ -7,7 +7,7 @@ from typing import Final
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.protocol.access_token import is_active
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.provider import Provider
@@ -49,8 +49,7 @@ class Introspections:
     async def require_endpoint(self) -> None:
         """Raise ConfigurationError when the provider has no introspection endpoint."""
         if (await self._provider.metadata()).introspection_endpoint is None:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
+            raise misconfigured(
                 "introspect: the provider's metadata has no introspection_endpoint, so the API "
                 "can accept no opaque token",
             )

@@ -11,7 +11,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from pydantic import JsonValue
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import ConfigurationError, misconfigured
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.keys import PublicKey
 from fastapi_oidc.testing.keys import HMAC_ALGORITHMS
@@ -172,6 +172,4 @@ class DevClient:
 
 
 def _unusable(client: DevClient, reason: str) -> ConfigurationError:
-    return ConfigurationError(
-        Code.CONFIGURATION_INVALID, f"DevClient {client.client_id!r}: {reason}"
-    )
+    return misconfigured(f"DevClient {client.client_id!r}: {reason}")

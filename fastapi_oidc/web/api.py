@@ -15,8 +15,10 @@ from starlette.requests import HTTPConnection, Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from fastapi_oidc.clock import Instant
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import (
+    Code,
     ConfigurationError,
     ProtocolViolation,
     ProviderError,
@@ -248,7 +250,7 @@ class API(Serving[Identity, Any]):
     async def access_token(
         self, connection: HTTPConnection, *scopes: str, role: str | None = None
     ) -> AccessToken:
-        """The access token of a request, verified once per request.
+        """The access token of a request, verified once per request until it expires.
 
         Raises AccessTokenError.
         """
@@ -259,6 +261,9 @@ class API(Serving[Identity, Any]):
                 header = self._options.get("client_certificate_header")
                 presented = presented_token(context, connection, header)
                 accepted[self] = await self._server_of(self._serving(context)).accept(presented)
+            elif self._now(context).is_past(accepted[self].expires_at):  # of a websocket
+                explanation = "the token has expired since the request began"
+                raise ProtocolViolation(Code.ACCESS_TOKEN_EXPIRED, explanation)
         except (ProtocolViolation, ProviderError, SessionError) as cause:
             self._refuse(context, connection, cause, permission)
         token: AccessToken = accepted[self]
@@ -276,7 +281,8 @@ class API(Serving[Identity, Any]):
         self._require_identities(runtime)
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
-        if context.brings_token or (by_token and not by_session) or not self._engine.signs_in:
+        brings_token = token_scheme_in(connection.scope["headers"]) is not None
+        if brings_token or (by_token and not by_session) or not self._engine.signs_in:
             real = self.access_token
             token = await (called(by_token) if by_token else real(connection, *scopes))
             await self._check(Permission(scopes), context, connection, token)
@@ -299,6 +305,9 @@ class API(Serving[Identity, Any]):
     def _serving(self, context: RequestContext[Identity, Any]) -> Runtime[Identity, Any]:
         """The registrations whose tokens the API accepts in this request."""
         return self.registrations.fixed or context.runtime
+
+    def _now(self, context: RequestContext[Identity, Any]) -> Instant:
+        return self._serving(context).party.clock.instant()
 
     def _server_of(self, runtime: Runtime[Identity, Any]) -> ResourceServer:
         """The API as the registrations that serve a request see it; raises ConfigurationError."""
@@ -351,8 +360,7 @@ class API(Serving[Identity, Any]):
         connection: HTTPConnection,
         token: AccessToken,
     ) -> None:
-        at = self._serving(context).party.clock.instant()
-        if (cause := permission.lack(token, at)) is not None:
+        if (cause := permission.lack(token, self._now(context))) is not None:
             self._refuse(context, connection, cause, permission)
 
     def _refuse(

@@ -235,10 +235,8 @@ class RequestContext(Generic[Identity, RequestData]):
 
         A request that is not `active` does not count for the idle timeout.
         """
-        if self._runtime is None:
-            return OIDCLocals()
-        if self.known is not None:
-            return self.known
+        if self.known is not None or self._runtime is None:
+            return OIDCLocals() if self.known is None else self.known
         with self.owning:
             self._require_trusted_origin()
             return await self._apply(await resume(self._runtime.party, self.cookies, active=active))
@@ -263,13 +261,13 @@ class RequestContext(Generic[Identity, RequestData]):
 
     async def current(self) -> Live[Identity]:
         """See `Holder`. The session is not refreshed."""
-        party, pending = self.party, self._pending
-        if self._is_cleared:
-            return require_session(None)
+        pending, live = self._pending, None
         if isinstance(pending, NewSession | SetCookie):
-            found = await party.sessions.judge_again(pending.live)
-            return require_session(unless_ended(party, found))
-        return require_session(await current(party, self.cookies))
+            found = await self.party.sessions.judge_again(pending.live)
+            live = unless_ended(self.party, found)
+        elif not self._is_cleared:
+            live = await current(self.party, self.cookies)
+        return require_session(live)
 
     async def change(self, change: Change[Identity]) -> Live[Identity]:
         """See `Holder`. The response waits for the change and sends its cookie."""

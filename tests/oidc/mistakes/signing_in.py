@@ -24,8 +24,7 @@ async def login(desk: Desk, world: World) -> str:
 async def a_redirect_uri_that_is_not_registered(_desk: Desk) -> str:
     """The provider's page says what is wrong, and the doctor what to register."""
     world = make_world(client={"redirect_uris": ["https://app.test/callback"]})
-    async with world.browser() as browser:
-        page = await browser.get(LOGIN_URL)
+    page = await world.browser().get(LOGIN_URL)
     assert "redirect_uri" in page.text
     transport = httpx.ASGITransport(world.op.app)
     found = [each async for each in examine(world.oidc.settings, transport=transport)]

@@ -33,10 +33,9 @@ class APIWorld:
         url = f"{self.world.op.issuer}/token"
         headers = {} if key is None else {"DPoP": key.proof("POST", url, self.now)}
         form = {"grant_type": "client_credentials", "scope": scope}
-        async with self.world.browser() as program:
-            answer = await program.post(
-                url, data=form, auth=("program", self.secret), headers=headers
-            )
+        answer = await self.world.browser().post(
+            url, data=form, auth=("program", self.secret), headers=headers
+        )
         value = answer.json()["access_token"]
         assert isinstance(value, str)
         return value
@@ -58,10 +57,9 @@ class APIWorld:
         self, token: str, path: str = "/machines", *, scheme: str = "Bearer", **headers: str
     ) -> httpx.Response:
         """A request with a token."""
-        async with self.world.browser() as program:
-            return await program.get(
-                path, headers={"Authorization": f"{scheme} {token}", **headers}
-            )
+        return await self.world.browser().get(
+            path, headers={"Authorization": f"{scheme} {token}", **headers}
+        )
 
     @property
     def now(self) -> int:

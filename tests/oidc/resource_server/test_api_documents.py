@@ -16,8 +16,7 @@ SCOPES = {"machines:read": "See machines", "machines:write": "Change machines"}
 
 
 async def document(world: APIWorld, path: str = METADATA_URL) -> Any:
-    async with world.world.browser() as browser:
-        answer = await browser.get(path)
+    answer = await world.world.browser().get(path)
     assert answer.status_code == 200
     return answer.json()
 

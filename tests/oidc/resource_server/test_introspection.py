@@ -215,8 +215,7 @@ async def test_the_cache_has_no_tokens() -> None:
 
 
 async def revoke(world: APIWorld, token: str) -> None:
-    async with world.world.browser() as program:
-        answer = await program.post(
-            f"{world.world.op.issuer}/revoke", data={"token": token}, auth=("program", world.secret)
-        )
+    answer = await world.world.browser().post(
+        f"{world.world.op.issuer}/revoke", data={"token": token}, auth=("program", world.secret)
+    )
     assert answer.status_code == 200

@@ -96,6 +96,27 @@ def test_a_websocket_takes_a_token() -> None:
     assert refused.value.code == 1008
 
 
+def test_a_token_that_expires_while_a_websocket_is_open_is_refused_when_it_is_asked_for() -> None:
+    def mount_ticks(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
+        @app.websocket("/ticks")
+        async def ticks(socket: WebSocket) -> None:
+            await api.access_token(socket)
+            await socket.accept()
+            for _ in range(2):
+                world.world.time.advance(290)
+                try:
+                    await socket.send_text((await api.access_token(socket)).sub)
+                except AccessTokenError as error:
+                    await socket.send_text(error.code)
+            await socket.close()
+
+    world = make_api_world(mount=mount_ticks)
+    headers = {"Authorization": f"Bearer {asyncio.run(world.token())}"}
+    client = TestClient(world.world.app, base_url="https://app.test")
+    with client.websocket_connect("/ticks", headers=headers) as socket:
+        assert [socket.receive_text() for _ in range(2)] == ["program", "access_token.expired"]
+
+
 async def test_an_application_may_answer_refusals_itself() -> None:
     world = make()
 
@@ -137,8 +158,7 @@ async def test_a_token_in_the_query_is_not_read() -> None:
 
 async def test_a_first_request_without_a_token_is_no_event() -> None:
     world = make()
-    async with world.world.browser() as program:
-        await program.get("/machines")
+    await world.world.browser().get("/machines")
     assert world.world.events == []
     await world.get("dead")
     assert world.world.event_names() == ["request.refused"]

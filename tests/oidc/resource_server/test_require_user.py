@@ -138,8 +138,7 @@ class Overridden:
         self.app, self.oidc = self.world.world.app, self.world.world.oidc
 
     async def ask(self, path: str = "/either", method: str = "GET") -> httpx.Response:
-        async with self.world.world.browser() as browser:
-            return await browser.request(method, path)
+        return await self.world.world.browser().request(method, path)
 
 
 def fake_token(*scope: str) -> AccessToken:

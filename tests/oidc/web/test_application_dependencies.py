@@ -112,8 +112,7 @@ async def test_a_route_of_another_instance_is_guarded_by_nobody_either() -> None
 
 @pytest.mark.parametrize("path", ["login", "callback", "session", "logged-out"])
 async def test_a_scanner_of_links_uses_up_no_code(path: str) -> None:
-    async with make_world().browser() as browser:
-        answer = await browser.head(f"/auth/{path}")
+    answer = await make_world().browser().head(f"/auth/{path}")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
 
 

@@ -55,8 +55,7 @@ def world_of(order: Order, **options: Any) -> World:
 
 
 async def get(world: World, path: str, **headers: str) -> httpx.Response:
-    async with world.browser() as browser:
-        return await browser.get(path, headers=ORIGIN | headers)
+    return await world.browser().get(path, headers=ORIGIN | headers)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -181,8 +181,7 @@ async def test_a_guard_that_is_not_made_yet_refuses_the_request_it_is_given(fact
         await getattr(world.oidc, factory)(request)
         return "secret"
 
-    async with world.browser() as browser:
-        answer = await browser.get("/secret")
+    answer = await world.browser().get("/secret")
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
     assert f"oidc.{factory} takes" in str(world.events[-1])
 
@@ -205,8 +204,7 @@ async def test_a_guard_that_a_dependency_returns_sends_nothing(name: str) -> Non
     def secret() -> str:
         return "secret"
 
-    async with world.browser() as browser:
-        answer = await browser.get("/secret")
+    answer = await world.browser().get("/secret")
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
     assert f"{name} was read in this request and not called" in str(world.events[-1])
 

@@ -154,8 +154,7 @@ def suspended(_context: RequestDataContext[Any]) -> None:
 
 async def test_load_request_data_may_raise_http_errors() -> None:
     world = make_world(load_request_data=suspended)
-    async with world.browser() as browser:
-        answer = await browser.get("/auth/login?return_to=/me&login_hint=alice")
+    answer = await world.browser().get("/auth/login?return_to=/me&login_hint=alice")
     assert answer.url.path == "/me"
     assert (answer.status_code, answer.json()) == (403, {"detail": "suspended"})
     assert answer.headers["x-reason"] == "suspended"
@@ -163,7 +162,7 @@ async def test_load_request_data_may_raise_http_errors() -> None:
 
 async def test_load_request_data_may_refuse_a_websocket() -> None:
     world = make_world(mount=mount, load_request_data=suspended)
-    async with world.browser() as browser:
-        await browser.get("/auth/login?return_to=/auth/session-management&login_hint=alice")
+    browser = world.browser()
+    await browser.get("/auth/login?return_to=/auth/session-management&login_hint=alice")
     (close,) = await opened(world, dict(browser.cookies))
     assert (close["type"], close["code"]) == ("websocket.close", 1008)

@@ -44,8 +44,7 @@ class Seen(HTMLParser):
 
 
 async def refused(world: World, code: Code, method: str = "GET") -> httpx.Response:
-    async with world.browser() as browser:
-        return await browser.request(method, f"/raise/{code}", headers=NAVIGATION)
+    return await world.browser().request(method, f"/raise/{code}", headers=NAVIGATION)
 
 
 @pytest.mark.parametrize("code", list(Code))
@@ -128,8 +127,7 @@ async def test_a_503_says_when_to_come_again(
         async def down() -> None:
             raise SessionError(code, **details)
 
-    async with make_world(mount=with_error).browser() as browser:
-        answer = await browser.get("/down", headers=headers)
+    answer = await make_world(mount=with_error).browser().get("/down", headers=headers)
     assert answer.headers.get("retry-after") == seconds
 
 

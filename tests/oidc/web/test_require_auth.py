@@ -44,10 +44,9 @@ async def test_a_page_is_sent_to_sign_in_and_a_script_is_told(
     method: str, headers: dict[str, str], status: int
 ) -> None:
     world = make_world(mount=mount)
-    async with world.browser() as browser:
-        answer = await browser.request(
-            method, "/page?a=%20b", headers=headers, follow_redirects=False
-        )
+    answer = await world.browser().request(
+        method, "/page?a=%20b", headers=headers, follow_redirects=False
+    )
     assert answer.status_code == status
     if status == 302:
         assert answer.headers["location"] == "/auth/login?return_to=%2Fpage%3Fa%3D%2520b"
