@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, Unpack
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, FastAPI
@@ -45,7 +46,7 @@ from fastapi_oidc.web.api_options import (
     described,
     metadata_path,
     metadata_url,
-    require_scopes_readable,
+    require_scopes,
     resource_of,
     resource_server,
     step_up_of,
@@ -147,7 +148,7 @@ class API(Serving[Identity, Any]):
         one of these classes (RFC 9470). The same arguments return the same object. The dependencies
         with arguments depend on `api.require()`. Raises ConfigurationError.
         """
-        require_scopes_readable(scopes)
+        require_scopes(scopes, self.scopes)
         permission = Permission(scopes, role, step_up_of(max_age, acr_values))
         if permission not in self._required:
             check = partial(self._check, permission)
@@ -224,7 +225,7 @@ class API(Serving[Identity, Any]):
                 "api.protected takes the ASGI application first, and then its scopes"
             )
         by_tool = scopes_by_tool(tools or {})
-        require_scopes_readable([*scopes, *chain.from_iterable(by_tool.values())])
+        require_scopes([*scopes, *chain.from_iterable(by_tool.values())], self.scopes)
         return Protected(partial(self.access_token, role=role), app, scopes, by_tool)
 
     def mount(
@@ -239,7 +240,13 @@ class API(Serving[Identity, Any]):
         """Serve an MCP server at exactly `path` of `app`, protected; see `protected`.
 
         The lifespan of `server` runs with that of `app`, and the metadata (`router`) is mounted.
+        Raises ConfigurationError unless the API's URL ends with `path`.
         """
+        if not urlsplit(self._url).path.rstrip("/").endswith(path.rstrip("/")):
+            raise misconfigured(
+                f"the URL of the API, {self._url}, has another path than {path} of api.mount: "
+                "clients look for its path. The URL is the audience, or resource=..."
+            )
         if metadata_path(self._url) not in {each.path for each in endpoints_of(app)}:
             app.include_router(self.router)
         app.include_router(with_lifespan_of(server))
@@ -327,8 +334,19 @@ class API(Serving[Identity, Any]):
             "and `sub` of the claims: a sub is unique only within its issuer"
         )
 
-    def look(self, paths: Collection[str]) -> None:
-        """Log what can never work, at startup with these paths: a missing route or endpoint."""
+    def look(self, paths: Collection[str], plain: Collection[str]) -> None:
+        """Log what can never work, at startup with these paths: a missing route or endpoint.
+
+        So is a `plain` application in place of the API, for whose requests nothing runs.
+        """
+        path = urlsplit(self.resource or "").path.rstrip("/")
+        if path and path in {each.rstrip("/") for each in plain}:
+            _log.error(
+                "The application that is mounted at the API %s is open: nothing asks for tokens.\n"
+                "Replace app.mount(...) by api.mount(app, path, server, *scopes), or mount "
+                "api.protected(server, *scopes).",
+                self.resource,
+            )
         if self.resource is not None and metadata_path(self.resource) not in paths:
             _log.warning(
                 "The metadata of the API %s is not mounted: clients cannot find the provider.\n"

@@ -192,14 +192,19 @@ def metadata_url(resource: str) -> str:
     return parts._replace(path=metadata_path(resource)).geturl()
 
 
-def require_scopes_readable(scopes: Collection[str]) -> None:
-    """Require a valid word (RFC 6749 3.3) for each scope; raises ConfigurationError."""
+def require_scopes(scopes: Collection[str], known: Collection[str]) -> None:
+    """Require a valid word (RFC 6749 3.3) for each scope, of `known` unless that is empty.
+
+    Raises ConfigurationError.
+    """
     for scope in scopes:
         if not isinstance(scope, str):
             kind = type(scope).__name__
             raise misconfigured(f"a scope is a text, not {kind}; several are several arguments")
         if not _SCOPE.fullmatch(scope):
             raise misconfigured(f"{scope!r} is not a scope: a scope is one word without quotes")
+        if known and scope not in known:
+            raise misconfigured(f"{scope!r} is none of the API's scopes: {', '.join(known)}")
 
 
 def described(scopes: object) -> dict[str, str]:

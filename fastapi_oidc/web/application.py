@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
+from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Scope
 
-from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.errors import Code, misconfigured
 from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Dependency
@@ -37,6 +38,12 @@ class Endpoint(NamedTuple):
 def endpoints_of(app: Any) -> list[Endpoint]:
     """Each endpoint of `app`, also those of included routers and mounted applications."""
     return list(_endpoints(app.routes, ""))
+
+
+def plain_paths(app: Any) -> set[str]:
+    """What applications of Starlette serve in `app`, such as those of the package `mcp`."""
+    plain = [each for each in app.routes if type(getattr(each, "app", None)) is Starlette]
+    return {each.path for each in _endpoints(plain, "")}
 
 
 def calls_of(scope: Scope) -> list[object]:
@@ -114,8 +121,8 @@ def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], 
     return override
 
 
-def advise_on_refusal(context: RequestContext[Any, Any]) -> None:
-    """Log why a refusal may surprise: no CORS headers, or an override that reaches nothing."""
+def advise_on_refusal(context: RequestContext[Any, Any], code: Code) -> None:
+    """Log why a refusal may surprise: no CORS headers, a token, an override of nothing."""
     app, headers = context.scope["app"], context.connection.headers
     is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")
     is_script = headers.get("sec-fetch-mode") == "cors"
@@ -124,6 +131,12 @@ def advise_on_refusal(context: RequestContext[Any, Any]) -> None:
             "CORSMiddleware",
             f"a script at {shown(headers.get('origin'))} was refused and cannot read why, so that "
             'its browser says "Failed to fetch". If the page is yours, add CORSMiddleware',
+        )
+    if code is Code.SESSION_REQUIRED and context.brings_token:
+        context.party.announcer.advise(
+            "Authorization",
+            "an access token was refused, because its endpoint takes sessions only: use "
+            "oidc.require_user, or api.require(...) for tokens",
         )
     calls = [id(each) for each in calls_of(context.scope)]
     overrides = getattr(app, "dependency_overrides", {})

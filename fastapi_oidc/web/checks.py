@@ -23,6 +23,7 @@ from types import FunctionType
 from typing import Any, Final, ForwardRef, get_args
 
 from fastapi.dependencies.models import Dependant
+from fastapi.routing import iter_route_contexts
 from pydantic.fields import FieldInfo
 from starlette.routing import BaseRoute, Match, Mount
 from starlette.staticfiles import StaticFiles
@@ -30,7 +31,14 @@ from starlette.staticfiles import StaticFiles
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.model import PublicSession
-from fastapi_oidc.web.application import Endpoint, cors_inside, endpoints_of, flattened, serves
+from fastapi_oidc.web.application import (
+    Endpoint,
+    cors_inside,
+    endpoints_of,
+    flattened,
+    plain_paths,
+    serves,
+)
 from fastapi_oidc.web.guards import RequireAuth
 from fastapi_oidc.web.misuse import Dependency, name_of
 from fastapi_oidc.web.named_guards import names_this_library, uncalled_guard
@@ -96,7 +104,7 @@ def report(
     if fixed is not None:
         _report_memory_of_one(fixed)
     for api in engine.apis:
-        api.look({each.path for each in endpoints})
+        api.look({each.path for each in endpoints}, plain_paths(app))
 
 
 def _faults_of(dependant: Dependant, identity: object) -> Iterator[str]:
@@ -234,6 +242,15 @@ def _report_missing_routes(instance: str, mounted: Mapping[Role, str], app: Any)
             "Add the line: app.include_router(oidc.router, prefix='/auth')",
             instance,
             ", ".join(missing),
+        )
+    callback, name = mounted.get(Role.CALLBACK), Role.CALLBACK.route_name(instance)
+    here = [each for each in iter_route_contexts(app.routes) if each.path == callback]
+    if any(getattr(each.endpoint, "__name__", None) == name for each in here[1:]):
+        _log.error(
+            "The callback_handler() at %s is never reached, because of the router's callback: its "
+            "on_success and on_failure are never called.\n"
+            "Move app.include_router(oidc.router, ...) below it.",
+            callback,
         )
     hidden = [
         (mounted[role], _hiding(app, mounted[role], role.route_name(instance)))

@@ -42,6 +42,7 @@ from fastapi_oidc.protocol.error_text import shown as shown_text
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.browser.silent_page import SilentPage
+from fastapi_oidc.web.callbacks import require_takes
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
@@ -49,6 +50,7 @@ from fastapi_oidc.web.misuse import SCOPE_KEY, LoginRedirect, awaited, require_k
 from fastapi_oidc.web.pages import chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, is_navigation, shown
 from fastapi_oidc.web.requests import (
+    MOVED,
     form_parameters,
     parsed_query,
     query_parameters,
@@ -185,6 +187,8 @@ class Endpoints(Serving[Identity, RequestData]):
         session. A repeated callback, for example after a reload, calls `on_success` again with
         `signed_in.replayed` set.
         """
+        require_takes("on_success", on_success, Request, SignedIn)
+        require_takes("on_failure", on_failure, Request, OIDCError)
         serve = partial(self._serve_callback, on_success=on_success, on_failure=on_failure)
         return self._named(Role.CALLBACK, serve)
 
@@ -230,6 +234,7 @@ class Endpoints(Serving[Identity, RequestData]):
             except OIDCError as error:
                 announce_refusal(context, error)
                 return SilentPage.about(error.code).response()
+        _advise_on_query(context, asked)
         if elsewhere := url_at_base(context):
             _advise_on_address(context)
             return _redirect(elsewhere)
@@ -252,6 +257,7 @@ class Endpoints(Serving[Identity, RequestData]):
             return SilentPage.about(Code.AUTHORIZATION_TRANSACTION_MISSING).response()
         if isinstance(outcome, LoginRefused):
             response = await called(on_failure, request, outcome.error) if on_failure else None
+            require_kind("the result of on_failure", response, Response, NoneType)
             if response is None:
                 raise outcome.error
             return response
@@ -291,7 +297,9 @@ class Endpoints(Serving[Identity, RequestData]):
     ) -> Response | None:
         """The application's response, if any; if the application raises, no session is left."""
         try:
-            return await called(on_success, request, outcome)
+            response = await called(on_success, request, outcome)
+            require_kind("the result of on_success", response, Response, NoneType)
+            return response
         except BaseException:
             await self._context(request).abandon()
             raise
@@ -301,6 +309,12 @@ class Endpoints(Serving[Identity, RequestData]):
         return_to = form.get("return_to", [None])[-1]
         local = form.get("local", [""])[-1] in ("1", "true")
         await self._require_named_session(request)
+        if not local and request.headers.get("sec-fetch-dest") == "empty":
+            self._context(request).party.announcer.advise(
+                "logout",
+                "a script cannot follow the redirect to the provider, so that its browser says "
+                '"Failed to fetch": post a form, or local=1',
+            )
         return await self.logout(request, LogoutOptions(local, return_to))
 
     async def _require_named_session(self, request: Request) -> None:
@@ -390,6 +404,17 @@ def _advise_on_address(context: RequestContext[Any, Any]) -> None:
         "base_url. If the application is not there, correct it; behind a proxy pass on the "
         "Host header",
     )
+
+
+def _advise_on_query(context: RequestContext[Any, Any], asked: LoginQuery) -> None:
+    """Log that a `return_to` was not encoded: the parameters of its path are those of the login."""
+    others = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
+    if others and "?" in (asked.return_to or ""):
+        context.party.announcer.advise(
+            "return_to",
+            f"a login returns to {shown_text(asked.return_to)} without the parameter "
+            f"{shown_text(min(others))}, which came beside it: percent-encode return_to",
+        )
 
 
 def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:

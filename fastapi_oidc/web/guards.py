@@ -211,7 +211,12 @@ async def _require_true(
     predicate: Predicate[Identity], _context: object, _: object, session: OIDCSession[Identity]
 ) -> None:
     """Raises SessionError (session.forbidden), ConfigurationError for a value not a bool."""
-    result: object = await called(predicate, session.identity)
+    try:
+        result: object = await called(predicate, session.identity)
+    except AttributeError as error:
+        if error.obj is session.identity and error.name in OIDCSession.model_fields:
+            error.add_note("The predicate of oidc.require gets the identity, not the session.")
+        raise
     if result and not isinstance(result, bool):
         raise misconfigured(
             f"the predicate of oidc.require returned {type(result).__name__}, not True or "

@@ -176,11 +176,11 @@ def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:
     """The prefixes with a trailing slash; ConfigurationError for one without a leading slash."""
     # The characters of a string would be taken as prefixes.
     given = () if isinstance(prefixes, str) else tuple(prefixes)
-    are_prefixes = all(prefix.startswith("/") and prefix.strip("/") for prefix in given)
-    if isinstance(prefixes, str) or not are_prefixes:
+    are_prefixes = all(each.startswith("/") and each.strip("/") for each in given)
+    if isinstance(prefixes, str) or not are_prefixes or "*" in "".join(given):
         raise misconfigured(
-            'exclude is a list of path prefixes that begin with a slash, as in ["/static"]; "/" '
-            "would exclude every page"
+            'exclude is a list of path prefixes that begin with a slash, as in ["/static"], which '
+            'covers what is below; "/" would exclude every page'
         )
     return tuple(prefix.rstrip("/") + "/" for prefix in given)
 

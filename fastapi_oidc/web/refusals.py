@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
+from types import NoneType
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -23,6 +24,7 @@ from fastapi_oidc.web.access_tokens import AccessTokenError
 from fastapi_oidc.web.application import advise_on_refusal
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
+from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.pages import Fields, Page
 from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
@@ -80,7 +82,7 @@ async def response_to(
         return WebSocketClose(_INTERNAL_ERROR if is_ours else _POLICY_VIOLATION)
     if isinstance(error, HTTPException):
         return await http_exception_handler(Request(context.scope), error)
-    advise_on_refusal(context)
+    advise_on_refusal(context, error.code)
     if isinstance(error, AccessTokenError) or not is_navigation(context.connection):
         return _json(context, error)
     if isinstance(error, SignInRequired | StepUpRequired) and _is_to_return_to(context):
@@ -121,7 +123,9 @@ async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
     try:
         if render is not None:
             response = await called(render, Request(context.scope), page)
+            require_kind("the result of render_page", response, Response, NoneType)
     except Exception:
+        response = None
         _log.exception("render_page raised for a page of kind %s", page.kind)
     return response or page.response()
 

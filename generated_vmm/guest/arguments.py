@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 
+MOST_MODE = 0o7777
+
 
 def octal_of(mode: int) -> str:
-    """The permissions as the agent reads them; raises ValueError for 644 instead of 0o644."""
+    """The permissions as the agent reads them; raises ValueError, also for 644 (not 0o644)."""
+    if not 0 <= mode <= MOST_MODE:
+        raise ValueError(f"{mode!r} is no mode of a file: it must be from 0 to 0o7777")
     if 0o1000 <= mode <= 777:  # the octal digits 1000 to 1411: no file has such permissions
         raise ValueError(f"mode is {mode} in decimal: write 0o{mode}")
     return f"{mode:o}"

@@ -10,6 +10,7 @@ from urllib.parse import quote_from_bytes
 
 from generated_vmm.guest._async.link import PART, AsyncLink
 from generated_vmm.guest._generated import models, operations
+from generated_vmm.guest.arguments import octal_of, require_binary
 from generated_vmm.guest.errors import GuestProgramError
 from generated_vmm.operation import Operation
 
@@ -17,7 +18,6 @@ AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 Progress: TypeAlias = Callable[[int, int | None], object]
 """Called with the bytes so far and all bytes, None if nobody knows."""
 DEFAULT_MAX_BYTES = 67_108_864
-MOST_MODE = 0o7777
 
 
 class AsyncGuestPath:
@@ -106,9 +106,7 @@ class AsyncGuestPath:
         progress: Progress | None = None,
     ) -> None:
         """Writes a file with the rest of an open file of the host, which must be seekable."""
-        if mode is not None and not 0 <= mode <= MOST_MODE:
-            raise ValueError(f"{mode!r} is no mode of a file: it must be from 0 to 0o7777")
-        octal = None if mode is None else f"{mode:o}"
+        octal = None if mode is None else octal_of(mode)
         operation = operations.write_file(self._quoted, mode=octal, owner=owner)
         await self._write(operation, file, progress)
 
@@ -122,6 +120,7 @@ class AsyncGuestPath:
     async def _write(
         self, operation: Operation[None], file: BinaryIO, progress: Progress | None
     ) -> None:
+        require_binary(file)
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)

@@ -18,7 +18,7 @@ from generated_vmm.machines._async.making import create
 from generated_vmm.machines._async.operation import recover
 from generated_vmm.machines._async.starting import start_if_due
 from generated_vmm.machines.copies import MEMORY
-from generated_vmm.machines.definition import Definition, files_of
+from generated_vmm.machines.definition import Definition, files_of, require_definition
 from generated_vmm.machines.errors import MachineError, unknown
 from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
@@ -121,9 +121,7 @@ class AsyncMachines(Context):
         Without `copy_disks` it writes to the given ones. Raises `MachineError` for a name that is
         taken, ValueError for a file that it may not use, and OSError; nothing is left then.
         """
-        if not isinstance(definition, Definition):
-            kind = type(definition).__name__
-            raise TypeError(f"definition is a {kind}: write Definition(configuration=..., ...)")
+        require_definition(definition)
         made = await create(self._control, name, definition, by, copy=copy_disks)
         return AsyncMachine(self._control, made)
 

@@ -157,15 +157,6 @@ async def test_scopes_that_are_a_text_are_refused() -> None:
         await start(world.app)
 
 
-@pytest.mark.parametrize("make", [lambda api: api.require_user, lambda api: api.require()])
-async def test_a_scope_that_the_api_lacks_is_refused(make: Any) -> None:
-    world = make_world()
-    guard = make(world.oidc.api("https://app.test/api", scopes={"read": "See"}))
-    world.app.get("/api", dependencies=[Security(guard, scopes=["raed"])])(lambda: None)
-    with pytest.raises(ConfigurationError, match=r"'raed' is none of the API's scopes=.*: read"):
-        await start(world.app)
-
-
 def test_an_api_requires_its_own_scopes() -> None:
     api = make_world().oidc.api("https://app.test/api", scopes={"read": "See"})
     api.require("read")
