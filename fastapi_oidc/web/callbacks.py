@@ -6,7 +6,7 @@ import inspect
 from contextlib import suppress
 from typing import Any, get_origin
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import misconfigured
 
 
 def require_takes(name: str, callback: Any, *given: type) -> None:
@@ -22,8 +22,7 @@ def require_takes(name: str, callback: Any, *given: type) -> None:
         if not any(_are_unrelated(taken.parameters[key].annotation, kind) for key, kind in bound):
             return
     kinds = ", ".join(each.__name__ for each in given)
-    explanation = f"{name} is called with ({kinds}), and takes {taken}"
-    raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    raise misconfigured(f"{name} is called with ({kinds}), and takes {taken}")
 
 
 def _signature_of(function: Any) -> inspect.Signature | None:
