@@ -15,7 +15,7 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, require_kind
-from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import Registrations, RequestData, Runtime
 
 of_this_task: Final[ContextVar[ref[RequestContext[Any, Any]] | None]] = ContextVar(
@@ -133,9 +133,11 @@ class Serving(Generic[Identity, RequestData]):
         return party
 
     def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
+        instance = self.registrations.engine.name
+
         async def endpoint(request: Request) -> Response:
-            with self._context(request).owning:
+            with Owning(instance):
                 return await serve(request)
 
-        endpoint.__name__ = role.route_name(self.registrations.engine.name)
+        endpoint.__name__ = role.route_name(instance)
         return endpoint
