@@ -35,6 +35,7 @@ def alice(host: RunningConsole) -> Iterator[Browser]:
 def test_a_host_has_a_machine_that_runs_and_a_fresh_one_at_first(alice: Browser) -> None:
     alice.open_until("demo Running", "/")
     alice.open_until("fresh Not started", "/")
+    assert alice.text.index("demo Running") < alice.text.index("fresh Not started")
 
 
 def test_a_preset_fills_the_form_in(alice: Browser) -> None:

@@ -40,6 +40,9 @@ def test_a_machine_without_a_kernel_is_not_started(alice: Browser) -> None:
     alice.post("/machines/demo/start", page)
     assert alice.status == 409
     assert "The machine has no kernel yet. Save the setup." in alice.text
+    alice.open("/")
+    assert not alice.has_button("Start")
+    assert 'aria-label="Choose demo"' in alice.body
 
 
 @pytest.mark.parametrize("field", ["boot_source.kernel_image_path", "boot_source.initrd_path"])

@@ -160,9 +160,10 @@ def test_a_file_that_is_dropped_is_the_one_that_is_written(
 def test_without_script_the_screen_is_in_the_page(chromium: Browser, host: RunningConsole) -> None:
     with signed_in(host) as alice:
         alice.open_until("Started Journal Service", "/machines/demo/console/text")
+    write(host, b"\r\nwritten without script")
     with chromium.new_context(base_url=host.url, java_script_enabled=False) as context:
         page = context.new_page()
         page.goto("/")
         page.click("button[value=alice]")
         page.goto("/machines/demo/console")
-        expect(page.locator("#screen")).to_contain_text("guest")
+        expect(page.locator("#screen")).to_contain_text("written without script")
