@@ -152,12 +152,13 @@ class Keeper:
 
     def _answer(self, guest: socket.socket) -> None:
         """Answers somebody who came to the folder, and may become the owner. Raises OSError."""
+        is_alone = self.owner.pid is None
         with guest:
+            if is_alone and self.owner.goal is not Goal.UP:
+                return  # about to end, for which the guest waits
             guest.settimeout(QUESTION_SECONDS)
             said, given = messages.receive(guest) or ({"word": ""}, [])
-            is_adopted = (
-                said["word"] == "attach" and self.owner.pid is None and self.owner.goal >= Goal.UP
-            )
+            is_adopted = said["word"] == "attach" and is_alone
             if is_adopted:
                 owner, caller = given
                 self.owner.begin(messages.connection_of(owner), caller)

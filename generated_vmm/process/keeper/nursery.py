@@ -91,8 +91,8 @@ class Nursery:
     def _give(
         self, work: str, said: dict[str, Any], elsewhere: list[Descriptor], *given: Descriptor
     ) -> None:
-        """Gives work to the keeper that waits for it. Raises OSError."""
-        if not self._idle:
+        """Gives work to a keeper that waits for it. Raises OSError."""
+        if work == "recover" or not self._idle:  # who killed the one may have killed both
             self._fork()
         pid, connection = self._idle.popitem()
         self._keepers[pid] = (said, elsewhere) if work == "keep" else None

@@ -282,6 +282,18 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
     assert keeper.record.ended == -signal.SIGKILL
 
 
+def test_a_keeper_that_is_about_to_end_is_nobodys() -> None:
+    """Its owner has died in the middle of a start."""
+    (ours, theirs), (guest, asked) = messages.pair(), messages.pair()
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper.owner._lose_owner()
+    messages.send(guest, {"word": "attach"}, [ours.fileno(), ours.fileno()])
+    keeper._answer(asked)
+    assert messages.receive(guest) is None
+    for each in (ours, guest):
+        each.close()
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"pid": 1}', "\ud800", WRONG_TYPES])
 def test_a_folder_of_no_monitor_is_refused(attach: Attach, folder: Path, content: str) -> None:
     with pytest.raises(MonitorError, match="not the folder of a detached monitor"):
