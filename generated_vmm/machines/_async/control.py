@@ -6,7 +6,7 @@ import os
 import threading
 
 from generated_vmm.concurrency._async import sleep
-from generated_vmm.machines._async.held import AsyncClientOf, AsyncHeld
+from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.options import Options
 from generated_vmm.machines.records import End, Operation, Report, What
@@ -21,9 +21,8 @@ LOOKS, LOOK_SECONDS = 100, 0.02
 class AsyncControl:
     """The machines of a store, its lock, and what `reconcile` will report."""
 
-    def __init__(self, store: Store, options: Options, client_of: AsyncClientOf | None) -> None:
+    def __init__(self, store: Store, options: Options) -> None:
         self.store, self.options = store, options
-        self._client_of = client_of
         self._held: dict[str, AsyncHeld] = {}
         self._reports: list[Report] = []
         self._lock: int | None = None
@@ -33,8 +32,7 @@ class AsyncControl:
 
     def of(self, machine: str) -> AsyncHeld:
         """A machine as this process has it, whether or not it exists."""
-        made = AsyncHeld(machine, self.store, self.options, self._client_of)
-        return self._held.setdefault(machine, made)
+        return self._held.setdefault(machine, AsyncHeld(machine, self.store, self.options))
 
     def open(self) -> None:
         """Lets operations begin again after `close`."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
@@ -28,23 +28,18 @@ if TYPE_CHECKING:
 MOMENT_SECONDS = 0.25
 LAST_LINES = 5
 """The lines of a monitor's log that are stored with its end."""
-AsyncClientOf: TypeAlias = Callable[[str, AsyncMonitor], AsyncVmmClient]
 
 
 class AsyncHeld:
     """A machine of the store, with the monitor and the tap devices that this process has of it.
 
-    `busy` is what is done with it. `client_of` makes the client that controls its monitor.
+    `busy` is what is done with it.
     """
 
-    def __init__(
-        self, machine: str, store: Store, options: Options, client_of: AsyncClientOf | None
-    ) -> None:
+    def __init__(self, machine: str, store: Store, options: Options) -> None:
         self.id, self.store, self.options = machine, store, options
         self.busy: object = None
         self.monitor: AsyncMonitor | None = None
-        self._client_of = client_of
-        self._client: AsyncVmmClient | None = None
         self._taps: list[Tap] = []
 
     @property
@@ -76,9 +71,9 @@ class AsyncHeld:
     @property
     def client(self) -> AsyncVmmClient:
         """The client of its monitor. Raises `MachineError` if it does not run."""
-        if self._client is None or not self.is_up:
+        if self.monitor is None or not self.is_up:
             raise MachineError(f"{self.record.name} does not run")
-        return self._client
+        return self.monitor.client
 
     def guest(self) -> AsyncGuest:
         """Its guest. Raises `MachineError` if it does not run, or has no agent."""
@@ -115,7 +110,7 @@ class AsyncHeld:
         if record.definition.jail is None:
             await in_thread(_remove_sockets, self.folder)
         await self._make_taps(record)
-        self._hold(await self._new(record).start())
+        self.monitor = await self._new(record).start()
         for file in files_of(record.definition.configuration):
             await self.admit(file.path, writable=not file.is_read_only)
         return self.client
@@ -135,10 +130,6 @@ class AsyncHeld:
         common |= jail.model_dump() | {"uid": record.uid, "gid": record.uid}
         common["chroot_base_dir"] = store.jails
         return AsyncJailedMonitor(options.jailer, options.program, **common)
-
-    def _hold(self, monitor: AsyncMonitor) -> None:
-        self.monitor = monitor
-        self._client = self._client_of(self.id, monitor) if self._client_of else monitor.client
 
     async def _make_taps(self, record: MachineRecord) -> None:
         for wanted in record.definition.taps:
@@ -187,7 +178,7 @@ class AsyncHeld:
             return _end_of(None, ())
         kind = AsyncMonitor if folder.parent == self.store.run else AsyncJailedMonitor
         try:
-            self._hold(await kind.attach(folder))
+            self.monitor = await kind.attach(folder)
         except MonitorExited as error:
             return _end_of(error.returncode, error.log)
         except MonitorError:
@@ -219,9 +210,9 @@ class AsyncHeld:
         return end
 
     async def _forget(self) -> None:
-        client, self.monitor, self._client = self._client, None, None
-        if client is not None:
-            await client.close()
+        monitor, self.monitor = self.monitor, None
+        if monitor is not None:
+            await monitor.client.close()
 
     async def let_go(self) -> None:
         """Gives up its monitor, which continues to run if it is detached, or else ends."""

@@ -13,7 +13,7 @@ from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.operation import AsyncRun
 from generated_vmm.machines.definition import Definition, disks_of, in_order
 from generated_vmm.machines.errors import MachineBusy
-from generated_vmm.machines.records import MachineRecord, Operation, now
+from generated_vmm.machines.records import MachineRecord, now
 from generated_vmm.machines.restart import is_due, next_try
 
 RESOURCES: Final = {
@@ -51,41 +51,31 @@ async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
         await vm.mmds.set(definition.metadata)
 
 
-async def shown(held: AsyncHeld, **told: object) -> Definition:
-    """The definition with what the monitor shows of a machine that runs, and was `told`.
+async def shown(held: AsyncHeld) -> Definition:
+    """The definition with what the monitor shows of a machine that runs.
 
     A monitor is not trusted: a file that machines may not use raises ValueError.
     """
     record = held.record
     if not held.is_up:
         return record.definition
-    before = record.definition.configuration.model_copy(deep=True)
-    for name in before.__class__.model_fields.keys() & told.keys():
-        setattr(before, name, told.pop(name))
+    before = record.definition.configuration
     found = in_order(await held.client.vm_config.get(), before)
     known = {disk.path for disk in disks_of(before)}
     for disk in disks_of(found):
         if disk.path not in known:
             held.options.require_allowed(str(held.store.source(record, disk.path)))
-    members: dict[str, object] = {"configuration": found, **told}
+    metadata = record.definition.metadata
     with suppress(VmmApiError):  # no interface gives access to the document
-        members["metadata"] = await held.client.mmds.get() or record.definition.metadata
-    return record.definition.replace(**members)
+        metadata = await held.client.mmds.get() or metadata
+    return record.definition.replace(configuration=found, metadata=metadata)
 
 
 class AsyncChanging(AsyncRun):
     """A block in which devices of a machine are changed, as one operation."""
 
-    def __init__(self, control: AsyncControl, operation: Operation) -> None:
-        super().__init__(control, operation)
-        self._told: dict[str, object] = {}
-
-    def tell(self, **members: object) -> None:
-        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
-        self._told |= members
-
     async def _conform(self) -> MachineRecord:
-        definition = await shown(self.held, **self._told)
+        definition = await shown(self.held)
         await self.commit("stores the devices", definition=definition)
         return await super()._conform()
 

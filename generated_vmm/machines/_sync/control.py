@@ -7,7 +7,7 @@ import os
 import threading
 
 from generated_vmm.concurrency._sync import sleep
-from generated_vmm.machines._sync.held import ClientOf, Held
+from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.options import Options
 from generated_vmm.machines.records import End, Operation, Report, What
@@ -22,9 +22,8 @@ LOOKS, LOOK_SECONDS = 100, 0.02
 class Control:
     """The machines of a store, its lock, and what `reconcile` will report."""
 
-    def __init__(self, store: Store, options: Options, client_of: ClientOf | None) -> None:
+    def __init__(self, store: Store, options: Options) -> None:
         self.store, self.options = store, options
-        self._client_of = client_of
         self._held: dict[str, Held] = {}
         self._reports: list[Report] = []
         self._lock: int | None = None
@@ -34,8 +33,7 @@ class Control:
 
     def of(self, machine: str) -> Held:
         """A machine as this process has it, whether or not it exists."""
-        made = Held(machine, self.store, self.options, self._client_of)
-        return self._held.setdefault(machine, made)
+        return self._held.setdefault(machine, Held(machine, self.store, self.options))
 
     def open(self) -> None:
         """Lets operations begin again after `close`."""

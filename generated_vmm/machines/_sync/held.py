@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
@@ -29,23 +29,18 @@ if TYPE_CHECKING:
 MOMENT_SECONDS = 0.25
 LAST_LINES = 5
 """The lines of a monitor's log that are stored with its end."""
-ClientOf: TypeAlias = Callable[[str, Monitor], VmmClient]
 
 
 class Held:
     """A machine of the store, with the monitor and the tap devices that this process has of it.
 
-    `busy` is what is done with it. `client_of` makes the client that controls its monitor.
+    `busy` is what is done with it.
     """
 
-    def __init__(
-        self, machine: str, store: Store, options: Options, client_of: ClientOf | None
-    ) -> None:
+    def __init__(self, machine: str, store: Store, options: Options) -> None:
         self.id, self.store, self.options = machine, store, options
         self.busy: object = None
         self.monitor: Monitor | None = None
-        self._client_of = client_of
-        self._client: VmmClient | None = None
         self._taps: list[Tap] = []
 
     @property
@@ -77,9 +72,9 @@ class Held:
     @property
     def client(self) -> VmmClient:
         """The client of its monitor. Raises `MachineError` if it does not run."""
-        if self._client is None or not self.is_up:
+        if self.monitor is None or not self.is_up:
             raise MachineError(f"{self.record.name} does not run")
-        return self._client
+        return self.monitor.client
 
     def guest(self) -> Guest:
         """Its guest. Raises `MachineError` if it does not run, or has no agent."""
@@ -116,7 +111,7 @@ class Held:
         if record.definition.jail is None:
             in_thread(_remove_sockets, self.folder)
         self._make_taps(record)
-        self._hold(self._new(record).start())
+        self.monitor = self._new(record).start()
         for file in files_of(record.definition.configuration):
             self.admit(file.path, writable=not file.is_read_only)
         return self.client
@@ -136,10 +131,6 @@ class Held:
         common |= jail.model_dump() | {"uid": record.uid, "gid": record.uid}
         common["chroot_base_dir"] = store.jails
         return JailedMonitor(options.jailer, options.program, **common)
-
-    def _hold(self, monitor: Monitor) -> None:
-        self.monitor = monitor
-        self._client = self._client_of(self.id, monitor) if self._client_of else monitor.client
 
     def _make_taps(self, record: MachineRecord) -> None:
         for wanted in record.definition.taps:
@@ -188,7 +179,7 @@ class Held:
             return _end_of(None, ())
         kind = Monitor if folder.parent == self.store.run else JailedMonitor
         try:
-            self._hold(kind.attach(folder))
+            self.monitor = kind.attach(folder)
         except MonitorExited as error:
             return _end_of(error.returncode, error.log)
         except MonitorError:
@@ -220,9 +211,9 @@ class Held:
         return end
 
     def _forget(self) -> None:
-        client, self.monitor, self._client = self._client, None, None
-        if client is not None:
-            client.close()
+        monitor, self.monitor = self.monitor, None
+        if monitor is not None:
+            monitor.client.close()
 
     def let_go(self) -> None:
         """Gives up its monitor, which continues to run if it is detached, or else ends."""

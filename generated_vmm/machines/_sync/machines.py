@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
-from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import Context, in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.control import Control
@@ -26,7 +25,6 @@ from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
 from generated_vmm.machines.restart import is_due
 from generated_vmm.machines.store import Store
-from generated_vmm.process import Monitor
 
 
 class Machines(Context):
@@ -40,20 +38,13 @@ class Machines(Context):
 
     One process at a time controls the machines, from its first operation until `close`; others
     may look. If not `detached`, the monitors end with that process. `files` are the files and
-    folders of the host that machines may use, None for any. `client_of` makes the client of a
-    machine's monitor, for example to record its calls. Raises `MachineError` for a folder of
+    folders of the host that machines may use, None for any. Raises `MachineError` for a folder of
     another user or a later format.
     """
 
-    def __init__(
-        self,
-        folder: HostPath,
-        *,
-        client_of: Callable[[str, Monitor], VmmClient] | None = None,
-        **options: Unpack[MachinesOptions],
-    ) -> None:
+    def __init__(self, folder: HostPath, **options: Unpack[MachinesOptions]) -> None:
         self._store, self._is_tidy = Store(folder), False
-        self._control = Control(self._store, Options(**options), client_of)
+        self._control = Control(self._store, Options(**options))
 
     def take_control(self) -> None:
         """Takes control of the machines now. Raises `MachineError` if another process has it."""

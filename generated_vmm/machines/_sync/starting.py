@@ -14,7 +14,7 @@ from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.operation import Run
 from generated_vmm.machines.definition import Definition, disks_of, in_order
 from generated_vmm.machines.errors import MachineBusy
-from generated_vmm.machines.records import MachineRecord, Operation, now
+from generated_vmm.machines.records import MachineRecord, now
 from generated_vmm.machines.restart import is_due, next_try
 
 RESOURCES: Final = {
@@ -52,41 +52,31 @@ def furnish(vm: VmmClient, definition: Definition) -> None:
         vm.mmds.set(definition.metadata)
 
 
-def shown(held: Held, **told: object) -> Definition:
-    """The definition with what the monitor shows of a machine that runs, and was `told`.
+def shown(held: Held) -> Definition:
+    """The definition with what the monitor shows of a machine that runs.
 
     A monitor is not trusted: a file that machines may not use raises ValueError.
     """
     record = held.record
     if not held.is_up:
         return record.definition
-    before = record.definition.configuration.model_copy(deep=True)
-    for name in before.__class__.model_fields.keys() & told.keys():
-        setattr(before, name, told.pop(name))
+    before = record.definition.configuration
     found = in_order(held.client.vm_config.get(), before)
     known = {disk.path for disk in disks_of(before)}
     for disk in disks_of(found):
         if disk.path not in known:
             held.options.require_allowed(str(held.store.source(record, disk.path)))
-    members: dict[str, object] = {"configuration": found, **told}
+    metadata = record.definition.metadata
     with suppress(VmmApiError):  # no interface gives access to the document
-        members["metadata"] = held.client.mmds.get() or record.definition.metadata
-    return record.definition.replace(**members)
+        metadata = held.client.mmds.get() or metadata
+    return record.definition.replace(configuration=found, metadata=metadata)
 
 
 class Changing(Run):
     """A block in which devices of a machine are changed, as one operation."""
 
-    def __init__(self, control: Control, operation: Operation) -> None:
-        super().__init__(control, operation)
-        self._told: dict[str, object] = {}
-
-    def tell(self, **members: object) -> None:
-        """Stores members that no monitor shows: `serial`, `logger` or `cpu_config`."""
-        self._told |= members
-
     def _conform(self) -> MachineRecord:
-        definition = shown(self.held, **self._told)
+        definition = shown(self.held)
         self.commit("stores the devices", definition=definition)
         return super()._conform()
 
