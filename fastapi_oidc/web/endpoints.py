@@ -7,18 +7,15 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import NoneType
-from typing import Annotated, Any, TypeAlias
-from urllib.parse import urlencode, urlsplit
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter
-from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, OIDCError, misconfigured
+from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.callback import (
     Callback,
@@ -27,7 +24,7 @@ from fastapi_oidc.flows.callback import (
     SignedIn,
     complete_login,
 )
-from fastapi_oidc.flows.login import LoginOptions, Prompt, begin_login
+from fastapi_oidc.flows.login import LoginOptions, begin_login
 from fastapi_oidc.flows.logout import (
     LogoutOptions,
     accept_back_channel_logout,
@@ -38,19 +35,23 @@ from fastapi_oidc.flows.logout import (
 from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import require_endings
-from fastapi_oidc.protocol.error_text import shown as shown_text
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.browser.silent_page import SilentPage
 from fastapi_oidc.web.callbacks import require_takes
-from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
+from fastapi_oidc.web.login_query import (
+    LoginQuery,
+    advise_on_address,
+    advise_on_query,
+    choices,
+    registration_for,
+)
 from fastapi_oidc.web.misuse import SCOPE_KEY, LoginRedirect, awaited, require_kind
 from fastapi_oidc.web.pages import chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, is_navigation, shown
 from fastapi_oidc.web.requests import (
-    MOVED,
     form_parameters,
     parsed_query,
     query_parameters,
@@ -66,18 +67,6 @@ OnSuccess: TypeAlias = Callable[
     [Request, SignedIn[Identity]], Response | Awaitable[Response | None] | None
 ]
 OnFailure: TypeAlias = Callable[[Request, OIDCError], Response | Awaitable[Response | None] | None]
-
-
-class LoginQuery(BaseModel):
-    """The parameters of `GET /login`."""
-
-    return_to: str | None = None
-    provider: str | None = None
-    prompt: Prompt | None = None
-    login_hint: Annotated[str | None, Field(max_length=255)] = None
-    max_age: Annotated[int | None, Field(ge=0, le=LONGEST_DURATION)] = None
-    acr_values: Annotated[str, Field(max_length=255)] = ""
-    silent: bool = False
 
 
 class Endpoints(Serving[Identity, RequestData]):
@@ -114,9 +103,9 @@ class Endpoints(Serving[Identity, RequestData]):
         if return_to is not None:
             options = replace(options, return_to=return_to)
         with context.owning:
-            party = await _registration_for(context, options)
+            party = await registration_for(context, options)
             if party is None:
-                return await shown(context, chooser_page(_choices(context, options)))
+                return await shown(context, chooser_page(choices(context, options)))
             redirection = await begin_login(
                 party,
                 options,
@@ -234,9 +223,9 @@ class Endpoints(Serving[Identity, RequestData]):
             except OIDCError as error:
                 announce_refusal(context, error)
                 return SilentPage.about(error.code).response()
-        _advise_on_query(context, asked)
+        advise_on_query(context, asked)
         if elsewhere := url_at_base(context):
-            _advise_on_address(context)
+            advise_on_address(context)
             return _redirect(elsewhere)
         return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))
 
@@ -350,43 +339,6 @@ class Endpoints(Serving[Identity, RequestData]):
         return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})
 
 
-async def _registration_for(
-    context: RequestContext[Identity, Any], options: LoginOptions
-) -> RelyingParty[Identity] | None:
-    """The registration of a login; None if the user must choose one."""
-    party = context.party
-    if options.provider is not None:
-        if (named := party.named(options.provider)) is None:
-            raise HTTPException(404, "There is no such provider.", NO_STORE)
-        return named
-    if not party.is_one_of_several:
-        return party
-    if not (options.silent or options.steps_up):
-        return None
-    return await context.registration_of_session() or (party if options.silent else None)
-
-
-def _choices(
-    context: RequestContext[Any, Any], options: LoginOptions
-) -> tuple[tuple[str, str], ...]:
-    """The labels of the registrations, and the URLs of their logins with these options.
-
-    Raises ConfigurationError for options that no link can carry.
-    """
-    if options.scope is not None or options.extra_params:
-        raise misconfigured(
-            "a login with scope or extra_params names its provider: users cannot choose"
-        )
-    words, login = options.acr_values, context.link_to(Role.LOGIN)
-    wanted = {name: getattr(options, name) for name in LoginQuery.model_fields}
-    wanted["acr_values"] = (words if isinstance(words, str) else " ".join(words)) or None
-    asked = {name: value for name, value in wanted.items() if not (value is None or value is False)}
-    return tuple(
-        (label, f"{login}?{urlencode(asked | {'provider': name})}")
-        for name, label in context.runtime.labels.items()
-    )
-
-
 def _redirect(location: str, *, after_post: bool = False) -> Response:
     """Redirect the browser to `location`; after a POST with a GET (303, RFC 9700 4.12)."""
     return RedirectResponse(location, 303 if after_post else 302, headers=UNREFERRED)
@@ -394,27 +346,6 @@ def _redirect(location: str, *, after_post: bool = False) -> Response:
 
 def _announce(party: RelyingParty[Any], name: EventName, error: OIDCError) -> None:
     party.announcer(refusal(name, error, party.clock.now()))
-
-
-def _advise_on_address(context: RequestContext[Any, Any]) -> None:
-    asked = shown_text(context.connection.headers.get("host", ""))
-    context.party.announcer.advise(
-        "base_url",
-        f"it is {context.origin}, and a login began at the host {asked}: the browser was sent to "
-        "base_url. If the application is not there, correct it; behind a proxy pass on the "
-        "Host header",
-    )
-
-
-def _advise_on_query(context: RequestContext[Any, Any], asked: LoginQuery) -> None:
-    """Log that a `return_to` was not encoded: the parameters of its path are those of the login."""
-    others = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
-    if others and "?" in (asked.return_to or ""):
-        context.party.announcer.advise(
-            "return_to",
-            f"a login returns to {shown_text(asked.return_to)} without the parameter "
-            f"{shown_text(min(others))}, which came beside it: percent-encode return_to",
-        )
 
 
 def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:

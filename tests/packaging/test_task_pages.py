@@ -28,7 +28,7 @@ from fastapi_oidc.testing import (
     DevUser,
     sign_in_sync,
 )
-from fastapi_oidc.web.endpoints import LoginQuery
+from fastapi_oidc.web.login_query import LoginQuery
 
 DOCS = Path(__file__).parents[2] / "docs"
 BASE_URL = "https://app.test"

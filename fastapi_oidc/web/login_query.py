@@ -1,0 +1,91 @@
+"""What a request for a login asks for, and whose login it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from fastapi_oidc.clock import LONGEST_DURATION
+from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.flows.login import LoginOptions, Prompt
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.session.model import Identity
+from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.requests import MOVED
+from fastapi_oidc.web.routes import Role
+
+
+class LoginQuery(BaseModel):
+    """The parameters of `GET /login`."""
+
+    return_to: str | None = None
+    provider: str | None = None
+    prompt: Prompt | None = None
+    login_hint: Annotated[str | None, Field(max_length=255)] = None
+    max_age: Annotated[int | None, Field(ge=0, le=LONGEST_DURATION)] = None
+    acr_values: Annotated[str, Field(max_length=255)] = ""
+    silent: bool = False
+
+
+async def registration_for(
+    context: RequestContext[Identity, Any], options: LoginOptions
+) -> RelyingParty[Identity] | None:
+    """The registration of a login; None if the user must choose one."""
+    party = context.party
+    if options.provider is not None:
+        if (named := party.named(options.provider)) is None:
+            raise HTTPException(404, "There is no such provider.", NO_STORE)
+        return named
+    if not party.is_one_of_several:
+        return party
+    if not (options.silent or options.steps_up):
+        return None
+    return await context.registration_of_session() or (party if options.silent else None)
+
+
+def choices(
+    context: RequestContext[Any, Any], options: LoginOptions
+) -> tuple[tuple[str, str], ...]:
+    """The labels of the registrations, and the URLs of their logins with these options.
+
+    Raises ConfigurationError for options that no link can carry.
+    """
+    if options.scope is not None or options.extra_params:
+        raise misconfigured(
+            "a login with scope or extra_params names its provider: users cannot choose"
+        )
+    words, login = options.acr_values, context.link_to(Role.LOGIN)
+    wanted = {name: getattr(options, name) for name in LoginQuery.model_fields}
+    wanted["acr_values"] = (words if isinstance(words, str) else " ".join(words)) or None
+    asked = {name: value for name, value in wanted.items() if not (value is None or value is False)}
+    return tuple(
+        (label, f"{login}?{urlencode(asked | {'provider': name})}")
+        for name, label in context.runtime.labels.items()
+    )
+
+
+def advise_on_address(context: RequestContext[Any, Any]) -> None:
+    """Log that a login began at another address than `base_url`."""
+    asked = shown(context.connection.headers.get("host", ""))
+    context.party.announcer.advise(
+        "base_url",
+        f"it is {context.origin}, and a login began at the host {asked}: the browser was sent to "
+        "base_url. If the application is not there, correct it; behind a proxy pass on the "
+        "Host header",
+    )
+
+
+def advise_on_query(context: RequestContext[Any, Any], asked: LoginQuery) -> None:
+    """Log that a `return_to` was not encoded: the parameters of its path are those of the login."""
+    others = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
+    if others and "?" in (asked.return_to or ""):
+        context.party.announcer.advise(
+            "return_to",
+            f"a login returns to {shown(asked.return_to)} without the parameter "
+            f"{shown(min(others))}, which came beside it: percent-encode return_to",
+        )
