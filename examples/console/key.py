@@ -1,4 +1,4 @@
-"""The key of a demo whose guests run programs of this host.
+"""The key of a demo that runs machines, or whose guests run programs of this host.
 
 The demo's people sign in without a password, so others on this host, and pages of other sites that
 reach it by a name of their own (DNS rebinding), could run programs as the demo's user.
@@ -20,8 +20,8 @@ KEYLESS: Final = ("/static/", "/metrics", "/auth/backchannel-logout")
 """Paths that show nothing, or ask for a secret of their own."""
 NEEDED: Final = "Open the address that the demo has printed: it has a key."
 WHY: Final = (
-    "Guests of this demo run programs as the user who has started it, and its people need no "
-    "password. So only who sees that user's terminal gets in."
+    "This demo runs programs as the user who has started it, and its people need no password. So "
+    "only who sees that user's terminal gets in."
 )
 
 

@@ -56,9 +56,9 @@ class ConsoleSettings:
 
     @property
     def needs_key(self) -> bool:
-        """Whether guests run programs of this host, and people sign in without a password."""
-        has_agent = self.simulated_agent and not self.firecracker and not self.sockets
-        return has_agent and self.issuer is None
+        """Whether machines or their guests are programs of this host, and nobody has a password."""
+        runs = self.firecracker or (self.simulated_agent and not self.sockets)
+        return bool(runs) and self.issuer is None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:

@@ -137,7 +137,7 @@ def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> 
         )
     changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]
     if replacement.expires_at > session.expires_at:
-        changed.append("expires_at")
+        changed.append("expires_at to a later time, which only session_lifetime can")
     if replacement.tokens.dpop_key != session.tokens.dpop_key:
         changed.append("tokens.dpop_key")
     if changed:

@@ -37,7 +37,7 @@ from fastapi_oidc.protocol.id_token import (
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider import Undecided, VerifiedToken
-from fastapi_oidc.session.model import Identity, OIDCSession, Tokens
+from fastapi_oidc.session.model import ID_BYTES, Identity, OIDCSession, Tokens
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 
 UNVERIFIED_SECONDS: Final = 3600
@@ -90,7 +90,7 @@ def new_session(
     """The session of a new login, with its absolute end."""
     now = party.clock.now()
     return OIDCSession(
-        id=secrets.token_urlsafe(16),
+        id=secrets.token_urlsafe(ID_BYTES),
         issuer=id_token.iss,
         client_id=party.settings.client_id,
         sub=id_token.sub,

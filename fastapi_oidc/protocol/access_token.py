@@ -113,7 +113,10 @@ def require_plain_type(header_typ: str | None, expected: ExpectedAccessToken) ->
     """Require `typ` to be absent or JWT, if that is accepted; other tokens have other types."""
     if not expected.accepts_plain_jwt or (header_typ or "JWT").upper() != "JWT":
         raise ProtocolViolation(
-            Code.JWS_TYPE, f"typ is {shown(header_typ)}, not at+jwt", setting="accept_plain_jwt"
+            Code.JWS_TYPE,
+            f"typ is {shown(header_typ)}, not at+jwt. An ID token is for its client: send the "
+            "access token",
+            setting="accept_plain_jwt",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn, Self
 
-from fastapi_oidc.session.model import Frozen
+from fastapi_oidc.session.model import Frozen, OIDCSession
 
 
 class StandardIdentity(Frozen):
@@ -22,7 +22,10 @@ class StandardIdentity(Frozen):
 
         def __getattr__(self, name: str) -> NoReturn:
             """Say how the identity gets what it lacks."""
-            text = f"StandardIdentity has no {name!r}: resolve_identity returns a type of your own"
+            remedy = "resolve_identity returns a type of your own"
+            if name in OIDCSession.model_fields:
+                remedy = "the session has it, and this is session.identity"
+            text = f"StandardIdentity has no {name!r}: {remedy}"
             raise AttributeError(text, name=name, obj=self)
 
     @classmethod

@@ -6,6 +6,7 @@ serialize them: an endpoint that returns a session by mistake fails and sends no
 
 from __future__ import annotations
 
+import secrets
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -135,6 +136,15 @@ class SteppedUp(Frozen):
     at: int
     max_age: int | None = None
     acr_values: tuple[str, ...] = ()
+
+
+ID_BYTES: Final = 16
+"""Random bytes in the id of a session."""
+
+
+def is_session_id(text: str) -> bool:
+    """Whether the text has the form of a session's id; a `sub` or `sid` seldom has."""
+    return len(text) == len(secrets.token_urlsafe(ID_BYTES))
 
 
 class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
@@ -21,6 +24,7 @@ MAX_CALL_BYTES: Final = 4 * 1024 * 1024
 """
 
 _CALL: Final = "tools/call"
+_log = logging.getLogger("fastapi_oidc.configuration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +49,25 @@ class Protected:
             if self.tools and scope["type"] == "http":
                 body, receive = await _read(receive)
                 called = called_tools(body)
-                names = self.tools if called is None else called
+                names = self.tools.keys() if called is None else called
+                for name in names - self.tools.keys():
+                    _warn_of_likely(name, tuple(self.tools))
                 needed = chain(self.scopes, *(self.tools.get(name, ()) for name in names))
                 await self.require(connection, *dict.fromkeys(needed))
             if (user := mcp_user(token)) is not None:
                 scope["user"] = user
         await self.app(scope, receive, send)
+
+
+@lru_cache(100)  # so it is logged once
+def _warn_of_likely(name: str, tools: tuple[str, ...]) -> None:
+    if likely := get_close_matches(name, tools, 1, cutoff=0.8):
+        _log.warning(
+            "The tool %r was called and needs no scope of its own; tools={...} has %r. If that is "
+            "misspelled, correct it.",
+            name,
+            likely[0],
+        )
 
 
 def scopes_by_tool(given: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
@@ -18,6 +18,21 @@ from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.requests import MOVED
 from fastapi_oidc.web.routes import Role
+
+_RETURN_TO: Final = frozenset(
+    [
+        "next",
+        "redirect",
+        "redirect_to",
+        "redirectTo",
+        "return_url",
+        "returnUrl",
+        "returnTo",
+        "callbackUrl",
+        "rd",
+    ]
+)
+"""What other libraries call the path to which a login returns."""
 
 
 class LoginQuery(BaseModel):
@@ -39,6 +54,11 @@ async def registration_for(
     party = context.party
     if options.provider is not None:
         if (named := party.named(options.provider)) is None:
+            party.announcer.advise(
+                "provider",
+                f"a login named {shown(options.provider)}; the names of the registrations are "
+                f"{', '.join(context.runtime.labels)}",
+            )
             raise HTTPException(404, "There is no such provider.", NO_STORE)
         return named
     if not party.is_one_of_several:
@@ -81,8 +101,11 @@ def advise_on_address(context: RequestContext[Any, Any]) -> None:
 
 
 def advise_on_query(context: RequestContext[Any, Any], asked: LoginQuery) -> None:
-    """Log that a `return_to` was not encoded: the parameters of its path are those of the login."""
+    """Log that a `return_to` has another name, or was not encoded and lost its parameters."""
     others = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
+    if asked.return_to is None and (named := others & _RETURN_TO):
+        text = f"a login has the parameter {min(named)}; the path to return to is return_to"
+        context.party.announcer.advise("return_to", text)
     if others and "?" in (asked.return_to or ""):
         context.party.announcer.advise(
             "return_to",

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.flows.sessions import ANY_EPOCH
 from fastapi_oidc.grants import Detached, Grant, Holder, TokenAuth, auth_of
 from fastapi_oidc.grants.grants import Tokens
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
 from fastapi_oidc.resource_server import AccessToken, Caller
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import Identity, OIDCSession, is_session_id
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.web.misuse import require_kind
@@ -90,6 +90,8 @@ class Outgoing(Serving[Identity, RequestData]):
             return Grant(self._of_token(session_id, target))
         api = party.api(target)
         party.sessions.require_rows("find a session by its id")
+        if not is_session_id(session_id):
+            raise SessionError(Code.SESSION_REQUIRED, "this is no session's id: pass session.id")
         holder: Holder[Identity] = Detached(party, Copy(session_id, (), ANY_EPOCH, 0))
         await holder.current()
         return Grant(partial(self.runtime.engine.grants.token, session_id, holder, api))

@@ -55,6 +55,19 @@ def test_a_refusal_ends_the_local_session(
         assert events(page, "oidc-revoked") == ended * count
 
 
+def test_an_endpoint_that_is_not_there_is_told(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    tolerate("status of 405")
+    tolerate("oidc-context: ")
+    told: list[str] = []
+    page.on("console", lambda message: told.append(message.text))
+    site.heartbeat_status = 405
+    beating(page, site)
+    assert "oidc-context: POST /heartbeat is answered with 405" in told
+    assert revalidate(page) == "authenticated"
+
+
 def test_the_page_goes_where_the_attribute_says_after_the_session_ended(
     page: Page, site: Site, tolerate: Callable[[str], None]
 ) -> None:
@@ -71,6 +84,7 @@ def test_any_other_failure_changes_nothing(
     page: Page, site: Site, tolerate: Callable[[str], None]
 ) -> None:
     tolerate("status of (404|500|503)")
+    tolerate("oidc-context: ")
     beating(page, site)
     for status in (404, 500, 503):
         site.heartbeat_status = status

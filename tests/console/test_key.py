@@ -69,7 +69,12 @@ def test_the_provider_needs_no_key_to_say_that_somebody_signed_out(address: str)
         ({"CONSOLE_SIMULATED_AGENT": ""}, False, False),
         ({"OIDC_ISSUER": "https://op.example.com"}, False, False),
         ({"OIDC_ISSUER": "https://op.example.com", "CONSOLE_SIMULATED_AGENT": "1"}, True, False),
-        ({"FIRECRACKER_BIN": "/usr/bin/firecracker"}, True, False),
+        ({"FIRECRACKER_BIN": "/usr/bin/firecracker"}, True, True),
+        (
+            {"FIRECRACKER_BIN": "/usr/bin/firecracker", "OIDC_ISSUER": "https://op.test"},
+            False,
+            False,
+        ),
         ({"VMM_SOCKET": "/run/web.socket"}, True, False),
     ],
 )

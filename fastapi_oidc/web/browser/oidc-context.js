@@ -752,6 +752,9 @@ export class OIDCContext extends Base {
   async #beat(signal) {
     if (!this.heartbeatUrl) return
     const answer = await this.#request(this.heartbeatUrl, { method: 'POST', headers: csrfHeader(this.#session) })
+    if (answer?.status === 404 || answer?.status === 405) {
+      console.error(`oidc-context: POST ${this.heartbeatUrl} is answered with ${answer.status}`)
+    }
     if (signal.aborted || (answer?.status !== 401 && answer?.status !== 403)) return
     await this.#end('heartbeat', loginOf(this.#session))
   }

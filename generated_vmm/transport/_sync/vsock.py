@@ -23,7 +23,10 @@ LONGEST_ATTEMPT = 1.0  # seconds: a booting guest may never respond to an attemp
 PAUSE = 0.05  # seconds between attempts
 LONGEST_LINE = 32
 HIGHEST_PORT = 2**32 - 1
-NO_RESPONSE = "no response to CONNECT. This must be the socket of the vsock device, not of the API"
+NO_RESPONSE = (
+    "no response to CONNECT. This must be the socket of the vsock device, not of the API, and the "
+    "machine must run, not be paused"
+)
 ACCEPTED = re.compile(rb"OK [0-9]{1,10}\n")
 
 

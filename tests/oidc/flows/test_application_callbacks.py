@@ -159,7 +159,10 @@ def replaced(**members: Any) -> Callable[[Session], object]:
         (replaced(created_at=1), "created_at"),
         (replaced(refreshed_at=1), "refreshed_at"),
         (replaced(generation=7), "generation"),
-        (replaced(expires_at=2_000_000_000), "expires_at"),
+        (
+            replaced(expires_at=2_000_000_000),
+            "expires_at to a later time, which only session_lifetime can",
+        ),
         (replaced(sub="bob", generation=1), "sub, generation"),
         (lambda session: session.identity, "must return an OIDCSession or None"),
     ],

@@ -93,6 +93,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: a_session().claims.setdefault("cart", []), "no place for data of the application"),
     (lambda _: a_session().claims.update(cart=[]), "no place for data of the application"),
     (lambda _: unchecked(StandardIdentity(sub="alice")).roles, "resolve_identity returns a type"),
+    (lambda _: unchecked(StandardIdentity(sub="alice")).identity, "the session has it"),
     (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
     (lambda _: session_for(StandardIdentity), "an identity, not the class StandardIdentity"),
     (

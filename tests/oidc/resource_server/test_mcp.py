@@ -144,6 +144,20 @@ async def test_a_stateful_session_belongs_to_the_user_who_began_it() -> None:
         assert (await notes.post(alice, ready, **session)).status_code == 202
 
 
+async def test_a_tool_that_is_like_a_listed_one_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    notes = Notes(stateless=True)
+    body = {**CALL, "params": {"name": "add_notes", "arguments": {}}}
+    async with running(notes.app):
+        token = await notes.token()
+        for _ in range(2):
+            assert (await notes.post(token, body)).status_code == 200
+    warned = [each for each in caplog.messages if "'add_notes'" in each]
+    assert len(warned) == 1
+    assert "tools={...} has 'add_note'" in warned[0]
+
+
 def test_called_tools_are_read_strictly() -> None:
     calls: list[tuple[Any, Any]] = [
         (b"", frozenset()),

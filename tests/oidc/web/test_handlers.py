@@ -165,6 +165,8 @@ async def test_a_login_returns_to_a_url_of_the_application_itself() -> None:
         ("return_to=/me?tag=a&page=2", ["'/me?tag=a'", "'page'", "percent-encode return_to"]),
         ("return_to=/me%3Ftag=a%26page=2", []),
         ("return_to=/me&utm_source=mail", []),
+        ("next=/me", ["parameter next", "is return_to"]),
+        ("return_to=/me&next=/me", []),
     ],
 )
 async def test_a_path_that_is_not_encoded_is_logged(
@@ -175,6 +177,15 @@ async def test_a_path_that_is_not_encoded_is_logged(
     advice = "".join(each for each in caplog.messages if each.startswith("return_to: "))
     assert bool(advice) == bool(names)
     assert all(name in advice for name in names)
+
+
+async def test_a_provider_that_is_none_is_logged_with_the_names(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with make_world().browser() as browser:
+        answer = await browser.get("/auth/login?provider=Our%20staff")
+    assert answer.status_code == 404
+    assert "a login named 'Our staff'; the names of the registrations are " in caplog.text
 
 
 @pytest.mark.parametrize(("form", "is_told"), [({}, True), ({"local": 1}, False)])
