@@ -84,8 +84,8 @@ FORMS: Final[dict[str, Case]] = {
     "network_anew": Case(
         "stopped",
         {"network_anew.host_dev_name": "tap2", "network_anew.guest_mac": "06:00:00:00:00:01"},
-        {"network_anew.iface_id": "eth0", "network_anew.mtu": "wide"},
-        NUMBER,
+        {"network_anew.iface_id": "eth0", "network_anew.host_dev_name": ""},
+        NEEDED,
     ),
     "network_removal": Case("stopped", {}, {}, STOP),
     "vsock": Case("stopped", {"vsock.guest_cid": "7"}, {"vsock.guest_cid": "2"}, "Must be"),
