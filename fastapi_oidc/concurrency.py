@@ -67,6 +67,29 @@ class SingleFlight(Generic[Key, Result]):
             del self._tasks[key]
 
 
+class PerLoop(Generic[Result]):
+    """A value for each event loop, made when it is first needed there.
+
+    The value of a closed event loop is forgotten. It may refer to its loop, as connections do.
+    """
+
+    def __init__(self, make: Callable[[], Result]) -> None:
+        self._make = make
+        self._values: dict[asyncio.AbstractEventLoop, Result] = {}
+
+    def here(self) -> Result:
+        """The value of this event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._values:
+            made = {loop: self._make()}
+            self._values = made | {k: v for k, v in self._values.items() if not k.is_closed()}
+        return self._values[loop]
+
+    def forget(self) -> Result | None:
+        """Forget the value of this event loop, and return it."""
+        return self._values.pop(asyncio.get_running_loop(), None)
+
+
 def is_in_event_loop() -> bool:
     """Whether the caller runs in an event loop of asyncio."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, Unpack
@@ -52,7 +52,7 @@ from fastapi_oidc.web.api_options import (
     step_up_of,
 )
 from fastapi_oidc.web.api_tools import Protected, scopes_by_tool, with_lifespan_of
-from fastapi_oidc.web.application import endpoints_of, override_of
+from fastapi_oidc.web.application import Endpoint, endpoints_of, override_of
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.guards import CSRF_PARAMETER, FromAPI, Guard, RequireAuth, needs_of
 from fastapi_oidc.web.headers import token_scheme_in
@@ -240,12 +240,14 @@ class API(Serving[Identity, Any]):
         """Serve an MCP server at exactly `path` of `app`, protected; see `protected`.
 
         The lifespan of `server` runs with that of `app`, and the metadata (`router`) is mounted.
-        Raises ConfigurationError unless the API's URL ends with `path`.
         """
         if not urlsplit(self._url).path.rstrip("/").endswith(path.rstrip("/")):
-            raise misconfigured(
-                f"the URL of the API, {self._url}, has another path than {path} of api.mount: "
-                "clients look for its path. The URL is the audience, or resource=..."
+            _log.warning(
+                "The API %s has another path than %r of api.mount, and clients find its metadata "
+                "by its URL. Unless a proxy or an API above it has that path, correct its audience "
+                "or resource.",
+                self._url,
+                path,
             )
         if metadata_path(self._url) not in {each.path for each in endpoints_of(app)}:
             app.include_router(self.router)
@@ -334,13 +336,14 @@ class API(Serving[Identity, Any]):
             "and `sub` of the claims: a sub is unique only within its issuer"
         )
 
-    def look(self, paths: Collection[str], plain: Collection[str]) -> None:
+    def look(self, paths: Collection[str], plain: Iterable[Endpoint]) -> None:
         """Log what can never work, at startup with these paths: a missing route or endpoint.
 
         So is a `plain` application in place of the API, for whose requests nothing runs.
         """
         path = urlsplit(self.resource or "").path.rstrip("/")
-        if path and path in {each.rstrip("/") for each in plain}:
+        bare = [each for each in plain if not isinstance(each.route.endpoint, Protected)]
+        if path and path in {each.path.rstrip("/") for each in bare}:
             _log.error(
                 "The application that is mounted at the API %s is open: nothing asks for tokens.\n"
                 "Replace app.mount(...) by api.mount(app, path, server, *scopes), or mount "

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,6 +32,7 @@ MAX_CALL_BYTES: Final = 4 * 1024 * 1024
 """
 
 _CALL: Final = "tools/call"
+_MAX_COMPARED: Final = 100
 _log = logging.getLogger("fastapi_oidc.configuration")
 
 
@@ -50,13 +59,22 @@ class Protected:
                 body, receive = await _read(receive)
                 called = called_tools(body)
                 names = self.tools.keys() if called is None else called
-                for name in names - self.tools.keys():
-                    _warn_of_likely(name, tuple(self.tools))
+                _advise_of_misspelled(names - self.tools.keys(), self.tools)
                 needed = chain(self.scopes, *(self.tools.get(name, ()) for name in names))
                 await self.require(connection, *dict.fromkeys(needed))
             if (user := mcp_user(token)) is not None:
                 scope["user"] = user
         await self.app(scope, receive, send)
+
+
+def _advise_of_misspelled(called: Collection[str], tools: Iterable[str]) -> None:
+    """Log a tool that is called and looks like one of `tools`.
+
+    The caller chooses the names, so they cost little: one of a request is compared, if it is short.
+    """
+    name = next(iter(called), "")
+    if len(name) <= _MAX_COMPARED:
+        _warn_of_likely(name, tuple(tools))
 
 
 @lru_cache(100)  # so it is logged once

@@ -40,10 +40,11 @@ def endpoints_of(app: Any) -> list[Endpoint]:
     return list(_endpoints(app.routes, ""))
 
 
-def plain_paths(app: Any) -> set[str]:
-    """What applications of Starlette serve in `app`, such as those of the package `mcp`."""
-    plain = [each for each in app.routes if type(getattr(each, "app", None)) is Starlette]
-    return {each.path for each in _endpoints(plain, "")}
+def plain_endpoints(app: Any) -> list[Endpoint]:
+    """Those that applications of Starlette without a middleware, like those of `mcp`, serve."""
+    inner = [(each, getattr(each, "app", None)) for each in app.routes]
+    plain = [each for each, app in inner if type(app) is Starlette and not app.user_middleware]
+    return list(_endpoints(plain, ""))
 
 
 def calls_of(scope: Scope) -> list[object]:

@@ -12,14 +12,18 @@ from fastapi_oidc.errors import misconfigured
 def require_takes(name: str, callback: Any, *given: type) -> None:
     """Raise ConfigurationError for a callback that cannot be called with values of these types.
 
-    An annotation that is no class, or that nothing can read yet, is not compared.
+    An annotation that is no class, or that nothing can read yet, is not compared, nor are those of
+    a function that `functools.wraps` has copied to another one with parameters of its own.
     """
     taken = None if callback is None else _signature_of(callback)
     if taken is None:
         return
     with suppress(TypeError):
         bound = taken.bind(*given).arguments.items()
-        if not any(_are_unrelated(taken.parameters[key].annotation, kind) for key, kind in bound):
+        compared = () if hasattr(callback, "__wrapped__") else bound
+        if not any(
+            _are_unrelated(taken.parameters[key].annotation, kind) for key, kind in compared
+        ):
             return
     kinds = ", ".join(each.__name__ for each in given)
     raise misconfigured(f"{name} is called with ({kinds}), and takes {taken}")

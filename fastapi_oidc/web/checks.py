@@ -36,7 +36,7 @@ from fastapi_oidc.web.application import (
     cors_inside,
     endpoints_of,
     flattened,
-    plain_paths,
+    plain_endpoints,
     serves,
 )
 from fastapi_oidc.web.guards import RequireAuth
@@ -104,7 +104,7 @@ def report(
     if fixed is not None:
         _report_memory_of_one(fixed)
     for api in engine.apis:
-        api.look({each.path for each in endpoints}, plain_paths(app))
+        api.look({each.path for each in endpoints}, plain_endpoints(app))
 
 
 def _faults_of(dependant: Dependant, identity: object) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _faults_of(dependant: Dependant, identity: object) -> Iterator[str]:
 def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
     """What is wrong with the scopes of a guard: FastAPI reads a text's letters as scopes."""
     scopes: Sequence[str] = dependant.own_oauth_scopes or ()
-    if len(scopes) > 2 and all(len(scope) == 1 for scope in scopes):
+    if len(scopes) > 3 and all(len(scope) == 1 for scope in scopes):
         yield (
             f"Security({name}, scopes=...) has a text, and FastAPI "
             f"reads its letters as scopes: {', '.join(scopes)}. Write a list: scopes=[...]"
@@ -245,7 +245,8 @@ def _report_missing_routes(instance: str, mounted: Mapping[Role, str], app: Any)
         )
     callback, name = mounted.get(Role.CALLBACK), Role.CALLBACK.route_name(instance)
     here = [each for each in iter_route_contexts(app.routes) if each.path == callback]
-    if any(getattr(each.endpoint, "__name__", None) == name for each in here[1:]):
+    own = [each for each in here[1:] if getattr(each.endpoint, "__name__", None) == name]
+    if any((each.methods or set()) <= (here[0].methods or set()) for each in own):
         _log.error(
             "The callback_handler() at %s is never reached, because of the router's callback: its "
             "on_success and on_failure are never called.\n"

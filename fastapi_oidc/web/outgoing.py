@@ -90,10 +90,15 @@ class Outgoing(Serving[Identity, RequestData]):
             return Grant(self._of_token(session_id, target))
         api = party.api(target)
         party.sessions.require_rows("find a session by its id")
-        if not is_session_id(session_id):
-            raise SessionError(Code.SESSION_REQUIRED, "this is no session's id: pass session.id")
         holder: Holder[Identity] = Detached(party, Copy(session_id, (), ANY_EPOCH, 0))
-        await holder.current()
+        try:
+            await holder.current()
+        except SessionError as error:
+            if error.code is Code.SESSION_REQUIRED and not is_session_id(session_id):
+                raise SessionError(
+                    error.code, "this is no session's id: pass session.id"
+                ) from error
+            raise
         return Grant(partial(self.runtime.engine.grants.token, session_id, holder, api))
 
     def _of_token(self, token: AccessToken, target: Target) -> Tokens:

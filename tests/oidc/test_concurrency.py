@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 from fastapi_oidc.concurrency import (
     ConcurrencyLimit,
+    PerLoop,
     SingleFlight,
     called,
 )
@@ -195,3 +198,23 @@ async def test_a_sync_callback_may_be_abandoned_or_is_waited_for(may_be_abandone
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await asyncio.to_thread(over.wait, PATIENCE)
+
+
+def test_each_event_loop_has_its_value_until_it_is_closed() -> None:
+    class Connection:
+        """Refers to its event loop, as a connection does."""
+
+        def __init__(self) -> None:
+            self.loop = asyncio.get_running_loop()
+
+    values = PerLoop(Connection)
+
+    async def use() -> weakref.ref[Connection]:
+        assert values.here() is values.here()
+        assert values.here().loop is asyncio.get_running_loop()
+        return weakref.ref(values.here())
+
+    first, second = asyncio.run(use()), asyncio.run(use())
+    gc.collect()
+    assert first() is None
+    assert second() is not None

@@ -8,13 +8,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.exceptions import ClusterError, ReadOnlyError, RedisClusterException, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from fastapi_oidc.concurrency import PerLoop
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.outage import Place, unavailable_as
 from fastapi_oidc.session.redis.circuit import Circuit
@@ -85,7 +85,7 @@ class RedisStore(Store):
         self._max_connections = max_connections
         self._place = Place.of(client) if isinstance(client, str) else _place_of(client)
         _require_usable(self._client())
-        self._reached: WeakKeyDictionary[asyncio.AbstractEventLoop, _Reached] = WeakKeyDictionary()
+        self._reached = PerLoop(self._reach)
 
     async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
         """See `Store.read`. The nodes of a cluster are read concurrently."""
@@ -110,24 +110,21 @@ class RedisStore(Store):
     async def aclose(self) -> None:
         """Close the connections that the store opened; a client of the application stays open."""
         if isinstance(self._given, str):
-            await close(self._here().client)
+            await close(self._reached.here().client)
 
     async def _run(self, command: Command, doing: str) -> Any:
         """The reply to `command`; texts are bytes."""
         with unavailable_as(self._place, doing):
-            here = self._here()
+            here = self._reached.here()
             if not here.circuit.is_open:
                 return await _send(here, command, self._timeout)
             with here.circuit.probe(self._timeout) as seconds:
                 return await _send(here, command, seconds)
 
-    def _here(self) -> _Reached:
-        loop = asyncio.get_running_loop()
-        if (reached := self._reached.get(loop)) is None:
-            client = self._client()
-            limit = self._max_connections if isinstance(self._given, str) else _share_of(client)
-            reached = self._reached[loop] = _Reached(client, asyncio.Semaphore(limit), Circuit())
-        return reached
+    def _reach(self) -> _Reached:
+        client = self._client()
+        limit = self._max_connections if isinstance(self._given, str) else _share_of(client)
+        return _Reached(client, asyncio.Semaphore(limit), Circuit())
 
     def _client(self) -> Client:
         given = self._given

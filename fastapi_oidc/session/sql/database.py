@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Double, Executable, FunctionElement, StaticPool, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.ext.compiler import compiles
 
+from fastapi_oidc.concurrency import PerLoop
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.outage import Place
 
@@ -51,8 +51,8 @@ class Database:
 
     def __init__(self, engine: AsyncEngine | URL | str, timeout: float) -> None:
         self._given, self._timeout = engine, timeout
-        self._engines: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncEngine] = (
-            WeakKeyDictionary()
+        self._engines = PerLoop(
+            lambda: self._engine().execution_options(isolation_level="AUTOCOMMIT")
         )
         made = self._engine()
         self.dialect, self.place = made.dialect.name, _place_of(made.url)
@@ -73,7 +73,7 @@ class Database:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop's engine, unless the application made it."""
-        engine = self._engines.pop(asyncio.get_running_loop(), None)
+        engine = self._engines.forget()
         if engine is not None and not isinstance(self._given, AsyncEngine):
             await engine.dispose()
 
@@ -84,11 +84,7 @@ class Database:
 
     def here(self) -> AsyncEngine:
         """The engine of this event loop: connections belong to the one that opened them."""
-        loop = asyncio.get_running_loop()
-        if (engine := self._engines.get(loop)) is None:
-            engine = self._engine().execution_options(isolation_level="AUTOCOMMIT")
-            self._engines[loop] = engine
-        return engine
+        return self._engines.here()
 
     def _engine(self) -> AsyncEngine:
         url = self._given

@@ -78,7 +78,7 @@ async def test_a_command_that_waits_too_long_for_a_turn_raises_that_the_store_is
 ) -> None:
     client = Redis.from_url(redis_url, max_connections=1)
     store = RedisStore(client, timeout=0.01)
-    async with store._here().slots:
+    async with store._reached.here().slots:
         with pytest.raises(SessionError) as caught:
             await store.read([KEY])
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)

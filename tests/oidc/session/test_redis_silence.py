@@ -101,7 +101,7 @@ async def test_no_answer_in_time_opens_it(
 @pytest.mark.usefixtures("driven")
 async def test_waiting_for_a_turn_of_this_process_is_no_silence_of_redis(redis: Redis) -> None:
     store = RedisStore(Redis(connection_pool=redis.connection_pool), timeout=0.01)
-    slots = store._here().slots
+    slots = store._reached.here().slots
     taken = [await slots.acquire() for _ in range(DEFAULT_CONNECTIONS)]
     with pytest.raises(TimeoutError):
         await ask(store, answered)

@@ -99,6 +99,11 @@ def decorated(*given: Any) -> StandardIdentity:
     return of_two(given[0], {"sub": "injected"})
 
 
+@wraps(of_claims)
+def decorated_by_the_same_name(claims: Any) -> StandardIdentity:
+    return of_claims(claims.id_token_claims)
+
+
 def of_a_base(connection: HTTPConnection) -> None: ...
 
 
@@ -121,6 +126,7 @@ def of_a_kind(error: SessionError) -> None: ...
         (of_everything, IdentityContext),
         (partial(of_two, {}), IdentityContext),
         (decorated, IdentityContext),
+        (decorated_by_the_same_name, IdentityContext),
         (of_a_base, Request),
         (of_a_kind, OIDCError),
         (print, IdentityContext),

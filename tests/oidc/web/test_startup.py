@@ -11,6 +11,7 @@ import pytest
 from fastapi import Depends, FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -237,6 +238,16 @@ async def test_a_callback_that_the_routers_own_hides_is_one_error(
     ]
 
 
+async def test_a_callback_for_each_method_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+    oidc, app = an_instance(), FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.add_route("/auth/login", oidc.login_handler(), methods=["GET"])
+    for method in ("GET", "POST"):
+        app.add_route("/auth/callback", oidc.callback_handler(), methods=[method])
+    await start(app)
+    assert caplog.messages == []
+
+
 async def test_a_callback_before_the_routers_own_is_silent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -272,5 +283,9 @@ async def test_a_protected_application_at_an_api_is_silent(
     api = world.oidc.api("https://app.test/mcp")
     api.mount(world.app, "/mcp", Starlette(routes=[Route("/mcp", lambda _: Response())]))
     world.app.mount("/also", api.protected(Starlette()))
+    world.app.mount("/inner", Starlette(routes=[Route("/mcp", api.protected(Starlette()))]))
+    guarded = [Middleware(OIDCMiddleware, oidc=world.oidc)]
+    routes = [Route("/mcp", lambda _: Response())]
+    world.app.mount("", Starlette(routes=routes, middleware=guarded))
     await start(world.app)
     assert caplog.messages == []
