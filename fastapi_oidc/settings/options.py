@@ -110,7 +110,7 @@ class OIDCSettings(BaseSettings):
     this name too.
     """
     trusted_origins: Origins = ()
-    """Origins from which websockets are accepted, besides the application's own."""
+    """Other origins whose pages may use the session, for websockets and to change something."""
 
     scope: Scope = ("openid", "profile", "email")
     extra_params: Members = Field(default_factory=dict)

@@ -53,7 +53,7 @@ from fastapi_oidc.web.api_options import (
 )
 from fastapi_oidc.web.api_tools import Protected, scopes_by_tool, with_lifespan_of
 from fastapi_oidc.web.application import Endpoint, endpoints_of, override_of
-from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.context import SAFE_METHODS, RequestContext
 from fastapi_oidc.web.guards import CSRF_PARAMETER, FromAPI, Guard, RequireAuth, needs_of
 from fastapi_oidc.web.headers import token_scheme_in
 from fastapi_oidc.web.misuse import Argument, awaited, require_kind
@@ -64,7 +64,6 @@ from fastapi_oidc.web.serving import Serving, context_of, noted, require_own_mid
 TokenGuard: TypeAlias = FromAPI[AccessToken] | Guard[AccessToken]
 
 _ACCEPTED: Final = "fastapi_oidc.access_tokens"
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Safe methods (RFC 9110 9.2.1), which need no CSRF token."""
 
 _log = logging.getLogger("fastapi_oidc.configuration")
@@ -306,7 +305,7 @@ class API(Serving[Identity, Any]):
         except SignInRequired as error:
             error.challenge = self._challenger.invitation()
             raise
-        is_safe = connection.scope.get("method", "GET") in _SAFE
+        is_safe = connection.scope.get("method", "GET") in SAFE_METHODS
         if not is_safe and override_of(connection, self._require_csrf) is None:
             await self._require_csrf(connection, session)
         return Caller(session.identity, session=session)

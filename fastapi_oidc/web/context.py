@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -51,6 +51,9 @@ from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
 from fastapi_oidc.web.routes import REGISTRATION, Entrance, OwnRoutes, Role, origin_of
 from fastapi_oidc.web.runtime import Engine, RequestData, RequestDataContext, Runtime
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+"""Methods that change nothing (RFC 9110 9.2.1)."""
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
@@ -178,13 +181,24 @@ class RequestContext(Generic[Identity, RequestData]):
     def is_of_trusted_origin(self) -> bool:
         """Whether the request may use the browser's session (RFC 6455 10.2).
 
-        Browsers let pages of any origin open websockets, send cookies with them, and let the pages
-        read the messages. A client that sends no Origin is not a browser.
+        Browsers send the cookies with forms of any page of the same site, such as another
+        subdomain, and with websockets of any page at all.
         """
-        if self.scope["type"] != "websocket":
-            return True
+        is_safe = self.scope.get("method") in SAFE_METHODS
         origin = self.connection.headers.get("origin")
-        return origin in (None, self.origin, *self.runtime.trusted_origins)
+        is_trusted = origin in self.runtime.trusted_origins or self.is_of_own_page
+        return is_safe or self.is_at_own_route or is_trusted or not self.cookies
+
+    @property
+    def is_of_own_page(self) -> bool:
+        """Whether no page of another origin sent the request (Fetch Metadata 2.4, Fetch 3.2).
+
+        A client that sends neither header is not a current browser.
+        """
+        headers = self.connection.headers
+        if (site := headers.get("sec-fetch-site")) is not None:
+            return site in ("same-origin", "none")
+        return headers.get("origin") in (None, self.origin)
 
     # Where the application is
 
@@ -340,9 +354,9 @@ class RequestContext(Generic[Identity, RequestData]):
             self.engine.sign_outs.start(self, self._end_session)
 
     def _require_trusted_origin(self) -> None:
-        """Raise SessionError (session.cross_site) for a websocket from an untrusted origin."""
+        """Raise SessionError (session.cross_site) for a page of an untrusted origin."""
         if not self.is_of_trusted_origin:
-            explanation = "the websocket was opened from another origin"
+            explanation = "a page of another origin, which is not in trusted_origins, sent it"
             raise SessionError(Code.SESSION_CROSS_SITE, explanation)
 
     async def _end_session(self) -> None:

@@ -80,18 +80,10 @@ async def form_parameters(request: Request, fault: Code) -> Parameters:
 def require_same_origin(context: RequestContext[Any, Any]) -> None:
     """Refuse a request from a page of another origin (RFC 6749 10.12, Fetch Metadata).
 
-    A client that sends neither header is not a current browser, and with SameSite=Lax a browser
-    does not send the session cookie with posts of other sites. Raises SessionError
-    (session.cross_site).
+    Raises SessionError (session.cross_site).
     """
-    headers = context.connection.headers
-    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-    # Own pages with `Referrer-Policy: no-referrer` send the Origin "null", and so may other sites.
-    if origin not in (None, "null", context.origin):
-        raise SessionError(Code.SESSION_CROSS_SITE, "the Origin header names another origin")
-    allowed = {None: (None, "same-origin", "none"), "null": ("same-origin",)}
-    if origin in allowed and site not in allowed[origin]:
-        raise SessionError(Code.SESSION_CROSS_SITE, "Sec-Fetch-Site is not same-origin")
+    if not context.is_of_own_page:
+        raise SessionError(Code.SESSION_CROSS_SITE, "a page of another origin sent it")
 
 
 def url_at_base(context: RequestContext[Any, Any]) -> str | None:

@@ -16,7 +16,7 @@ from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.guards import Guard, RequireAuth, form_of, needs_of
 from fastapi_oidc.web.pages import Fields
 from fastapi_oidc.web.refusals import StepUpRequired, is_navigation
-from fastapi_oidc.web.requests import URL_ENCODED, media_type, require_same_origin
+from fastapi_oidc.web.requests import URL_ENCODED, media_type
 from fastapi_oidc.web.serving import require_own_middleware
 
 FRESH_SECONDS: Final = 10
@@ -86,17 +86,14 @@ def _with_proofs(
 async def _fields_to_send_again(
     context: RequestContext[Any, Any], connection: HTTPConnection
 ) -> Fields | None:
-    """The fields of a form from one of our own pages; None for any other request.
+    """The fields of a form; None for any other request.
 
-    The form is sent again from our own origin, so a form from another site must be excluded.
+    The form is sent again from our own origin. One of another site has met no session, see
+    `RequestContext.is_of_trusted_origin`.
     """
     if not isinstance(connection, Request) or connection.method != "POST":
         return None
     if media_type(connection) != URL_ENCODED or not is_navigation(connection):
-        return None
-    try:
-        require_same_origin(context)
-    except SessionError:
         return None
     pairs = (await form_of(connection)).multi_items()
     return tuple((name, value) for name, value in pairs if isinstance(value, str))

@@ -24,7 +24,7 @@ _HERE: Final = {
 
 def no_member(client: object, name: str) -> NoReturn:
     """Raise AttributeError, with the call that does what `name` does elsewhere."""
-    hint = f": {_HERE[name]}" if name in _HERE else ""
+    hint = f": {_HERE[name]}, where vm is the client" if name in _HERE else ""
     kind = type(client).__name__
     raise AttributeError(f"{kind} has no member {name!r}{hint}", name=name, obj=client)
 

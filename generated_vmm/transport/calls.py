@@ -87,6 +87,8 @@ def late(reason: object, *, sent: bool) -> CallFailed:
 
 def unreachable(reason: object, *, permanent: bool = False) -> CallFailed:
     """There is no connection, so nothing was sent."""
+    if isinstance(reason, FileNotFoundError):
+        reason = f"{reason} (a monitor makes the socket when it starts)"
     return CallFailed(VmmConnectionError, reason, sent=False, permanent=permanent)
 
 

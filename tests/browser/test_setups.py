@@ -136,6 +136,7 @@ def test_a_front_end_at_another_origin(setup: Setup, browser: Page) -> None:
     listener, origin = setup.origin()
     listener_of_pages, pages = setup.origin()
     setup.settings(origin)
+    setup.monkeypatch.setenv("OIDC_TRUSTED_ORIGINS", pages)
     setup.serve(setup.page("single-page-applications.md", pages=pages).api_app, listener)
     files = StaticFiles(directory=front_end(setup.folder / "pages", origin), html=True)
     setup.serve(Starlette(routes=[Mount("/", files)]), listener_of_pages)

@@ -16,7 +16,7 @@ from fastapi_oidc import (
     StandardIdentity,
 )
 from fastapi_oidc.testing import sign_in
-from tests.oidc.world import make_world
+from tests.oidc.world import BASE_URL, make_world, signed_in_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
 
@@ -66,3 +66,56 @@ async def test_a_login_that_the_application_refuses_does_not_begin_again_by_itse
         answer = await sign_in(browser, "/auth/login?return_to=/me", user="alice")
     assert (answer.status_code, answer.url.path) == (401, "/auth/callback")
     assert "/auth/login" in answer.text, "the person may try again"
+
+
+PAGES = "https://pages.app.test"
+BY_SCRIPT = {"origin": PAGES, "sec-fetch-site": "same-site"}
+
+
+def mount_notes(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.api_route("/notes", methods=["GET", "POST", "DELETE"])
+    async def notes(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> str:
+        return session.sub
+
+    @app.post("/feedback")
+    async def feedback(session: OIDCSession[Any] | None = Depends(oidc.optional_user)) -> str:
+        return "a stranger" if session is None else session.sub
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "is_refused"),
+    [
+        ("POST", {"sec-fetch-site": "same-site"}, True),
+        ("POST", {"sec-fetch-site": "cross-site", "origin": "null"}, True),
+        ("POST", {"origin": "https://evil.app.test"}, True),  # of a browser without Fetch Metadata
+        ("POST", {"origin": "http://app.test"}, True),
+        ("DELETE", BY_SCRIPT, True),
+        ("POST", {"origin": BASE_URL}, False),
+        ("POST", {"origin": "null", "sec-fetch-site": "same-origin"}, False),
+        ("POST", {"sec-fetch-site": "none"}, False),
+        ("POST", {}, False),
+        ("GET", BY_SCRIPT, False),
+    ],
+)
+async def test_only_own_pages_change_something(
+    method: str, headers: dict[str, str], is_refused: bool
+) -> None:
+    _, browser = await signed_in_world(mount=mount_notes)
+    answer = await browser.request(method, "/notes", headers=headers)
+    assert answer.status_code == (403 if is_refused else 200)
+    if is_refused:
+        assert answer.json()["code"] == Code.SESSION_CROSS_SITE
+        assert (await browser.request(method, "/notes")).status_code == 200, "it is still signed in"
+
+
+async def test_a_trusted_page_may_change_something_too() -> None:
+    _, browser = await signed_in_world(mount=mount_notes, settings={"trusted_origins": [PAGES]})
+    assert (await browser.post("/notes", headers=BY_SCRIPT)).status_code == 200
+
+
+async def test_another_page_uses_no_session_of_an_open_endpoint() -> None:
+    world, browser = await signed_in_world(mount=mount_notes)
+    for client, status in ((browser, 403), (world.browser(), 200)):
+        answer = await client.post("/feedback", headers=BY_SCRIPT)
+        assert answer.status_code == status
+        assert "alice" not in answer.text

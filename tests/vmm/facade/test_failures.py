@@ -165,7 +165,9 @@ def test_no_file_descriptor_left(run_each: Run, socket_path: Path, no_descriptor
 
 
 def test_no_socket(run_each: Run, socket_path: Path) -> None:
-    with pytest.raises(VmmConnectionError, match=r"No such file .*; nothing was sent") as caught:
+    with pytest.raises(
+        VmmConnectionError, match=r"No such file .* starts\); nothing was"
+    ) as caught:
         run_each(lambda vm: vm.get_instance_info())
     check_message(caught.value, socket_path)
     assert isinstance(caught.value, ConnectionError)
