@@ -184,10 +184,11 @@ class RequestContext(Generic[Identity, RequestData]):
         Browsers send the cookies with forms of any page of the same site, such as another
         subdomain, and with websockets of any page at all.
         """
-        is_safe = self.scope.get("method") in SAFE_METHODS
+        if self.scope.get("method") in SAFE_METHODS or self.is_at_own_route:
+            return True
         origin = self.connection.headers.get("origin")
-        is_trusted = origin in self.runtime.trusted_origins or self.is_of_own_page
-        return is_safe or self.is_at_own_route or is_trusted or not self.cookies
+        is_trusted = origin in self.runtime.trusted_origins
+        return is_trusted or self.is_of_own_page or not self.cookies
 
     @property
     def is_of_own_page(self) -> bool:
