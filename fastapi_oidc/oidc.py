@@ -143,13 +143,13 @@ class OIDC(
         self.router = conventional_router(self, self.registrations.settings)
 
     def _make_guards(self) -> None:
-        fixed, name = self.registrations.fixed, self.registrations.engine.name
-        cookie = fixed.cookie.decode() if fixed else f"__Host-{name}_session"
-        self._require_auth = RequireAuth[Identity](name, cookie, self.registrations.only)
+        fixed, engine = self.registrations.fixed, self.registrations.engine
+        cookie = fixed.cookie.decode() if fixed else f"__Host-{engine.name}_session"
+        self._require_auth = RequireAuth[Identity](engine, cookie, self.registrations.only)
         self._require_csrf = with_csrf_token(self._require_auth)
-        self._locals = FromLocals[OIDCLocals[Identity, RequestData]]("locals", name, all_locals)
+        self._locals = FromLocals[OIDCLocals[Identity, RequestData]]("locals", engine, all_locals)
         self._optional_user = FromLocals[OIDCSession[Identity] | None](
-            "optional_user", name, usable_session
+            "optional_user", engine, usable_session
         )
 
     @property

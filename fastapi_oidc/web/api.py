@@ -128,7 +128,7 @@ class API(Serving[Identity, Any]):
         model = token_scheme(issuer, self.scopes, options)
         self._scheme = Documented(f"{self._engine.name}_api{'' if number == 1 else number}", model)
         self._token: FromAPI[AccessToken] = FromAPI(
-            "api.require", self._engine.name, self.access_token, documented("scheme", self._scheme)
+            "api.require", self._engine, self.access_token, documented("scheme", self._scheme)
         )
         self._required: dict[Permission, TokenGuard] = {Permission(): self._token}
         self._looking: asyncio.Task[None] | None = None
@@ -174,7 +174,7 @@ class API(Serving[Identity, Any]):
         if self._engine.signs_in:
             auth = Documented(self._require_auth.scheme_name, self._require_auth.model)
             shown = [documented("cookie", auth), *shown, CSRF_PARAMETER]
-        return FromAPI("require_user", self._engine.name, self.caller, *shown)
+        return FromAPI("require_user", self._engine, self.caller, *shown)
 
     @cached_property
     def router(self) -> APIRouter:
@@ -262,7 +262,7 @@ class API(Serving[Identity, Any]):
 
         Raises AccessTokenError.
         """
-        context, permission = context_of(connection, self._engine.name), Permission(scopes, role)
+        context, permission = context_of(connection, self._engine), Permission(scopes, role)
         accepted = connection.scope.setdefault(_ACCEPTED, {})
         try:
             if self not in accepted:
@@ -284,7 +284,7 @@ class API(Serving[Identity, Any]):
 
         Raises AccessTokenError or, without a token, SessionError.
         """
-        context = context_of(connection, self._engine.name)
+        context = context_of(connection, self._engine)
         runtime = self._serving(context)
         self._require_identities(runtime)
         by_session = override_of(connection, self._require_auth)

@@ -40,7 +40,7 @@ from fastapi_oidc.web.application import (
     serves,
 )
 from fastapi_oidc.web.guards import RequireAuth
-from fastapi_oidc.web.misuse import Dependency, name_of
+from fastapi_oidc.web.misuse import NAMESAKE, Dependency, name_of
 from fastapi_oidc.web.named_guards import names_this_library, uncalled_guard
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
@@ -73,7 +73,7 @@ def require_sound_endpoints(endpoints: Sequence[Endpoint], engine: Engine[Any, A
         if role and any(isinstance(call, RequireAuth) for call in endpoint.calls):
             raise misconfigured(_guarded_login(role, endpoint.path))
         for dependant in endpoint.dependants:
-            for fault in _faults_of(dependant, engine.identity_type):
+            for fault in _faults_of(dependant, engine):
                 raise misconfigured(f"{endpoint.path}: {fault}")
 
 
@@ -107,7 +107,7 @@ def report(
         api.look({each.path for each in endpoints}, plain_endpoints(app))
 
 
-def _faults_of(dependant: Dependant, identity: object) -> Iterator[str]:
+def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
     """What is wrong with an endpoint or dependency, for its developer."""
     call: Any = dependant.call
     read = (*dependant.query_params, *dependant.body_params)
@@ -130,9 +130,12 @@ def _faults_of(dependant: Dependant, identity: object) -> Iterator[str]:
         )
     if _is_guard(call):
         yield from _faults_of_scopes(dependant, name_of(call))
+        of = getattr(call, "engine", None)
+        if of not in (None, engine) and of.name == engine.name:
+            yield f"Depends({name_of(call)}): {NAMESAKE.format(engine.name)}"
     fields = (*read, *dependant.header_params, *dependant.cookie_params)
     is_read = any(_is_of_sessions(field.field_info.annotation) for field in fields)
-    if is_read or call is identity or _is_of_sessions(call):
+    if is_read or call is engine.identity_type or _is_of_sessions(call):
         yield (
             "the identity would be read from the request, so anybody could choose it. "
             "Write session: Annotated[OIDCSession[User], Depends(oidc.require_auth)], and use "

@@ -48,7 +48,7 @@ from fastapi_oidc.web.headers import (
     token_scheme_in,
 )
 from fastapi_oidc.web.locals import OIDCLocals
-from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
+from fastapi_oidc.web.misuse import NAMESAKE, Use, faults_of, is_lost, name_of
 from fastapi_oidc.web.routes import REGISTRATION, Entrance, OwnRoutes, Role, origin_of
 from fastapi_oidc.web.runtime import Engine, RequestData, RequestDataContext, Runtime
 
@@ -118,7 +118,7 @@ class RequestContext(Generic[Identity, RequestData]):
         if self.engine is not engine and self.name == engine.name:
             raise ConfigurationError(
                 Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
-                f"two OIDC instances are named {self.name!r}; give each a name of its own",
+                NAMESAKE.format(self.name),
             )
         return self.engine is engine or (self.outer is not None and self.outer.serves(engine))
 

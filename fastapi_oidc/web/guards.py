@@ -31,6 +31,7 @@ from fastapi_oidc.web.locals import OIDCLocals, usable_session
 from fastapi_oidc.web.misuse import Dependency, awaited, require_kind
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
+from fastapi_oidc.web.runtime import Engine
 from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware
 
 Result = TypeVar("Result")
@@ -60,10 +61,10 @@ _DEFAULT_COOKIE: Final = CookieNames("oidc", secure=True).session
 
 
 class Root(Dependency, ABC, Generic[Subject]):
-    """What a guard depends on. `instance` is None for the app's only instance."""
+    """What a guard depends on. `engine` is None for the app's only instance."""
 
     returns: type
-    instance: str | None
+    engine: Engine[Any, Any] | None
 
     @abstractmethod
     async def __call__(self, connection: HTTPConnection, /) -> Subject:
@@ -84,12 +85,12 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
 
     def __init__(
         self,
-        instance: str | None = None,
+        engine: Engine[Identity, Any] | None = None,
         cookie_name: str = _DEFAULT_COOKIE,
         only: str | None = None,
     ) -> None:
-        self.instance, self._only = instance, only
-        self.scheme_name = instance or "oidc"
+        self.engine, self._only = engine, only
+        self.scheme_name = "oidc" if engine is None else engine.name
         self.model = APIKey.model_validate(
             {"in": "cookie", "name": cookie_name, "description": "OpenID Connect session"}
         )
@@ -97,7 +98,7 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
     @awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
-        context: RequestContext[Identity, Any] = context_of(connection, self.instance)
+        context: RequestContext[Identity, Any] = context_of(connection, self.engine)
         with context.owning:
             locals = context.known
             if locals is None:
@@ -124,11 +125,11 @@ class FromAPI(Root[Result]):
     def __init__(
         self,
         name: str,
-        instance: str,
+        engine: Engine[Any, Any],
         ask: Callable[..., Awaitable[Result]],
         *documented: Parameter,
     ) -> None:
-        self.name, self.instance, self._ask = name, instance, ask
+        self.name, self.engine, self._ask = name, engine, ask
         self.__signature__ = Signature([_CONNECTION, _NEEDS, *documented])
 
     @awaited
@@ -167,7 +168,7 @@ class Guard(Dependency, Generic[Subject]):
         if subject is None:
             subject = await self.root(connection)
         require_kind("what a guard checks, also of an override", subject, self.root.returns)
-        context = context_of(connection, self.root.instance)
+        context = context_of(connection, self.root.engine)
         with context.owning:
             await self._check(context, connection, subject)
         return subject
@@ -184,13 +185,15 @@ class FromLocals(Dependency, Generic[Result]):
 
     refuses = False
 
-    def __init__(self, name: str, instance: str | None, read: Callable[[Any], Result]) -> None:
-        self.name, self._instance, self._read = name, instance, read
+    def __init__(
+        self, name: str, engine: Engine[Any, Any] | None, read: Callable[[Any], Result]
+    ) -> None:
+        self.name, self.engine, self._read = name, engine, read
 
     @awaited
     async def __call__(self, connection: HTTPConnection) -> Result:
         """The result; raises SessionError when a store is unavailable."""
-        context = find_context(connection, self._instance)
+        context = find_context(connection, self.engine)
         with context.owning:
             return self._read(await context.locals())
 

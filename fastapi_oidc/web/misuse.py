@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 from inspect import CORO_CREATED, getcoroutinestate
 from types import NoneType
-from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from pydantic import GetCoreSchemaHandler
 from starlette.datastructures import MutableHeaders
@@ -26,6 +26,11 @@ Result = TypeVar("Result")
 Call: TypeAlias = Coroutine[Any, Any, Any]
 Use: TypeAlias = "Call | Dependency | LoginRedirect"
 """What a request has begun to use."""
+
+NAMESAKE: Final = (
+    "this is not the OIDC instance of the middleware, and both are named {!r}: use one instance "
+    "for both, or give each a middleware and a `name` of its own"
+)
 
 SCOPE_KEY = "fastapi_oidc"
 

@@ -18,7 +18,7 @@ from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.routes import Owning
-from fastapi_oidc.web.runtime import RequestData, Runtime
+from fastapi_oidc.web.runtime import Engine, RequestData, Runtime
 from fastapi_oidc.web.serving import Serving, running
 
 
@@ -154,16 +154,16 @@ def _of_session(
     elsewhere: Holder[Identity] = Detached(runtime.party, copy)
 
     async def token(needed: Needed) -> IssuedToken:
-        holder = _request_of(runtime.name, session.id) or elsewhere
+        holder = _request_of(runtime.engine, session.id) or elsewhere
         with Owning(runtime.name):
             return await runtime.engine.grants.token(session.id, holder, api, needed)
 
     return token
 
 
-def _request_of(instance: str, session_id: str) -> Holder[Any] | None:
+def _request_of(engine: Engine[Any, Any], session_id: str) -> Holder[Any] | None:
     """The running request before its response, if its session has this id."""
-    context = running(instance)
+    context = running(engine)
     if context is None or context.known is None or not context.is_open:
         return None
     session = context.known.session

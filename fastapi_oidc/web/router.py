@@ -17,6 +17,7 @@ from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.pages import method_page
 from fastapi_oidc.web.refusals import is_navigation, shown
 from fastapi_oidc.web.routes import REGISTRATION, Role
+from fastapi_oidc.web.runtime import Engine
 from fastapi_oidc.web.serving import EndpointFunction, context_of
 
 _NO_LINK: Final = (
@@ -51,12 +52,12 @@ def conventional_router(
         path = f"/{{{REGISTRATION}}}/{role}" if is_of_one else f"/{role}"
         # The response to `GET /logout` says how to sign out.
         matched = sorted({"GET", *methods} if role is Role.LOGOUT else methods)
-        respond = _only(role, getattr(endpoints, role.handler)(), engine.name)
+        respond = _only(role, getattr(endpoints, role.handler)(), engine)
         router.add_route(path, respond, methods=matched, name=role.route_name(engine.name))
     return router
 
 
-def _only(role: Role, endpoint: EndpointFunction, instance: str) -> EndpointFunction:
+def _only(role: Role, endpoint: EndpointFunction, engine: Engine[Any, Any]) -> EndpointFunction:
     """The endpoint for the methods of the registration only; other methods get a 405 response.
 
     Starlette adds HEAD, with which a link scanner could use up the code of a callback. To a browser
@@ -64,7 +65,7 @@ def _only(role: Role, endpoint: EndpointFunction, instance: str) -> EndpointFunc
     """
 
     async def respond(request: Request) -> Response:
-        context = context_of(request, instance)
+        context = context_of(request, engine)
         party = context.registration(request) if role.is_of_one else context.party
         methods = role.methods(party.settings)
         if not methods:

@@ -16,7 +16,7 @@ from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, require_kind
 from fastapi_oidc.web.routes import Owning, Role
-from fastapi_oidc.web.runtime import Registrations, RequestData, Runtime
+from fastapi_oidc.web.runtime import Engine, Registrations, RequestData, Runtime
 
 of_this_task: Final[ContextVar[ref[RequestContext[Any, Any]] | None]] = ContextVar(
     "fastapi_oidc", default=None
@@ -27,13 +27,14 @@ EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
 Guarding = TypeVar("Guarding", bound=Dependency)
 
 
-def running(name: str | None = None) -> RequestContext[Any, Any] | None:
-    """The context of the running task's request, at the instance `name` if it is given."""
+def running(engine: Engine[Any, Any] | None = None) -> RequestContext[Any, Any] | None:
+    """The context of the running task's request, at an instance if that is given."""
     reference = of_this_task.get()
     context = None if reference is None else reference()
-    if context is None or name is None:
+    if context is None or engine is None:
         return context
-    return context.find(name) if name in context.names else None
+    found = context.find(engine.name)
+    return found if found.engine is engine else None
 
 
 def noted(dependency: Guarding) -> Guarding:
@@ -43,36 +44,42 @@ def noted(dependency: Guarding) -> Guarding:
     return dependency
 
 
-def context_of(connection: HTTPConnection, name: str | None = None) -> RequestContext[Any, Any]:
+def context_of(
+    connection: HTTPConnection, engine: Engine[Any, Any] | None = None
+) -> RequestContext[Any, Any]:
     """Like `find_context`; raises HTTPException (404) if no registration serves the request."""
-    context = find_context(connection, name)
+    context = find_context(connection, engine)
     if not context.is_served:
         _ = context.runtime  # raises
     return context
 
 
-def find_context(connection: HTTPConnection, name: str | None = None) -> RequestContext[Any, Any]:
-    """The context of the instance `name`, or of the only instance.
+def find_context(
+    connection: HTTPConnection, engine: Engine[Any, Any] | None = None
+) -> RequestContext[Any, Any]:
+    """The context of this instance, or of the only one.
 
     Raises ConfigurationError: configuration.middleware_missing, configuration.instance_ambiguous,
-    or configuration.invalid in a task that outlives its request.
+    also for a namesake, or configuration.invalid in a task that outlives its request.
     """
     context: RequestContext[Any, Any] | None = connection.scope.get(SCOPE_KEY)
-    if context is not None and (context.outer is None if name is None else context.name == name):
+    if context is not None and (
+        context.outer is None if engine is None else context.engine is engine
+    ):
         return context
     if context is None and SCOPE_KEY in connection.scope:
         raise misconfigured(
             "this request has ended: a task that outlives it must read the session earlier"
         )
-    names = [] if context is None else context.names
-    if context is not None and name in names:
-        return context.find(name)
-    if context is not None and name is None:
+    if context is not None and engine is None:
+        names = ", ".join(context.names)
         raise ConfigurationError(
             Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
-            f"this app has the OIDC instances {', '.join(names)}; use a method of one of them",
+            f"this app has the OIDC instances {names}; use a method of one of them",
         )
-    instance = "an OIDC instance" if name is None else f"the OIDC instance {name!r}"
+    if context is not None and engine is not None and context.serves(engine):
+        return context.find(engine.name)
+    instance = "an OIDC instance" if engine is None else f"the OIDC instance {engine.name!r}"
     raise ConfigurationError(
         Code.CONFIGURATION_MIDDLEWARE_MISSING,
         f"this app has no middleware of {instance}, which needs three lines:\n"
@@ -113,7 +120,7 @@ class Serving(Generic[Identity, RequestData]):
         """
         if (fixed := self.registrations.fixed) is not None:
             return fixed
-        context = running(self.registrations.engine.name)
+        context = running(self.registrations.engine)
         if context is None or not context.is_served:
             raise misconfigured(
                 "a function finds the registration of each request, and there is none here: "
@@ -123,7 +130,7 @@ class Serving(Generic[Identity, RequestData]):
 
     def _context(self, connection: HTTPConnection) -> RequestContext[Identity, RequestData]:
         require_kind("the request or websocket", connection, HTTPConnection)
-        return context_of(connection, self.registrations.engine.name)
+        return context_of(connection, self.registrations.engine)
 
     def _only(self) -> RelyingParty[Identity]:
         """The only registration; raises ConfigurationError if there are several."""

@@ -17,6 +17,7 @@ from fastapi_oidc.web.guards import Guard, RequireAuth, form_of, needs_of
 from fastapi_oidc.web.pages import Fields
 from fastapi_oidc.web.refusals import StepUpRequired, is_navigation
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
+from fastapi_oidc.web.runtime import Engine
 from fastapi_oidc.web.serving import require_own_middleware
 
 FRESH_SECONDS: Final = 10
@@ -47,7 +48,7 @@ async def _require_step_up(
     if step_up.is_met(session.auth_time, session.acr, at):
         return
     require_own_middleware(connection)
-    declared = needs_of(connection, lambda root: _is_of(root, context.name))
+    declared = needs_of(connection, lambda root: _is_of(root, context.engine))
     needed = together([*declared, *context.step_ups])
     if needed is None:
         raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's guards accept no acr in common")
@@ -56,8 +57,8 @@ async def _require_step_up(
     raise StepUpRequired(asked, await _fields_to_send_again(context, connection))
 
 
-def _is_of(root: object, instance: str) -> bool:
-    return isinstance(root, RequireAuth) and root.instance == instance
+def _is_of(root: object, engine: Engine[Any, Any]) -> bool:
+    return isinstance(root, RequireAuth) and root.engine is engine
 
 
 def _require_that_it_can_help(needed: StepUp, session: OIDCSession[Any], at: Instant) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import pytest
-from fastapi import Depends
+from fastapi import Depends, FastAPI, Request
 
-from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession
+from fastapi_oidc import OIDC, ConfigurationError, OIDCMiddleware, OIDCSession
 from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.web.several_providers import SeveralProviders
 from tests.oidc.world import BASE_URL
@@ -103,3 +104,32 @@ async def test_a_transaction_of_one_instance_is_none_of_the_other() -> None:
         callback = (await browser.get(url, follow_redirects=False)).headers["location"]
         answer = await browser.get(callback.replace("/staff/", "/partners/"))
         assert answer.json()["code"] == "authorization.transaction_missing"
+
+
+async def test_a_guard_of_a_namesake_is_refused_whichever_way_it_is_used() -> None:
+    world = SeveralProviders()
+    users = {"partners": "carol", "staff": "alice"}
+    partners, staff = (
+        world.oidc(world.new_provider(name, user, BASE_URL), name="oidc")
+        for name, user in users.items()
+    )
+    world.app.add_middleware(OIDCMiddleware, oidc=partners)
+    world.app.include_router(partners.router, prefix="/auth")
+
+    @world.app.get("/awaited")
+    async def awaited(request: Request) -> str:
+        return (await staff.require_auth(request)).sub
+
+    async with world.browser() as browser:
+        await sign_in(browser, "/auth/login", user="carol")
+        assert (await browser.get("/awaited")).json()["code"] == "configuration.instance_ambiguous"
+
+    for guard in (staff.require_auth, staff.require_role("admin"), staff.optional_user):
+        again = FastAPI()
+        again.add_middleware(OIDCMiddleware, oidc=partners)
+        again.get("/staff", dependencies=[Depends(guard)])(lambda: "of the staff")
+        with pytest.raises(ConfigurationError, match="both are named 'oidc'"):
+            async with httpx.AsyncClient(
+                transport=httpx.ASGITransport(again), base_url=BASE_URL
+            ) as client:
+                await client.get("/staff")
