@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 from anyio import CancelScope, move_on_after
 
 from fastapi_oidc.broker.access import Limits, Refused, Use
-from fastapi_oidc.broker.rules import together
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, SessionError
 
@@ -74,7 +73,7 @@ class OpenCalls:
 
     def count(self, cost: Use) -> None:
         """Record the cost of a call, soon."""
-        self._unrecorded = together(self._unrecorded, cost)
+        self._unrecorded = self._unrecorded.and_of(cost)
         self._watch.start(None, self._watch_calls)
 
     async def record(self) -> None:
@@ -85,7 +84,7 @@ class OpenCalls:
                 if costs.calls:
                     await self._record(costs)
             except BaseException:
-                self._unrecorded = together(self._unrecorded, costs)
+                self._unrecorded = self._unrecorded.and_of(costs)
                 raise
 
     def _cut(self, bound: CancelScope, because: SessionError) -> None:

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc.broker.access import Asked, Refused
 from fastapi_oidc.broker.calls import Cut
-from fastapi_oidc.broker.connections import Destination
+from fastapi_oidc.broker.connections import CONNECT_SECONDS, Destination
 from fastapi_oidc.broker.paths import normalised, readable_query
 from fastapi_oidc.broker.route import HOP_BY_HOP
 from fastapi_oidc.errors import Code, OIDCError
@@ -93,7 +93,10 @@ class Call:
         if self._length is not None and not isinstance(body, bytes):
             headers.append((b"content-length", str(self._length).encode()))
         # The class itself, not `client.build_request`, which would add what the client has.
-        return httpx.Request(asked.method, asked.url, headers=headers, content=body)
+        timeout = {"timeout": {"connect": CONNECT_SECONDS}}
+        return httpx.Request(
+            asked.method, asked.url, headers=headers, content=body, extensions=timeout
+        )
 
     async def answer(self, answer: httpx.Response, most: int) -> None:
         """Stream the API's answer to the guest; raises Refused (broker.too_large)."""

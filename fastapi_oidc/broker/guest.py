@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from functools import partial
@@ -14,11 +13,10 @@ from anyio import CancelScope, move_on_after
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.broker import rules
-from fastapi_oidc.broker.access import Access, Approval, Asked, Limits, Refused, Use
+from fastapi_oidc.broker.access import Access, Asked, Limits, Refused, Use
 from fastapi_oidc.broker.accesses import Accesses, copy_of, require_live
 from fastapi_oidc.broker.calls import OpenCalls
-from fastapi_oidc.broker.connections import FAILURES, Destination
+from fastapi_oidc.broker.connections import Destination
 from fastapi_oidc.broker.forward import Call, guest_left
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
@@ -51,7 +49,7 @@ class GuestApp:
         self._connections = {name: to.connections() for name, to in self._given.items()}
         self._limits, self._party = limits, accesses.party
         self._tokens: dict[str, IssuedToken] = {}
-        self.calls = OpenCalls(limits, self._judge, self._record)
+        self.calls = OpenCalls(limits, self._judge, partial(accesses.record, access))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. An answer that has begun and cannot go on stays without its end."""
@@ -61,18 +59,14 @@ class GuestApp:
         try:
             async with self.calls.opened() as call.cut:
                 await self._pass_on(call)
-        except (OIDCError, ClientDisconnect, *FAILURES) as error:
+        except (OIDCError, ClientDisconnect, httpx.HTTPError) as error:
             call.error = _as_refusal(error)
             if not call.status:
                 with move_on_after(self._limits.seconds):
                     await call.refuse(call.error)
         finally:
             call.end()
-            self._record_call(call.error, Use(1, call.sent, call.received), call.facts())
-
-    def refuse_unreadable(self) -> None:
-        """Record a request that is no HTTP, and that a server has answered with 400."""
-        self._record_call(Refused(Code.BROKER_REQUEST, "no HTTP"), Use(1), {"status": 400})
+            self._record(call)
 
     async def aclose(self) -> None:
         """Store what calls have cost, and close the connections to the APIs."""
@@ -87,10 +81,9 @@ class GuestApp:
         self.calls.require_more(access.use)
         destination = self._given[asked.name]
         if destination.route.needs_approval(asked.method, asked.path):
-            body = await call.whole(limits.approved_bytes)
-            await self._approved(asked, body)
-            _, live = await self._judge()
-            request = call.request_to(asked, body)
+            whole = await call.whole(limits.approved_bytes)
+            live = await self._approved(asked, whole)
+            request = call.request_to(asked, whole)
         else:
             request = call.request_to(asked, await call.body(limits.request_bytes))
         auth = self._auth(destination, live)
@@ -101,35 +94,25 @@ class GuestApp:
     async def _judge(self) -> tuple[Access, Live[Any]]:
         return await self._accesses.judge(self._access)
 
-    async def _record(self, cost: Use) -> None:
-        await self._accesses.change(self._access, rules.used, cost)
-
-    async def _approved(self, asked: Asked, body: bytes) -> None:
-        """Return when the person has approved the call with this body; raises Refused."""
-        now, seconds = self._party.clock.now(), self._limits.approval_seconds
-        loop = asyncio.get_running_loop()
+    async def _approved(self, asked: Asked, body: bytes) -> Live[Any]:
+        """The session when its person has approved the call with this body; raises Refused."""
+        seconds, loop = self._limits.approval_seconds, asyncio.get_running_loop()
         ends = loop.time() + seconds
-        approval = Approval(
-            **dict(asked),
-            id=secrets.token_urlsafe(12),
-            machine=self._access.machine,
-            until=now + int(seconds),
-            body=body,
-        )
-        await self._accesses.change(self._access, rules.asking, approval, now)
+        approval = await self._accesses.ask(self._access, asked, body, int(seconds))
         where = f"{asked.method} {asked.name}{asked.path} waits as {approval.id}"
         self._accesses.announce(EventName.ACCESS_APPROVAL_ASKED, self._access, where)
-        state = approval.state
+        decided = {approval.id: False}
         try:
-            while state == "asked" and loop.time() < ends:
+            while decided.get(approval.id) is False and loop.time() < ends:
                 await asyncio.sleep(LOOK_SECONDS)
                 access, _ = await self._judge()
-                state = rules.state_of(access, approval)
+                decided = {each.id: each.is_approved for each in access.waiting}
         finally:
             with CancelScope(shield=True):
-                await self._accesses.change(self._access, rules.answered, approval)
-        if state != "approved":
+                await self._accesses.forget(self._access, approval)
+        if not decided.get(approval.id):
             raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
+        return (await self._judge())[1]
 
     def _auth(self, destination: Destination, live: Live[Any]) -> httpx.Auth:
         """The authentication of the call, by the one path to a session's tokens."""
@@ -143,17 +126,17 @@ class GuestApp:
         known = self._tokens.get(name) if api else own_token(live.session)
         if known is not None and needed.is_met_by(known, self._party.clock.now()):
             return known
-        holder = _Holder(self._party, copy_of(self._access.session_id, self._access.keys))
+        holder = _Holder(self._party, copy_of(self._access))
         acting = Actor(self._access.id, partial(actor, self._access)) if actor else None
         token = await self._grants.token(live.id, holder, api, needed, acting)
         await self._judge()  # the provider may have been asked, and that takes its time
         self._tokens[name] = token
         return token
 
-    def _record_call(self, error: OIDCError | None, cost: Use, facts: Mapping[str, Any]) -> None:
+    def _record(self, call: Call) -> None:
         """Announce a call, and count it."""
-        self.calls.count(cost._replace(at=self._party.clock.now()))
-        code = error.code if error else None
+        self.calls.count(Use(1, call.sent, call.received, self._party.clock.now()))
+        code, facts = call.error.code if call.error else None, call.facts()
         told = ", ".join(f"{name} {value}" for name, value in facts.items())
         self._accesses.announce(EventName.ACCESS_CALLED, self._access, told, code=code, **facts)
 

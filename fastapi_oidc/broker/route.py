@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from fastapi_oidc.broker.access import Access
-from fastapi_oidc.broker.paths import loosely, may_meet, normalised, pattern_of, require_call
+from fastapi_oidc.broker.paths import loosely, normalised, pattern_of, require_call
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.downstream import ActorToken, Target
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
@@ -105,8 +105,10 @@ class Route:
         set_once(self, "passed", _PASSED | headers)
         set_once(self, "allowed", pattern_of(map(require_call, self.allow)))
         set_once(self, "approved", pattern_of(map(loosely, map(require_call, self.approve))))
-        for call in self.approve:  # a misspelled one would let calls pass without the person
-            if not any(may_meet(loosely(call), loosely(each)) for each in self.allow):
+        allow = [*map(loosely, self.allow)]
+        for call in map(loosely, self.approve):  # a misspelled one would pass without the person
+            one, all_allowed = pattern_of([call]), pattern_of(allow)
+            if not all_allowed.fullmatch(call) and not any(map(one.fullmatch, allow)):
                 raise _invalid(f"approve has {call!r}, which matches no call of allow")
 
     def allows(self, method: str, path: str) -> bool:
