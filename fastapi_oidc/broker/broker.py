@@ -59,7 +59,12 @@ class Broker:
             for name, route in routes.items()
         }
         self._guests: WeakValueDictionary[str, GuestApp] = WeakValueDictionary()
-        self.router = approval_router(oidc, self._accesses, self.limits.recent_seconds)
+        self.router = approval_router(
+            oidc,
+            self._accesses,
+            self.limits.recent_seconds,
+            is_needed=any(route.approve for route in routes.values()),
+        )
 
     async def give(
         self,

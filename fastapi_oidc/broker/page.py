@@ -17,8 +17,13 @@ from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.pages import document
 
 
-def approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: int) -> APIRouter:
-    """`/approvals/{id}`, for users who have authenticated in the last `recent_seconds`."""
+def approval_router(
+    oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: int, *, is_needed: bool
+) -> APIRouter:
+    """`/approvals/{id}`, for users who have authenticated in the last `recent_seconds`.
+
+    `is_needed`: an application without these routes is refused.
+    """
     router = APIRouter(include_in_schema=False)
     recently = Depends(oidc.require_recent(recent_seconds))
 
@@ -37,6 +42,11 @@ def approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: in
         body = f"<p>The call {told}. You can close this page.</p>"
         return document("Approved" if approve else "Refused", body)
 
+    if is_needed:
+        oidc.runtime.engine.needed[show] = (
+            "a route of the broker has `approve`, and nobody could approve a call. "
+            "Add the line: app.include_router(broker.router)"
+        )
     return router
 
 

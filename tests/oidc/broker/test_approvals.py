@@ -11,10 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc.broker import Approval, Limits, guest
+from fastapi_oidc import ConfigurationError
+from fastapi_oidc.broker import Approval, Broker, Limits, Route, guest
 from fastapi_oidc.broker.accesses import MOST_WAITING
 from fastapi_oidc.testing import sign_in
-from tests.oidc.broker.rig import Rig, another_broker, rigged, store_of
+from tests.oidc.broker.guests import NAME
+from tests.oidc.broker.rig import Rig, another_broker, broker_world, rigged, store_of
 from tests.oidc.flows.steps import until
 from tests.oidc.interleaving import same_browser
 
@@ -108,6 +110,23 @@ async def test_a_call_that_nobody_approves_is_refused_in_time() -> None:
         assert not (await rig.broker.check(rig.access)).waiting
         assert not rig.api.received
         assert (await rig.guest.get()).status_code == 200, "this one is not listed"
+
+
+async def test_an_application_without_the_page_is_refused_if_a_route_needs_it() -> None:
+    route: dict[str, Any] = {
+        "url": "https://calendar.test",
+        "own_token": True,
+        "allow": ["POST /events"],
+    }
+    world = broker_world()
+    Broker(world.oidc, {NAME: Route(**route)})
+    await world.browser().get("/")
+    world = broker_world()
+    broker = Broker(world.oidc, {NAME: Route(approve=["POST /events"], **route)})
+    with pytest.raises(ConfigurationError, match=r"app\.include_router\(broker\.router\)"):
+        await world.browser().get("/")
+    world.app.include_router(broker.router, prefix="/machines")
+    assert (await world.browser().get("/")).status_code == 200
 
 
 async def test_an_old_authentication_is_stepped_up_first() -> None:
