@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from fastapi_oidc.broker.access import Access, Limits, Refused
 from fastapi_oidc.broker.accesses import Accesses, undecided
-from fastapi_oidc.broker.connections import Destination, Resolve, resolved
+from fastapi_oidc.broker.connections import Resolve, resolved
 from fastapi_oidc.broker.guest import GuestApp
 from fastapi_oidc.broker.page import approval_router
 from fastapi_oidc.broker.route import Route, require_name
@@ -51,13 +51,11 @@ class Broker:
         require_kind("routes of Broker", routes, Mapping)
         for name, route in routes.items():
             require_kind(f"the route {name!r} of Broker", route, Route)
+            require_name(name)
+            oidc.runtime.party.api(route.target)
         runtime, self.limits, self.routes = oidc.runtime, limits or Limits(), dict(routes)
         self._party, self._grants = runtime.party, runtime.engine.grants
-        self._accesses = Accesses(runtime.party)
-        self._destinations = {
-            require_name(name): Destination(name, route, self._party.api(route.target), resolve)
-            for name, route in routes.items()
-        }
+        self._accesses, self._resolve = Accesses(runtime.party), resolve
         self._guests: WeakValueDictionary[str, GuestApp] = WeakValueDictionary()
         self.router = approval_router(
             oidc,
@@ -144,7 +142,7 @@ class Broker:
         require_kind("access of broker.app", access, Access)
         if (guest := self._guests.get(access.id)) is None:
             guest = self._guests[access.id] = GuestApp(
-                access, self._accesses, self._grants, self._destinations, self.limits
+                access, self._accesses, self._grants, self.routes, self._resolve, self.limits
             )
         return guest
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -16,7 +15,6 @@ import httpx
 from fastapi_oidc.broker.access import Refused
 from fastapi_oidc.broker.route import Network, Route
 from fastapi_oidc.errors import Code
-from fastapi_oidc.protocol.downstream import DownstreamAPI
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host and port."""
@@ -56,14 +54,14 @@ async def resolved(host: str, port: int) -> Sequence[str]:
 
 
 class CheckedNetwork(httpcore.AnyIOBackend):
-    """Connects to addresses that are public, or in the `networks` of the route.
+    """Connects to addresses that are public, or in the networks that the route names.
 
     httpcore asks for a connection to a name, and checks the certificate for that name. The checked
     address itself is connected to, so a second answer of the name server changes nothing.
     """
 
-    def __init__(self, networks: Sequence[Network], resolve: Resolve, *, encrypted: bool) -> None:
-        self._networks, self._resolve, self._encrypted = networks, resolve, encrypted
+    def __init__(self, route: Route, resolve: Resolve) -> None:
+        self._route, self._resolve = route, resolve
 
     async def connect_tcp(
         self, host: str, port: int, *options: Any, **named: Any
@@ -83,45 +81,27 @@ class CheckedNetwork(httpcore.AnyIOBackend):
                 found = await self._resolve(host, port)
         except (OSError, UnicodeError, TimeoutError) as error:
             raise httpcore.ConnectError("the host name is not found") from error
+        encrypted = self._route.url.startswith("https:")
         for address in map(ip_address, found):
-            if not is_callable(address, self._networks, encrypted=self._encrypted):
+            if not is_callable(address, self._route.named_networks, encrypted=encrypted):
                 explanation = f"{host} has an address that is not public, and the route names none"
                 raise Refused(Code.BROKER_ADDRESS, explanation)
         return found
 
 
-class Destination:
-    """Where the calls of one route are sent.
-
-    `api` is None for the session's own token, and for a route with its own authentication.
-    """
-
-    def __init__(
-        self, name: str, route: Route, api: DownstreamAPI | None, resolve: Resolve
-    ) -> None:
-        self.name, self.route, self.api = name, route, api
-        self._context = httpx.create_ssl_context(route.verify, trust_env=False)
-        encrypted = route.url.startswith("https:")
-        self._network = CheckedNetwork(route.named_networks, resolve, encrypted=encrypted)
-
-    def connections(self) -> Connections:
-        """New connections, for one guest."""
-        return Connections(self._context, self._network)
-
-
 class Connections(httpx.AsyncHTTPTransport):
-    """The connections of one guest to one destination.
+    """The connections of one guest to the API of one route.
 
     Guests do not share them: what an API sends after the end of an answer is read as the next one.
     """
 
-    def __init__(self, context: ssl.SSLContext, network: httpcore.AsyncNetworkBackend) -> None:
+    def __init__(self, route: Route, resolve: Resolve) -> None:
         # httpx has no option for a backend. Without super() there is no other pool to fall back to.
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=context,
+            ssl_context=route.context,
             max_connections=_MOST_CONNECTIONS,
             keepalive_expiry=_KEEP_ALIVE,
-            network_backend=network,
+            network_backend=CheckedNetwork(route, resolve),
         )
 
     async def send(self, request: httpx.Request, auth: httpx.Auth) -> httpx.Response:

@@ -16,8 +16,9 @@ from starlette.types import Receive, Scope, Send
 from fastapi_oidc.broker.access import Access, Asked, Limits, Refused, Use
 from fastapi_oidc.broker.accesses import Accesses, copy_of, require_live
 from fastapi_oidc.broker.calls import OpenCalls
-from fastapi_oidc.broker.connections import Destination
+from fastapi_oidc.broker.connections import Connections, Resolve
 from fastapi_oidc.broker.forward import Call, guest_left
+from fastapi_oidc.broker.route import Route
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.sessions import Live
@@ -41,12 +42,13 @@ class GuestApp:
         access: Access,
         accesses: Accesses,
         grants: Grants[Any],
-        destinations: Mapping[str, Destination],
+        routes: Mapping[str, Route],
+        resolve: Resolve,
         limits: Limits,
     ) -> None:
         self._access, self._accesses, self._grants = access, accesses, grants
-        self._given = {name: destinations[name] for name in access.routes if name in destinations}
-        self._connections = {name: to.connections() for name, to in self._given.items()}
+        self._routes = {name: routes[name] for name in access.routes if name in routes}
+        self._connections = {n: Connections(to, resolve) for n, to in self._routes.items()}
         self._limits, self._party = limits, accesses.party
         self._tokens: dict[str, IssuedToken] = {}
         self.calls = OpenCalls(limits, self._judge, partial(accesses.record, access))
@@ -76,17 +78,18 @@ class GuestApp:
             await connections.aclose()
 
     async def _pass_on(self, call: Call) -> None:
-        limits, asked = self._limits, call.read(self._given)
+        limits, asked = self._limits, call.read(self._routes)
         access, live = await self._judge()
         self.calls.require_more(access.use)
-        destination = self._given[asked.name]
-        if destination.route.needs_approval(asked.method, asked.path):
+        route = self._routes[asked.name]
+        if route.needs_approval(asked.method, asked.path):
             whole = await call.whole(limits.approved_bytes)
             live = await self._approved(asked, whole)
             request = call.request_to(asked, whole)
         else:
             request = call.request_to(asked, await call.body(limits.request_bytes))
-        auth = self._auth(destination, live)
+        token = partial(self._token, asked.name, live)  # the one path to a session's tokens
+        auth = route.auth or auth_of(token, MIN_VALIDITY, self._grants.proofs)
         answer = await self._connections[asked.name].send(request, auth)
         async with aclosing(answer):
             await call.answer(answer, limits.answer_bytes)
@@ -114,15 +117,9 @@ class GuestApp:
             raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
         return (await self._judge())[1]
 
-    def _auth(self, destination: Destination, live: Live[Any]) -> httpx.Auth:
-        """The authentication of the call, by the one path to a session's tokens."""
-        token = partial(self._token, destination, live)
-        return destination.route.auth or auth_of(token, MIN_VALIDITY, self._grants.proofs)
-
-    async def _token(
-        self, destination: Destination, live: Live[Any], needed: Needed
-    ) -> IssuedToken:
-        api, actor, name = destination.api, destination.route.actor, destination.name
+    async def _token(self, name: str, live: Live[Any], needed: Needed) -> IssuedToken:
+        route = self._routes[name]
+        api, actor = self._party.api(route.target), route.actor
         known = self._tokens.get(name) if api else own_token(live.session)
         if known is not None and needed.is_met_by(known, self._party.clock.now()):
             return known

@@ -73,8 +73,8 @@ async def test_a_name_that_was_not_given_does_not_exist() -> None:
         routes = {"mail.internal": rig.broker.routes[NAME], NAME: rig.broker.routes[NAME]}
         both = Broker(rig.world.oidc, routes)
         mail = await both.give(rig.session, to="m2", routes=["mail.internal"], until=TWO_HOURS)
-        assert both.app(mail)._given.keys() == {"mail.internal"}
-        assert rig.broker.app(mail)._given == {}
+        assert both.app(mail)._routes.keys() == {"mail.internal"}
+        assert rig.broker.app(mail)._routes == {}
 
 
 def test_sessions_in_cookies_are_refused_with_a_sentence() -> None:
