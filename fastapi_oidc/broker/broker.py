@@ -135,6 +135,7 @@ class Broker:
 
         The end of its session is found by `check`, and at each call.
         """
+        require_kind("machine of broker.access_of", machine, str)
         return await self._accesses.of(machine)
 
     def app(self, access: Access) -> GuestApp:

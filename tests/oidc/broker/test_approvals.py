@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from fastapi_oidc import ConfigurationError
-from fastapi_oidc.broker import Approval, Broker, Limits, Route, guest
+from fastapi_oidc.broker import Approval, Broker, Limits, Refused, Route, guest
+from fastapi_oidc.broker.access import Asked
 from fastapi_oidc.broker.accesses import MOST_WAITING
 from fastapi_oidc.testing import sign_in
 from tests.oidc.broker.guests import NAME
@@ -102,6 +103,24 @@ async def test_the_first_decision_counts_and_a_refused_call_is_not_sent() -> Non
         answer = await call
         assert (answer.status_code, answer.text[:20]) == (403, "broker.not_approved:")
         assert not rig.api.received
+
+
+async def test_an_approval_is_not_changed_afterwards() -> None:
+    async with rigged() as rig:
+        accesses = rig.broker._accesses
+        asked = Asked(name=NAME, method="POST", path="/events", url=rig.api.url, headers=())
+        other, approval = [await accesses.ask(rig.access, asked, BODY, 60) for _ in range(2)]
+        await accesses.decide(rig.session, approval.id, approve=True)
+        for approve in (True, False):
+            with pytest.raises(Refused, match=r"broker\.not_approved"):
+                await accesses.decide(rig.session, approval.id, approve=approve)
+        found = await rig.broker.access_of("m1")
+        assert found is not None
+        assert [(each.id, each.is_approved) for each in found.waiting] == [
+            (other.id, False),
+            (approval.id, True),
+        ]
+        assert (await rig.broker.check(rig.access)).waiting == (other,)
 
 
 async def test_a_call_that_nobody_approves_is_refused_in_time() -> None:

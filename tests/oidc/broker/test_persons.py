@@ -117,7 +117,7 @@ async def test_what_nobody_can_give_is_refused() -> None:
         assert access.until == rig.world.time.now + 60
 
 
-@pytest.mark.parametrize("method", ["give", "withdraw", "check", "app"])
+@pytest.mark.parametrize("method", ["give", "withdraw", "check", "access_of", "app"])
 async def test_a_value_of_another_kind_is_a_mistake(method: str) -> None:
     async with rigged() as rig:
         options: Given = {"to": "m", "routes": [], "until": TWO_HOURS} if method == "give" else {}
