@@ -79,15 +79,15 @@ class GuestApp:
 
     async def _pass_on(self, call: Call) -> None:
         limits, asked = self._limits, call.read(self._routes)
-        access, live = await self._judge()
-        self.calls.require_more(access.use)
         route = self._routes[asked.name]
         if route.needs_approval(asked.method, asked.path):
             whole = await call.whole(limits.approved_bytes)
-            live = await self._approved(asked, whole)
+            await self._require_more()
+            await self._approved(asked, whole)
             request = call.request_to(asked, whole)
         else:
             request = call.request_to(asked, await call.body(limits.request_bytes))
+        live = await self._require_more()  # last: a guest may send its body slowly
         token = partial(self._token, asked.name, live)  # the one path to a session's tokens
         auth = route.auth or auth_of(token, MIN_VALIDITY, self._grants.proofs)
         answer = await self._connections[asked.name].send(request, auth)
@@ -97,8 +97,14 @@ class GuestApp:
     async def _judge(self) -> tuple[Access, Live[Any]]:
         return await self._accesses.judge(self._access)
 
-    async def _approved(self, asked: Asked, body: bytes) -> Live[Any]:
-        """The session when its person has approved the call with this body; raises Refused."""
+    async def _require_more(self) -> Live[Any]:
+        """The session of the access; raises Refused when it has no more calls, or has ended."""
+        access, live = await self._judge()
+        self.calls.require_more(access.use)
+        return live
+
+    async def _approved(self, asked: Asked, body: bytes) -> None:
+        """Return when the person has approved the call with this body; raises Refused."""
         seconds, loop = self._limits.approval_seconds, asyncio.get_running_loop()
         ends = loop.time() + seconds
         approval = await self._accesses.ask(self._access, asked, body, int(seconds))
@@ -115,7 +121,6 @@ class GuestApp:
                 await self._accesses.forget(self._access, approval)
         if not decided.get(approval.id):
             raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
-        return (await self._judge())[1]
 
     async def _token(self, name: str, live: Live[Any], needed: Needed) -> IssuedToken:
         route = self._routes[name]
