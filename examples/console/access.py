@@ -98,12 +98,12 @@ class Accesses:
             access = await self.broker.check(access) if access else None
         except Refused as error:
             ended = ENDED.get(error.code, error.public_text)
-        waiting = await self.broker.waiting(session)
+        is_mine = access is not None and access.sub == session.sub
         return {
             "given": given,
             "access": access,
             "ended": ended,
-            "waiting": [one for one in waiting if _key(one.machine) == machine.key],
+            "waiting": access.waiting if access and is_mine else (),
             "routes": self.broker.routes,
             "times": TIMES,
         }

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from pydantic import ConfigDict, Field
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.events import Event
 from fastapi_oidc.session.model import Frozen
-
-State: TypeAlias = Literal["asked", "approved", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +47,11 @@ class Use(NamedTuple):
     received: int = 0
     at: int = 0
 
+    def and_of(self, other: Use) -> Use:
+        """The cost of both."""
+        calls, sent, received, at = zip(self, other, strict=True)
+        return Use(sum(calls), sum(sent), sum(received), max(at))
+
 
 class Asked(Frozen):
     """What a guest asks for, except its body: the name of a route, and what would be sent there.
@@ -66,7 +67,10 @@ class Asked(Frozen):
 
 
 class Approval(Asked):
-    """A call of `machine` that waits for its person until `until`: all that would be sent."""
+    """A call of `machine` that waits for its person until `until`: all that would be sent.
+
+    What its `id` names never changes, except that the person may approve it.
+    """
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -74,21 +78,15 @@ class Approval(Asked):
     machine: str
     until: int
     body: bytes = Field(repr=False)
-    state: State = "asked"
-
-    @property
-    def fingerprint(self) -> str:
-        """What exactly is asked, byte for byte, as 64 characters."""
-        digest = hashlib.sha256(self.body).hexdigest()
-        asked = json.dumps([self.method, self.url, self.headers, digest])
-        return hashlib.sha256(asked.encode()).hexdigest()
+    is_approved: bool = False
 
 
 class Access(Frozen):
     """What the user `sub` of `issuer` has given to `machine`: calls of `routes`, as that person.
 
     It lasts until `until`, until it is withdrawn, and never longer than the session that gave it.
-    `waiting` are its calls that need an approval. Times are in seconds since the epoch.
+    `waiting` are its calls that need an approval, the oldest first. Times are in seconds since the
+    epoch.
     """
 
     id: str

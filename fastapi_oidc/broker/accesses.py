@@ -1,32 +1,37 @@
-"""The accesses in the session store: a row for each machine, and a list for each person."""
+"""The accesses in the session store: one row for each machine, and what becomes of it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+import secrets
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from fastapi_oidc.broker.access import Access, AccessEvent, Refused
+from fastapi_oidc.broker.access import Access, AccessEvent, Approval, Asked, Refused, Use
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import absolute_end_of
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
-from fastapi_oidc.session.lists import ids_in, with_id
 from fastapi_oidc.session.model import OIDCSession
-from fastapi_oidc.session.revocations import user_key
 from fastapi_oidc.session.rows import Row
 from fastapi_oidc.session.session_cookie import Copy
 
-Rule: TypeAlias = Callable[..., Access | None]
-"""A pure function: the access as it is, and arguments -> as it is to be, None if it has ended."""
+Rule: TypeAlias = Callable[[Access | None], Access | None]
+"""A pure function: the access of a machine as it is -> as it is to be. It may raise Refused."""
+
+MOST_WAITING: Final = 4
+"""Calls of one access that wait for an approval at a time: their bodies are in its row."""
+
+_DIGEST_LENGTH: Final = 43
 
 
 class Accesses:
     """The accesses of one relying party. Each machine has one row, so it has one person.
 
+    The session's own row is judged beside that of the access, so nothing here knows of sign-outs.
     Methods raise SessionError (session.store_unavailable) when the store fails.
     """
 
@@ -34,31 +39,34 @@ class Accesses:
         party.sessions.require_rows("keep the access that a person gives")
         self.party, self._cells = party, party.sessions.cells
 
-    async def give(self, access: Access) -> None:
-        """Store the access; it replaces what the person gave this machine before.
+    async def of(self, machine: str) -> Access | None:
+        """What the machine was given last; None after its withdrawal and its time."""
+        found = await self._find(_digest(machine))
+        return found if found and self.party.clock.now() < found.until else None
 
-        Raises Refused (broker.taken) while another person's access of the machine lasts.
+    async def give(self, access: Access) -> Access:
+        """Store the access, which ends with its session at the latest.
+
+        It replaces what the person gave this machine before. Raises Refused, also (broker.taken)
+        while another person's access of the machine lasts.
         """
-        key, person = _key(access.machine), (access.issuer, access.sub)
-        before = _read((await self._cells.see(key))[0].row)
+        session = require_live(self.party, await self.party.sessions.judge(copy_of(access))).session
+        ends = absolute_end_of(session, self.party.of(session).settings)
+        access = _with(access, until=min(access.until, ends))
+        before = await self._find(_digest(access.machine))
         ended = before.id if before and await self._has_ended(before) else ""
 
-        def given(row: Row, _: float) -> Row:
-            found = _read(row)
-            is_free = found is None or _is_of(found, *person) or found.id == ended
-            return _row(access) if is_free else row
-
-        # Listed first: an access that is not listed could not be withdrawn.
-        await self._cells.change(
-            _list_key(*person),
-            lambda ids: with_id(ids, access.machine, access.until, self.party.clock.now()),
-        )
-        if _read((await self._cells.move(key, given)).row) != access:
+        def given(found: Access | None) -> Access:
+            if found is None or found.id == ended or _is_of(found, access):
+                return access
             raise Refused(Code.BROKER_TAKEN, f"another person has given {access.machine!r} access")
+
+        await self._move(access.machine, given)
+        return access
 
     async def judge(self, access: Access) -> tuple[Access, Live[Any]]:
         """The access and its session, read together; raises Refused when either has ended."""
-        copy, key = copy_of(access.session_id, access.keys), _key(access.machine)
+        copy, key = copy_of(access), _key(_digest(access.machine))
         found, [seen] = await self.party.sessions.judge_beside(copy, key)
         current = _read(seen.row)
         if self.party.clock.now() >= access.until:  # the store forgets it then
@@ -67,24 +75,54 @@ class Accesses:
             raise Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn or replaced")
         return current, require_live(self.party, found)
 
-    async def change(self, access: Access, rule: Rule, *arguments: Any) -> Access | None:
-        """The access after the pure function `rule`; None if it is withdrawn or replaced."""
+    async def withdraw(self, access: Access) -> None:
+        """End the access."""
+        await self._change(access, lambda _: None)
 
-        def changed(row: Row, _: float) -> Row:
-            found = _read(row)
-            return _row(rule(found, *arguments)) if found and found.id == access.id else row
+    async def record(self, access: Access, cost: Use) -> None:
+        """Add what calls have cost."""
+        await self._change(access, lambda found: _with(found, use=found.use.and_of(cost)))
 
-        after = _read((await self._cells.move(_key(access.machine), changed)).row)
-        return after if after and after.id == access.id else None
+    async def ask(self, access: Access, asked: Asked, body: bytes, seconds: int) -> Approval:
+        """Let a call wait for its person; raises Refused (broker.busy)."""
+        now = self.party.clock.now()
+        approval = Approval(
+            **dict(asked),
+            id=_digest(access.machine) + secrets.token_urlsafe(12),
+            machine=access.machine,
+            until=now + seconds,
+            body=body,
+        )
 
-    async def of(self, session: OIDCSession[Any]) -> Sequence[Access]:
-        """What the session's user has given and has not ended by itself, the oldest first."""
-        now, person = self.party.clock.now(), (session.issuer, session.sub)
-        (ids,) = await self._cells.read([_list_key(*person)])
-        keys = list(map(_key, ids_in(ids, now)))
-        values = await self._cells.read(keys) if keys else ()
-        found = [_read(self._cells.seen(*each).row) for each in zip(keys, values, strict=True)]
-        return [each for each in found if each and _is_of(each, *person) and now < each.until]
+        def asking(found: Access) -> Access:
+            waiting = [each for each in found.waiting if now < each.until]
+            if len(waiting) >= MOST_WAITING:
+                raise Refused(Code.BROKER_BUSY, f"{MOST_WAITING} calls wait for an approval")
+            return _with(found, waiting=(*waiting, approval))
+
+        await self._change(access, asking)
+        return approval
+
+    async def asked(self, session: OIDCSession[Any], id: str) -> tuple[Access, Approval]:
+        """What waits for the session's user under this id; raises Refused."""
+        return self._waiting(await self._find(id[:_DIGEST_LENGTH]), session, id)
+
+    async def decide(self, session: OIDCSession[Any], id: str, *, approve: bool) -> None:
+        """Record the decision of the session's user; the first one counts. Raises Refused."""
+
+        def decided(found: Access | None) -> Access:
+            access, asked = self._waiting(found, session, id)
+            approved = [asked.model_copy(update={"is_approved": True})] if approve else []
+            return _with(access, waiting=(*_others(access, id), *approved))
+
+        access, asked = await self.asked(session, id)
+        await self._move(access.machine, decided)
+        told = f"{asked.method} {asked.name}{asked.path} {'approved' if approve else 'refused'}"
+        self.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told)
+
+    async def forget(self, access: Access, approval: Approval) -> None:
+        """Remove a call that waits no more."""
+        await self._change(access, lambda found: _with(found, waiting=_others(found, approval.id)))
 
     def announce(self, name: EventName, access: Access, told: str, **call: Any) -> None:
         """Tell what happened with the access; `call` has the members of a call's event."""
@@ -100,6 +138,15 @@ class Accesses:
         )
         self.party.announcer(event)
 
+    def _waiting(
+        self, access: Access | None, person: OIDCSession[Any], id: str
+    ) -> tuple[Access, Approval]:
+        if access is not None and _is_of(access, person):
+            for asked in undecided(access, self.party.clock.now()):
+                if asked.id == id:
+                    return access, asked
+        raise Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")
+
     async def _has_ended(self, access: Access) -> bool:
         try:
             await self.judge(access)
@@ -107,10 +154,33 @@ class Accesses:
             return True
         return False
 
+    async def _find(self, digest: str) -> Access | None:
+        return _read((await self._cells.see(_key(digest)))[0].row)
 
-def copy_of(session_id: str, keys: tuple[str, ...]) -> Copy[Any]:
-    """What leads to a session that gives access: its id, and the keys of its revocations."""
-    return Copy(session_id, keys, ANY_EPOCH, 0)
+    async def _change(self, access: Access, rule: Callable[[Access], Access | None]) -> None:
+        """Apply `rule`, unless the access is withdrawn or replaced."""
+        await self._move(
+            access.machine,
+            lambda found: rule(found) if found and found.id == access.id else found,
+        )
+
+    async def _move(self, machine: str, rule: Rule) -> None:
+        def moved(row: Row, _: float) -> Row:
+            before = _read(row)
+            after = rule(before)
+            return row if after is before else _row(after)
+
+        await self._cells.move(_key(_digest(machine)), moved)
+
+
+def undecided(access: Access, now: int) -> list[Approval]:
+    """The calls about which the person can decide, the oldest first."""
+    return [each for each in access.waiting if not each.is_approved and now < each.until]
+
+
+def copy_of(access: Access) -> Copy[Any]:
+    """What leads to the session that gives the access: its id, and the keys of its revocations."""
+    return Copy(access.session_id, access.keys, ANY_EPOCH, 0)
 
 
 def require_live(party: RelyingParty[Any], found: Found[Any]) -> Live[Any]:
@@ -126,16 +196,25 @@ def require_live(party: RelyingParty[Any], found: Found[Any]) -> Live[Any]:
     return found
 
 
-def _is_of(access: Access, issuer: str, sub: str) -> bool:
-    return (access.issuer, access.sub) == (issuer, sub)
+def _is_of(access: Access, person: Access | OIDCSession[Any]) -> bool:
+    return (access.issuer, access.sub) == (person.issuer, person.sub)
 
 
-def _key(machine: str) -> str:
-    return f"access:{hashlib.sha256(machine.encode()).hexdigest()[:43]}"
+def _others(access: Access, id: str) -> tuple[Approval, ...]:
+    return tuple(each for each in access.waiting if each.id != id)
 
 
-def _list_key(issuer: str, sub: str) -> str:
-    return f"access-of:{user_key(issuer, '', sub)}"
+def _with(access: Access, **members: Any) -> Access:
+    return access.model_copy(update=members)
+
+
+def _digest(machine: str) -> str:
+    """The beginning of the ids of what a machine asks for, so that they lead to its row."""
+    return hashlib.sha256(machine.encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def _key(digest: str) -> str:
+    return f"access:{digest}"
 
 
 def _read(row: Row) -> Access | None:

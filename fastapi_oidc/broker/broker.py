@@ -10,19 +10,16 @@ from os import PathLike, fspath
 from typing import Any
 from weakref import WeakValueDictionary
 
-from fastapi_oidc.broker import rules
-from fastapi_oidc.broker.access import Access, Approval, Limits, Refused, State
-from fastapi_oidc.broker.accesses import Accesses, copy_of, require_live
-from fastapi_oidc.broker.connections import Destination, Resolve, resolved
+from fastapi_oidc.broker.access import Access, Limits, Refused
+from fastapi_oidc.broker.accesses import Accesses, undecided
+from fastapi_oidc.broker.connections import Resolve, resolved
 from fastapi_oidc.broker.guest import GuestApp
 from fastapi_oidc.broker.page import approval_router
 from fastapi_oidc.broker.route import Route, require_name
 from fastapi_oidc.broker.server import Owner, serving
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.revocation import absolute_end_of
 from fastapi_oidc.oidc import OIDC
-from fastapi_oidc.protocol.step_up import recent
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.web.misuse import require_kind
@@ -54,15 +51,18 @@ class Broker:
         require_kind("routes of Broker", routes, Mapping)
         for name, route in routes.items():
             require_kind(f"the route {name!r} of Broker", route, Route)
+            require_name(name)
+            oidc.runtime.party.api(route.target)
         runtime, self.limits, self.routes = oidc.runtime, limits or Limits(), dict(routes)
         self._party, self._grants = runtime.party, runtime.engine.grants
-        self._accesses = Accesses(runtime.party)
-        self._destinations = {
-            require_name(name): Destination(name, route, self._party.api(route.target), resolve)
-            for name, route in routes.items()
-        }
+        self._accesses, self._resolve = Accesses(runtime.party), resolve
         self._guests: WeakValueDictionary[str, GuestApp] = WeakValueDictionary()
-        self.router = approval_router(oidc, self._find, self.decide, self.limits.recent_seconds)
+        self.router = approval_router(
+            oidc,
+            self._accesses,
+            self.limits.recent_seconds,
+            is_needed=any(route.approve for route in routes.values()),
+        )
 
     async def give(
         self,
@@ -90,21 +90,18 @@ class Broker:
         if not routes or not set(routes) <= self.routes.keys() or ends <= now or not to:
             explanation = f"an access has a machine, a later end, and routes of {[*self.routes]}"
             raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-        keys = keys_of(session)
-        found = await self._party.sessions.judge(copy_of(session.id, keys))
-        session = require_live(self._party, found).session
-        access = Access(
+        asked = Access(
             id=secrets.token_urlsafe(12),
             machine=to,
             routes=tuple(routes),
             issuer=session.issuer,
             sub=session.sub,
             session_id=session.id,
-            keys=keys,
+            keys=keys_of(session),
             given_at=now,
-            until=min(int(ends), absolute_end_of(session, self._party.of(session).settings)),
+            until=int(ends),
         )
-        await self._accesses.give(access)
+        access = await self._accesses.give(asked)
         told = f"{', '.join(routes)} until {access.until}"
         self._accesses.announce(EventName.ACCESS_GIVEN, access, told)
         return access
@@ -116,60 +113,37 @@ class Broker:
         """
         require_kind("access of broker.withdraw", access, Access)
         try:
-            await self._accesses.change(access, lambda _: None)
+            await self._accesses.withdraw(access)
         finally:
             if (guest := self._guests.get(access.id)) is not None:
                 guest.calls.cut(Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn"))
         self._accesses.announce(EventName.ACCESS_WITHDRAWN, access, "withdrawn")
 
-    async def given(self, session: OIDCSession[Any]) -> Sequence[Access]:
-        """What the session's user has given, with its use, the oldest first.
-
-        What a call has cost is counted within a second.
-        """
-        require_kind("session of broker.given", session, OIDCSession)
-        return await self._accesses.of(session)
-
     async def check(self, access: Access) -> Access:
-        """The access as it is now, with its use; raises Refused when it has ended."""
-        return (await self._accesses.judge(access))[0]
+        """The access as it is now, with its use; raises Refused when it has ended.
 
-    async def waiting(self, session: OIDCSession[Any]) -> Sequence[Approval]:
-        """The calls that wait for the session's user, the oldest first."""
-        given, now = await self.given(session), self._party.clock.now()
-        return [each for access in given for each in rules.undecided(access, now)]
-
-    async def decide(
-        self, session: OIDCSession[Any], id: str, fingerprint: str, *, approve: bool
-    ) -> Approval:
-        """Record the user's decision about the call that a page with `fingerprint` has shown.
-
-        The pages of `broker.router` (`/approvals/{id}`) do this; an application may have its own.
-
-        Raises SessionError (session.step_up_required) unless the user has authenticated in the last
-        `recent_seconds`, and Refused (broker.not_approved) if no such call waits for this user.
+        What a call has cost is counted within a second. `waiting` has the calls about which the
+        person can decide.
         """
-        require_kind("session of broker.decide", session, OIDCSession)
-        at = self._party.clock.instant()
-        if not recent(self.limits.recent_seconds).is_met(session.auth_time, session.acr, at):
-            raise SessionError(Code.SESSION_STEP_UP_REQUIRED, "an approval needs a recent login")
-        access, shown = await self._find(session, id)
-        state: State = "approved" if approve else "refused"
-        if shown.fingerprint != fingerprint:
-            raise _nothing_waits()
-        after = await self._accesses.change(access, rules.decided, shown, state)
-        if after is None or rules.state_of(after, shown) != state:
-            raise _nothing_waits()
-        told = f"{shown.method} {shown.name}{shown.path} {state}"
-        self._accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told)
-        return shown
+        require_kind("access of broker.check", access, Access)
+        found, _ = await self._accesses.judge(access)
+        waiting = undecided(found, self._party.clock.now())
+        return found.model_copy(update={"waiting": tuple(waiting)})
+
+    async def access_of(self, machine: str) -> Access | None:
+        """What the machine was given last, to serve it again; None after its end.
+
+        The end of its session is found by `check`, and at each call.
+        """
+        require_kind("machine of broker.access_of", machine, str)
+        return await self._accesses.of(machine)
 
     def app(self, access: Access) -> GuestApp:
         """The ASGI application for the guest of one access."""
         require_kind("access of broker.app", access, Access)
         if (guest := self._guests.get(access.id)) is None:
             guest = self._guests[access.id] = GuestApp(
-                access, self._accesses, self._grants, self._destinations, self.limits
+                access, self._accesses, self._grants, self.routes, self._resolve, self.limits
             )
         return guest
 
@@ -184,22 +158,10 @@ class Broker:
         serves `path`.
         """
         app = self.app(access)
-        async with aclosing(app), serving(app, fspath(path), owner, app.refuse_unreadable):
+        async with aclosing(app), serving(app, fspath(path), owner):
             yield
 
     async def aclose(self) -> None:
         """Store what calls have cost, and close the connections to the APIs."""
         for guest in [*self._guests.values()]:
             await guest.aclose()
-
-    async def _find(self, session: OIDCSession[Any], id: str) -> tuple[Access, Approval]:
-        """What waits for the session's user under this id; raises Refused."""
-        for access in await self._accesses.of(session):
-            for approval in rules.undecided(access, self._party.clock.now()):
-                if approval.id == id:
-                    return access, approval
-        raise _nothing_waits()
-
-
-def _nothing_waits() -> Refused:
-    return Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")

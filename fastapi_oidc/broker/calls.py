@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Final, TypeAlias
 
-from anyio import CancelScope, move_on_after
+from anyio import move_on_after
 
 from fastapi_oidc.broker.access import Limits, Refused, Use
-from fastapi_oidc.broker.rules import together
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, SessionError
 
@@ -42,7 +40,7 @@ class OpenCalls:
     ) -> None:
         self._limits, self._judge, self._record = limits, judge, record
         # Scopes, because httpcore closes connections in shields against them, not against tasks.
-        self._open: dict[CancelScope, SessionError] = {}
+        self._open: set[Cut] = set()
         self._watch: SingleFlight[None, None] = SingleFlight()
         self._unrecorded, self._recording = Use(), asyncio.Lock()
 
@@ -52,20 +50,27 @@ class OpenCalls:
         if len(self._open) >= self._limits.concurrent:
             raise Refused(Code.BROKER_BUSY, f"{self._limits.concurrent} calls are under way")
         bound = move_on_after(self._limits.seconds)
-        self._open[bound] = Refused(Code.BROKER_TIMEOUT, "the call took too long")
+        reason: SessionError = Refused(Code.BROKER_TIMEOUT, "the call took too long")
+
+        def cut(because: SessionError) -> None:
+            nonlocal reason
+            reason = because
+            bound.cancel()
+
+        self._open.add(cut)
         self._watch.start(None, self._watch_calls)
         try:
             with bound:
-                yield partial(self._cut, bound)
+                yield cut
         finally:
-            because = self._open.pop(bound)
+            self._open.remove(cut)
         if bound.cancelled_caught:
-            raise because
+            raise reason
 
     def cut(self, because: SessionError) -> None:
         """End all calls under way."""
-        for bound in self._open:
-            self._cut(bound, because)
+        for cut in self._open:
+            cut(because)
 
     def require_more(self, use: Use) -> None:
         """Refuse a call over `Limits.calls`; `use` is what the store has counted."""
@@ -74,7 +79,7 @@ class OpenCalls:
 
     def count(self, cost: Use) -> None:
         """Record the cost of a call, soon."""
-        self._unrecorded = together(self._unrecorded, cost)
+        self._unrecorded = self._unrecorded.and_of(cost)
         self._watch.start(None, self._watch_calls)
 
     async def record(self) -> None:
@@ -85,13 +90,8 @@ class OpenCalls:
                 if costs.calls:
                     await self._record(costs)
             except BaseException:
-                self._unrecorded = together(self._unrecorded, costs)
+                self._unrecorded = self._unrecorded.and_of(costs)
                 raise
-
-    def _cut(self, bound: CancelScope, because: SessionError) -> None:
-        if bound in self._open:
-            self._open[bound] = because
-            bound.cancel()
 
     async def _watch_calls(self) -> None:
         loop = asyncio.get_running_loop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final, TypeAlias
@@ -15,18 +15,9 @@ import httpx
 from fastapi_oidc.broker.access import Refused
 from fastapi_oidc.broker.route import Network, Route
 from fastapi_oidc.errors import Code
-from fastapi_oidc.protocol.downstream import DownstreamAPI
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host and port."""
-
-FAILURES: Final = (
-    httpcore.NetworkError,
-    httpcore.ProtocolError,
-    httpcore.TimeoutException,
-    httpx.HTTPError,  # of a route's own authentication
-)
-"""The errors of an API that cannot be reached, or that sends no HTTP."""
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds for the look-up of a name, and for a connection to an address."""
@@ -62,86 +53,59 @@ async def resolved(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class CheckedNetwork(httpcore.AsyncNetworkBackend):
-    """Connects to addresses that are public, or in the `networks` of the route.
+class CheckedNetwork(httpcore.AnyIOBackend):
+    """Connects to addresses that are public, or in the networks that the route names.
 
     httpcore asks for a connection to a name, and checks the certificate for that name. The checked
     address itself is connected to, so a second answer of the name server changes nothing.
     """
 
-    def __init__(self, networks: Sequence[Network], resolve: Resolve, *, encrypted: bool) -> None:
-        self._networks, self._resolve, self._encrypted = networks, resolve, encrypted
-        self._system = httpcore.AnyIOBackend()
+    def __init__(self, route: Route, resolve: Resolve) -> None:
+        self._route, self._resolve = route, resolve
 
     async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
+        self, host: str, port: int, *options: Any, **named: Any
     ) -> httpcore.AsyncNetworkStream:
         """Raises Refused (broker.address) and httpcore.ConnectError."""
         failed: Exception = httpcore.ConnectError("the host name has no address")
-        for address in await self._checked(host, port, timeout):
+        for address in await self._checked(host, port):
             try:
-                return await self._system.connect_tcp(
-                    address, port, timeout, local_address, socket_options
-                )
+                return await super().connect_tcp(address, port, *options, **named)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
         raise failed
 
-    async def _checked(self, host: str, port: int, seconds: float | None) -> Sequence[str]:
+    async def _checked(self, host: str, port: int) -> Sequence[str]:
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(CONNECT_SECONDS):
                 found = await self._resolve(host, port)
         except (OSError, UnicodeError, TimeoutError) as error:
             raise httpcore.ConnectError("the host name is not found") from error
+        encrypted = self._route.url.startswith("https:")
         for address in map(ip_address, found):
-            if not is_callable(address, self._networks, encrypted=self._encrypted):
+            if not is_callable(address, self._route.named_networks, encrypted=encrypted):
                 explanation = f"{host} has an address that is not public, and the route names none"
                 raise Refused(Code.BROKER_ADDRESS, explanation)
         return found
 
 
-class Destination:
-    """Where the calls of one route are sent.
-
-    `api` is None for the session's own token, and for a route with its own authentication.
-    """
-
-    def __init__(
-        self, name: str, route: Route, api: DownstreamAPI | None, resolve: Resolve
-    ) -> None:
-        self.name, self.route, self.api = name, route, api
-        self._context = httpx.create_ssl_context(route.verify, trust_env=False)
-        encrypted = route.url.startswith("https:")
-        self._network = CheckedNetwork(route.named_networks, resolve, encrypted=encrypted)
-
-    def connections(self) -> Connections:
-        """New connections, for one guest."""
-        return Connections(
-            httpcore.AsyncConnectionPool(
-                ssl_context=self._context,
-                max_connections=_MOST_CONNECTIONS,
-                keepalive_expiry=_KEEP_ALIVE,
-                network_backend=self._network,
-            )
-        )
-
-
-class Connections:
-    """The connections of one guest to one destination.
+class Connections(httpx.AsyncHTTPTransport):
+    """The connections of one guest to the API of one route.
 
     Guests do not share them: what an API sends after the end of an answer is read as the next one.
     """
 
-    def __init__(self, pool: httpcore.AsyncConnectionPool) -> None:
-        self._pool = pool
+    def __init__(self, route: Route, resolve: Resolve) -> None:
+        # httpx has no option for a backend. Without super() there is no other pool to fall back to.
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=route.context,
+            max_connections=_MOST_CONNECTIONS,
+            keepalive_expiry=_KEEP_ALIVE,
+            network_backend=CheckedNetwork(route, resolve),
+        )
 
     async def send(self, request: httpx.Request, auth: httpx.Auth) -> httpx.Response:
-        """The answer, whose body is not read yet; raises Refused and FAILURES.
+        """The answer, whose body is not read yet; raises Refused and httpx.HTTPError.
 
         There is no client around the connections: it would follow redirects, keep the API's
         cookies, and write the query into its log.
@@ -149,7 +113,8 @@ class Connections:
         async with aclosing(auth.async_auth_flow(request)) as flow:
             request = await anext(flow)
             while True:
-                answer = await self._exchange(request)
+                answer = await self.handle_async_request(request)
+                answer.request = request
                 try:
                     request = await flow.asend(answer)
                 except StopAsyncIteration:
@@ -158,37 +123,3 @@ class Connections:
                     await answer.aclose()
                     raise
                 await answer.aclose()
-
-    async def aclose(self) -> None:
-        """Close the connections. A later call opens new ones."""
-        await self._pool.aclose()
-
-    async def _exchange(self, request: httpx.Request) -> httpx.Response:
-        url = request.url
-        answer = await self._pool.handle_async_request(
-            httpcore.Request(
-                request.method,
-                httpcore.URL(
-                    scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
-                ),
-                headers=request.headers.raw,  # with the proof of a bound token, which is not copied
-                content=request.stream,
-                extensions={"timeout": {"connect": CONNECT_SECONDS}},
-            )
-        )
-        return httpx.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer), request=request
-        )
-
-
-class _Body(httpx.AsyncByteStream):
-    """The body of an answer, for httpx."""
-
-    def __init__(self, answer: httpcore.Response) -> None:
-        self._answer = answer
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return aiter(self._answer.aiter_stream())
-
-    async def aclose(self) -> None:
-        await self._answer.aclose()

@@ -16,9 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc.broker.access import Asked, Refused
 from fastapi_oidc.broker.calls import Cut
-from fastapi_oidc.broker.connections import Destination
+from fastapi_oidc.broker.connections import CONNECT_SECONDS
 from fastapi_oidc.broker.paths import normalised, readable_query
-from fastapi_oidc.broker.route import HOP_BY_HOP
+from fastapi_oidc.broker.route import HOP_BY_HOP, Route
 from fastapi_oidc.errors import Code, OIDCError
 
 Body: TypeAlias = bytes | AsyncIterator[bytes]
@@ -31,25 +31,6 @@ _NEVER_WORDS: Final = (
 )
 _NEVER_ANSWERED: Final = HOP_BY_HOP.union(_NEVER_WORDS.split())
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
-
-
-def read_request(request: Request, destinations: Mapping[str, Destination]) -> Asked:
-    """Read the request of a guest; raises Refused for anything that is not plainly in the table.
-
-    The guest's `Host` selects a route, and is never a destination.
-    """
-    scope, headers, method = request.scope, request.headers, request.method
-    name, target = _name_and_target(scope["raw_path"], headers.getlist("host"))
-    if name not in destinations:
-        raise Refused(Code.BROKER_NAME, "the access has no route of this name")
-    route, path = destinations[name].route, normalised(target)
-    query = readable_query(scope["query_string"])
-    if not route.allows(method, path):
-        raise Refused(Code.BROKER_NOT_ALLOWED, f"the route does not allow {method} of this path")
-    url = f"{route.url}{path}?{query}" if query else f"{route.url}{path}"
-    passed = route.passed - _for_one_hop(headers.getlist("connection"))
-    kept = tuple(pair for pair in headers.items() if pair[0] in passed)
-    return Asked(name=name, method=method, path=path, url=url, headers=kept)
 
 
 class Call:
@@ -66,15 +47,29 @@ class Call:
         self._began = time.perf_counter()
         self._leaving: asyncio.Task[None] | None = None
         self._length: int | None = None
-        self._asked: Asked | None = None
+        self._where: dict[str, str] = {}
         self.error: OIDCError | None = None
         self.status = self.sent = self.received = 0
 
-    def read(self, destinations: Mapping[str, Destination]) -> Asked:
-        """See `read_request`."""
-        self._length = _length_of(self._request.headers)
-        self._asked = read_request(self._request, destinations)
-        return self._asked
+    def read(self, routes: Mapping[str, Route]) -> Asked:
+        """What the guest asks for; raises Refused for anything that is not plainly in the table.
+
+        The guest's `Host` selects a route, and is never a destination.
+        """
+        scope, headers, method = self._request.scope, self._request.headers, self._request.method
+        self._length = _length_of(headers)
+        name, target = _name_and_target(scope["raw_path"], headers.getlist("host"))
+        if name not in routes:
+            raise Refused(Code.BROKER_NAME, "the access has no route of this name")
+        route, path = routes[name], normalised(target)
+        query = readable_query(scope["query_string"])
+        if not route.allows(method, path):
+            raise Refused(Code.BROKER_NOT_ALLOWED, f"the route allows no {method} of this path")
+        url = f"{route.url}{path}?{query}" if query else f"{route.url}{path}"
+        passed = route.passed - _for_one_hop(headers.getlist("connection"))
+        kept = tuple(pair for pair in headers.items() if pair[0] in passed)
+        self._where = {"route": name, "method": method, "path": path}
+        return Asked(name=name, method=method, path=path, url=url, headers=kept)
 
     async def body(self, most: int) -> Body:
         """The body, in one piece if it is small, else as a stream; see `whole`."""
@@ -93,7 +88,10 @@ class Call:
         if self._length is not None and not isinstance(body, bytes):
             headers.append((b"content-length", str(self._length).encode()))
         # The class itself, not `client.build_request`, which would add what the client has.
-        return httpx.Request(asked.method, asked.url, headers=headers, content=body)
+        timeout = {"timeout": {"connect": CONNECT_SECONDS}}
+        return httpx.Request(
+            asked.method, asked.url, headers=headers, content=body, extensions=timeout
+        )
 
     async def answer(self, answer: httpx.Response, most: int) -> None:
         """Stream the API's answer to the guest; raises Refused (broker.too_large)."""
@@ -120,10 +118,8 @@ class Call:
 
     def facts(self) -> dict[str, Any]:
         """The call's members of an AccessEvent."""
-        asked, seconds = self._asked, time.perf_counter() - self._began
-        where = {"route": asked.name, "method": asked.method, "path": asked.path} if asked else {}
         counts = {"status": self.status, "sent": self.sent, "received": self.received}
-        return where | counts | {"seconds": seconds}
+        return self._where | counts | {"seconds": time.perf_counter() - self._began}
 
     def end(self) -> None:
         """Stop looking whether the guest leaves."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from functools import partial
@@ -14,12 +13,12 @@ from anyio import CancelScope, move_on_after
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.broker import rules
-from fastapi_oidc.broker.access import Access, Approval, Asked, Limits, Refused, Use
+from fastapi_oidc.broker.access import Access, Asked, Limits, Refused, Use
 from fastapi_oidc.broker.accesses import Accesses, copy_of, require_live
 from fastapi_oidc.broker.calls import OpenCalls
-from fastapi_oidc.broker.connections import FAILURES, Destination
+from fastapi_oidc.broker.connections import Connections, Resolve
 from fastapi_oidc.broker.forward import Call, guest_left
+from fastapi_oidc.broker.route import Route
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.sessions import Live
@@ -43,15 +42,16 @@ class GuestApp:
         access: Access,
         accesses: Accesses,
         grants: Grants[Any],
-        destinations: Mapping[str, Destination],
+        routes: Mapping[str, Route],
+        resolve: Resolve,
         limits: Limits,
     ) -> None:
         self._access, self._accesses, self._grants = access, accesses, grants
-        self._given = {name: destinations[name] for name in access.routes if name in destinations}
-        self._connections = {name: to.connections() for name, to in self._given.items()}
+        self._routes = {name: routes[name] for name in access.routes if name in routes}
+        self._connections = {n: Connections(to, resolve) for n, to in self._routes.items()}
         self._limits, self._party = limits, accesses.party
         self._tokens: dict[str, IssuedToken] = {}
-        self.calls = OpenCalls(limits, self._judge, self._record)
+        self.calls = OpenCalls(limits, self._judge, partial(accesses.record, access))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. An answer that has begun and cannot go on stays without its end."""
@@ -61,18 +61,14 @@ class GuestApp:
         try:
             async with self.calls.opened() as call.cut:
                 await self._pass_on(call)
-        except (OIDCError, ClientDisconnect, *FAILURES) as error:
+        except (OIDCError, ClientDisconnect, httpx.HTTPError) as error:
             call.error = _as_refusal(error)
             if not call.status:
                 with move_on_after(self._limits.seconds):
                     await call.refuse(call.error)
         finally:
             call.end()
-            self._record_call(call.error, Use(1, call.sent, call.received), call.facts())
-
-    def refuse_unreadable(self) -> None:
-        """Record a request that is no HTTP, and that a server has answered with 400."""
-        self._record_call(Refused(Code.BROKER_REQUEST, "no HTTP"), Use(1), {"status": 400})
+            self._record(call)
 
     async def aclose(self) -> None:
         """Store what calls have cost, and close the connections to the APIs."""
@@ -82,18 +78,18 @@ class GuestApp:
             await connections.aclose()
 
     async def _pass_on(self, call: Call) -> None:
-        limits, asked = self._limits, call.read(self._given)
-        access, live = await self._judge()
-        self.calls.require_more(access.use)
-        destination = self._given[asked.name]
-        if destination.route.needs_approval(asked.method, asked.path):
-            body = await call.whole(limits.approved_bytes)
-            await self._approved(asked, body)
-            _, live = await self._judge()
-            request = call.request_to(asked, body)
+        limits, asked = self._limits, call.read(self._routes)
+        route = self._routes[asked.name]
+        if route.needs_approval(asked.method, asked.path):
+            whole = await call.whole(limits.approved_bytes)
+            await self._require_more()
+            await self._approved(asked, whole)
+            request = call.request_to(asked, whole)
         else:
             request = call.request_to(asked, await call.body(limits.request_bytes))
-        auth = self._auth(destination, live)
+        live = await self._require_more()  # last: a guest may send its body slowly
+        token = partial(self._token, asked.name, live)  # the one path to a session's tokens
+        auth = route.auth or auth_of(token, MIN_VALIDITY, self._grants.proofs)
         answer = await self._connections[asked.name].send(request, auth)
         async with aclosing(answer):
             await call.answer(answer, limits.answer_bytes)
@@ -101,59 +97,48 @@ class GuestApp:
     async def _judge(self) -> tuple[Access, Live[Any]]:
         return await self._accesses.judge(self._access)
 
-    async def _record(self, cost: Use) -> None:
-        await self._accesses.change(self._access, rules.used, cost)
+    async def _require_more(self) -> Live[Any]:
+        """The session of the access; raises Refused when it has no more calls, or has ended."""
+        access, live = await self._judge()
+        self.calls.require_more(access.use)
+        return live
 
     async def _approved(self, asked: Asked, body: bytes) -> None:
         """Return when the person has approved the call with this body; raises Refused."""
-        now, seconds = self._party.clock.now(), self._limits.approval_seconds
-        loop = asyncio.get_running_loop()
+        seconds, loop = self._limits.approval_seconds, asyncio.get_running_loop()
         ends = loop.time() + seconds
-        approval = Approval(
-            **dict(asked),
-            id=secrets.token_urlsafe(12),
-            machine=self._access.machine,
-            until=now + int(seconds),
-            body=body,
-        )
-        await self._accesses.change(self._access, rules.asking, approval, now)
+        approval = await self._accesses.ask(self._access, asked, body, int(seconds))
         where = f"{asked.method} {asked.name}{asked.path} waits as {approval.id}"
         self._accesses.announce(EventName.ACCESS_APPROVAL_ASKED, self._access, where)
-        state = approval.state
+        decided = {approval.id: False}
         try:
-            while state == "asked" and loop.time() < ends:
+            while decided.get(approval.id) is False and loop.time() < ends:
                 await asyncio.sleep(LOOK_SECONDS)
                 access, _ = await self._judge()
-                state = rules.state_of(access, approval)
+                decided = {each.id: each.is_approved for each in access.waiting}
         finally:
             with CancelScope(shield=True):
-                await self._accesses.change(self._access, rules.answered, approval)
-        if state != "approved":
+                await self._accesses.forget(self._access, approval)
+        if not decided.get(approval.id):
             raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
 
-    def _auth(self, destination: Destination, live: Live[Any]) -> httpx.Auth:
-        """The authentication of the call, by the one path to a session's tokens."""
-        token = partial(self._token, destination, live)
-        return destination.route.auth or auth_of(token, MIN_VALIDITY, self._grants.proofs)
-
-    async def _token(
-        self, destination: Destination, live: Live[Any], needed: Needed
-    ) -> IssuedToken:
-        api, actor, name = destination.api, destination.route.actor, destination.name
+    async def _token(self, name: str, live: Live[Any], needed: Needed) -> IssuedToken:
+        route = self._routes[name]
+        api, actor = self._party.api(route.target), route.actor
         known = self._tokens.get(name) if api else own_token(live.session)
         if known is not None and needed.is_met_by(known, self._party.clock.now()):
             return known
-        holder = _Holder(self._party, copy_of(self._access.session_id, self._access.keys))
+        holder = _Holder(self._party, copy_of(self._access))
         acting = Actor(self._access.id, partial(actor, self._access)) if actor else None
         token = await self._grants.token(live.id, holder, api, needed, acting)
         await self._judge()  # the provider may have been asked, and that takes its time
         self._tokens[name] = token
         return token
 
-    def _record_call(self, error: OIDCError | None, cost: Use, facts: Mapping[str, Any]) -> None:
+    def _record(self, call: Call) -> None:
         """Announce a call, and count it."""
-        self.calls.count(cost._replace(at=self._party.clock.now()))
-        code = error.code if error else None
+        self.calls.count(Use(1, call.sent, call.received, self._party.clock.now()))
+        code, facts = call.error.code if call.error else None, call.facts()
         told = ", ".join(f"{name} {value}" for name, value in facts.items())
         self._accesses.announce(EventName.ACCESS_CALLED, self._access, told, code=code, **facts)
 

@@ -2,63 +2,62 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Awaitable, Callable
 from html import escape
-from typing import Any, TypeAlias
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
-from fastapi_oidc.broker.access import Access, Approval
+from fastapi_oidc.broker.access import Approval
+from fastapi_oidc.broker.accesses import Accesses
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.web.csrf import CSRF_FIELD
 from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.pages import document
 
-Find: TypeAlias = Callable[[OIDCSession[Any], str], Awaitable[tuple[Access, Approval]]]
-"""What waits for the session's user under an id; raises Refused (broker.not_approved)."""
 
+def approval_router(
+    oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: int, *, is_needed: bool
+) -> APIRouter:
+    """`/approvals/{id}`, for users who have authenticated in the last `recent_seconds`.
 
-Decide: TypeAlias = Callable[..., Awaitable[object]]
-"""Records the decision of the session's user; see `Broker.decide`."""
-
-
-def approval_router(oidc: OIDC[Any, Any], find: Find, decide: Decide, seconds: int) -> APIRouter:
-    """`/approvals/{id}`, for users who have authenticated in the last `seconds`."""
+    `is_needed`: an application without these routes is refused.
+    """
     router = APIRouter(include_in_schema=False)
-    recently = Depends(oidc.require_recent(seconds))
+    recently = Depends(oidc.require_recent(recent_seconds))
 
     @router.get("/approvals/{id}")
     async def show(id: str, session: OIDCSession[Any] = recently) -> HTMLResponse:
-        _, asked = await find(session, id)
+        _, asked = await accesses.asked(session, id)
         return document("Approve a call", _form(asked, oidc.csrf_token(session)))
 
     @router.post("/approvals/{id}", dependencies=[Depends(oidc.require_csrf)])
-    async def decided(
+    async def decide(
         request: Request, id: str, session: OIDCSession[Any] = recently
     ) -> HTMLResponse:
-        form = await form_of(request)
-        approve, fingerprint = form.get("decision") == "approve", str(form.get("fingerprint"))
-        await decide(session, id, fingerprint, approve=approve)
+        approve = (await form_of(request)).get("decision") == "approve"
+        await accesses.decide(session, id, approve=approve)
         told = "is sent now" if approve else "is not sent"
         body = f"<p>The call {told}. You can close this page.</p>"
         return document("Approved" if approve else "Refused", body)
 
+    if is_needed:
+        oidc.runtime.engine.needed[show] = (
+            "a route of the broker has `approve`, and nobody could approve a call. "
+            "Add the line: app.include_router(broker.router)"
+        )
     return router
 
 
 def _form(asked: Approval, csrf: str) -> str:
     headers = "; ".join(f"{name}: {text}" for name, text in asked.headers)
-    body, digest = asked.body, hashlib.sha256(asked.body).hexdigest()
     return (
         f"<p>{_shown(asked.machine)} wants to send this as you:</p>"
         f"<p><b>{_shown(asked.method)}</b> <code>{_shown(asked.url)}</code></p>"
-        f"<p>{_shown(headers)}</p><p>Body: {len(body)} bytes, SHA-256 {digest}</p>"
-        f"<pre>{_shown(body.decode('utf-8', 'backslashreplace'))}</pre>"
+        f"<p>{_shown(headers)}</p><p>Body: {len(asked.body)} bytes</p>"
+        f"<pre>{_shown(asked.body.decode('utf-8', 'backslashreplace'))}</pre>"
         f'<form method="post"><input type="hidden" name="{CSRF_FIELD}" value="{escape(csrf)}">'
-        f'<input type="hidden" name="fingerprint" value="{asked.fingerprint}">'
         '<button name="decision" value="approve">Approve</button> '
         '<button name="decision" value="refuse">Refuse</button></form>'
     )

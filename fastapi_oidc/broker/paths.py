@@ -21,7 +21,7 @@ _DISGUISED: Final = re.compile(
 """What servers read in different ways: encoded slashes, control characters, a dot or slash that is
 encoded twice, empty segments, and dot segments with a parameter.
 """
-_PATTERN: Final = re.compile(r"[A-Z]+ (/\S*)")
+_CALL: Final = re.compile(r"[A-Z]+ ((?:/(?:\*|[^*/\s]+))*(?:/|/\*\*)?)")
 
 
 def normalised(raw: bytes) -> str:
@@ -60,29 +60,15 @@ def pattern_of(calls: Iterable[str]) -> re.Pattern[str]:
 
 def require_call(text: object) -> str:
     """The text, if it is like "GET /events/*"; raises ConfigurationError."""
-    found = _PATTERN.fullmatch(text) if isinstance(text, str) else None
+    found = _CALL.fullmatch(text) if isinstance(text, str) else None
     with suppress(Refused):
         if found is not None and normalised(found[1].encode()) == found[1]:
-            *first, last = found[1].split("/")
-            segments = [*first, "*" if last == "**" else last]
-            if all(each == "*" or "*" not in each for each in segments):
-                return found[0]
+            return found[0]
     explanation = (
         f'{text!r} is no method and normalised path, such as "GET /events/*": `*` is a whole '
         "segment, and `**` the last"
     )
     raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-
-
-def may_meet(one: str, other: str) -> bool:
-    """Whether a call can match both texts, such as "GET /events/*" and "GET /**"."""
-    first, second = one.split("/"), other.split("/")
-    for mine, theirs in zip(first, second, strict=False):
-        if "**" in (mine, theirs):
-            return True
-        if mine != theirs and "*" not in (mine, theirs):
-            return False
-    return len(first) == len(second)
 
 
 def loosely(call: str) -> str:

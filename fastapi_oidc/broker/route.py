@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from fastapi_oidc.broker.access import Access
-from fastapi_oidc.broker.paths import loosely, may_meet, normalised, pattern_of, require_call
+from fastapi_oidc.broker.paths import loosely, normalised, pattern_of, require_call
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.downstream import ActorToken, Target
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
@@ -79,6 +79,7 @@ class Route:
     passed: frozenset[str] = field(init=False, repr=False)
     allowed: re.Pattern[str] = field(init=False, repr=False)
     approved: re.Pattern[str] = field(init=False, repr=False)
+    context: ssl.SSLContext = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Parse every member."""
@@ -102,11 +103,14 @@ class Route:
         set_once(self, "target", target)
         set_once(self, "named_networks", _networks_of(self.url, self.networks))
         set_once(self, "url", _base_of(self.url, self.named_networks))
+        set_once(self, "context", httpx.create_ssl_context(self.verify, trust_env=False))
         set_once(self, "passed", _PASSED | headers)
         set_once(self, "allowed", pattern_of(map(require_call, self.allow)))
         set_once(self, "approved", pattern_of(map(loosely, map(require_call, self.approve))))
-        for call in self.approve:  # a misspelled one would let calls pass without the person
-            if not any(may_meet(loosely(call), loosely(each)) for each in self.allow):
+        allow = [*map(loosely, self.allow)]
+        for call in map(loosely, self.approve):  # a misspelled one would pass without the person
+            one, all_allowed = pattern_of([call]), pattern_of(allow)
+            if not all_allowed.fullmatch(call) and not any(map(one.fullmatch, allow)):
                 raise _invalid(f"approve has {call!r}, which matches no call of allow")
 
     def allows(self, method: str, path: str) -> bool:
@@ -118,11 +122,10 @@ class Route:
         return self.approved.fullmatch(loosely(f"{method} {path}")) is not None
 
 
-def require_name(name: str) -> str:
-    """The name, if a guest can ask for it; raises ConfigurationError."""
+def require_name(name: str) -> None:
+    """Raise ConfigurationError unless a guest can ask for this name."""
     if not _NAME.fullmatch(name):
         raise _invalid(f"{name!r} is no host name in lower case")
-    return name
 
 
 def _networks_of(url: str, networks: Sequence[str]) -> tuple[Network, ...]:

@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias
 
@@ -28,25 +28,16 @@ Owner: TypeAlias = tuple[int, int]
 MOST_CONNECTIONS: Final = 64
 """Connections of a guest at a time; more are closed."""
 
-HEAD_SECONDS: Final = 30.0
-"""Seconds after which a connection is closed if no request has begun on it."""
-
-_HEAD_BYTES: Final = 32 * 1024
-
 _LOG: Final = logging.getLogger("fastapi_oidc.broker")
 """For faults of the broker alone: what guests and APIs do wrong is in the events of calls."""
 _LOG.addFilter(lambda record: record.exc_info is not None)
 
-Unreadable: TypeAlias = Callable[[], None]
-"""Records a request that is no HTTP."""
-
 
 class _Connection(H11Protocol):
-    """A connection, with the bounds that uvicorn does not have."""
+    """A connection, with the bound that uvicorn does not have."""
 
-    def __init__(self, config: Config, state: ServerState, unreadable: Unreadable) -> None:
+    def __init__(self, config: Config, state: ServerState) -> None:
         super().__init__(config, state, {})
-        self._unreadable = unreadable
         self.logger = _LOG
         self.access_log = False  # it would have the query
 
@@ -54,29 +45,13 @@ class _Connection(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
-        self._look_later()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._timer.cancel()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP; as a part of a call that is under way, it ends that call."""
         if _is_over(self.cycle):
             super().send_400_response(msg)
-            self._unreadable()
         else:
             self.transport.abort()
-
-    def _look_later(self) -> None:
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._look, self.cycle)
-
-    def _look(self, before: RequestResponseCycle | None) -> None:
-        """Close the connection if it has had no request since `before`, or cannot be closed."""
-        if (_is_over(before) and self.cycle is before) or self.transport.is_closing():
-            self.transport.abort()
-        else:
-            self._look_later()
 
 
 def _is_over(cycle: RequestResponseCycle | None) -> bool:
@@ -84,21 +59,11 @@ def _is_over(cycle: RequestResponseCycle | None) -> bool:
 
 
 @asynccontextmanager
-async def serving(
-    app: ASGIApp, path: str, owner: Owner | None, unreadable: Unreadable
-) -> AsyncIterator[None]:
+async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator[None]:
     """Serve `app` at `path` within the block, and break off what is under way at its end."""
-    config = Config(
-        app,
-        ws="none",
-        log_config=None,
-        proxy_headers=False,
-        h11_max_incomplete_event_size=_HEAD_BYTES,
-    )
+    config = Config(app, ws="none", log_config=None, proxy_headers=False)
     loop, state, listener = asyncio.get_running_loop(), ServerState(), _listener(path, owner)
-    server = await loop.create_unix_server(
-        lambda: _Connection(config, state, unreadable), sock=listener
-    )
+    server = await loop.create_unix_server(lambda: _Connection(config, state), sock=listener)
     try:
         yield
     finally:

@@ -65,8 +65,12 @@ def require_sound_endpoints(endpoints: Sequence[Endpoint], engine: Engine[Any, A
 
     It can never work: its parameter's annotation cannot be evaluated, or it is a route of a login
     and needs a session. Or it is open: it reads an identity from the request, or requires scopes
-    of sessions.
+    of sessions. Also raises it for an endpoint that is needed and missing.
     """
+    present = {id(each.route.endpoint) for each in endpoints}  # some cannot be hashed
+    for needed, remedy in engine.needed.items():
+        if id(needed) not in present:
+            raise misconfigured(remedy)
     open_routes = {role.route_name(engine.name): role for role in _OPEN}
     for endpoint in endpoints:
         role = open_routes.get(endpoint.route.name or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -12,6 +12,7 @@ from fastapi_oidc.testing import TokensIssued
 from tests.oidc.broker.apis import Api
 from tests.oidc.broker.rig import TWO_HOURS, Rig, broker_world, rigged, store_of
 from tests.oidc.broker.streams import Stream, is_cut, streaming
+from tests.oidc.flows.steps import until
 
 End = Callable[[Rig], Awaitable[object]]
 
@@ -70,6 +71,24 @@ async def test_a_stream_that_is_open_is_cut(end: End, code: str) -> None:
         await stream.until_ended()
     [line] = rig.trail
     assert (line.code, line.status, line.received) == (code, 200, 5)
+
+
+async def test_a_body_that_ends_after_the_access_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls, "POLL_SECONDS", 1000)
+    async with rigged() as rig:
+        assert (await rig.guest.get()).status_code == 200, "the process has a token"
+
+        async def body() -> AsyncIterator[bytes]:
+            yield b"sl"
+            await until(lambda: bool(rig.broker.app(rig.access).calls._open))
+            await rig.world.oidc.revoke(sub="alice")
+            yield b"ow"
+
+        answer = await rig.guest.call("POST", content=body(), headers={"Content-Length": "4"})
+        assert answer.text.startswith("broker.signed_out")
+        assert len(rig.api.received) == 1
 
 
 async def test_a_withdrawal_cuts_at_once_here_also_while_the_store_is_down(

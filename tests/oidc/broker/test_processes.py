@@ -141,7 +141,8 @@ async def test_access_survives_a_control_plane_that_is_killed(plane: Plane, tmp_
         process.kill()
         await process.wait()
     assert "vsock_8080" in os.listdir(tmp_path), "it was killed"
-    [found] = await plane.broker.given(plane.session)
+    found = await plane.broker.access_of(access.machine)
+    assert found is not None
     assert found.id == access.id
     told = plane.told | {"access": found.model_dump(), "path": guest.path}
     async with running(told):

@@ -48,15 +48,6 @@ async def test_giving_and_withdrawing_are_events() -> None:
         assert {(event.sub, event.machine) for event in told} == {("alice", "m1")}
 
 
-@pytest.mark.parametrize("wrong", [b"\x16\x03\x01\r\n\r\n", b"GET /events\r\n\r\n"])
-async def test_what_is_no_http_is_one_event_of_a_call(wrong: bytes) -> None:
-    async with rigged() as rig:
-        await rig.guest.writes(wrong)
-        [event] = rig.trail
-        assert (event.status, event.code, event.path) == (400, "broker.request", "")
-        assert (await rig.use()).calls == 1
-
-
 async def test_a_bad_chunk_ends_its_call_and_is_no_other_one() -> None:
     async with rigged() as rig:
         head = f"POST /events HTTP/1.1\r\nHost: {NAME}\r\nTransfer-Encoding: chunked\r\n\r\n"

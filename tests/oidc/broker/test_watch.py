@@ -11,7 +11,6 @@ import pytest
 from fastapi_oidc import Code, SessionError
 from fastapi_oidc.broker import Limits, Refused, Use
 from fastapi_oidc.broker.calls import POLL_SECONDS, UNSURE_SECONDS, OpenCalls
-from fastapi_oidc.broker.rules import together
 from tests.oidc.virtual_time import VirtualTimeLoop
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -102,7 +101,7 @@ def test_calls_that_follow_one_another_are_watched_and_recorded_together(run: Ru
     assert len(store.judged) <= 22
     total = Use()
     for each in store.recorded:
-        total = together(total, each)
+        total = total.and_of(each)
     assert total == (40, 80, 120, 4)
     assert len(store.recorded) <= 11
 
