@@ -10,7 +10,7 @@ from typing import Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import ConcurrencyLimit, called
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError, misconfigured
 from fastapi_oidc.events import Announcer, Event, EventName
 from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.sessions import Sessions
@@ -109,7 +109,12 @@ class Application(Generic[Identity]):
         context = IdentityContext(
             copy.deepcopy(dict(claims)), copy.deepcopy(user_info), access_token, registration
         )
-        return await called(self.resolve_identity, context)
+        identity = await called(self.resolve_identity, context)
+        if identity is None:
+            raise misconfigured(
+                "resolve_identity returned None: return an identity, or raise SessionError"
+            )
+        return identity
 
     async def approve(
         self, session: OIDCSession[Identity], reason: Reason

@@ -33,7 +33,7 @@ _SEALED_OTHERWISE: Final = (
     "same secret in every process and deployment, and to rotate it keep the old one as the "
     "second. If another application on this host has cookies of the same names, give each a `name`"
 )
-_MEMORY: Final = (
+NOT_IN_MEMORY: Final = (
     "a session is not in the memory of this process, so its user has to sign in again. "
     "The memory belongs to one process until it restarts: with several workers, use a "
     "store on Redis or SQL as session_store, or no session_store for sessions in cookies"
@@ -321,4 +321,4 @@ def _advise_on_lost_session(party: RelyingParty[Identity], cookies: Mapping[str,
         name = sessions.names.session
         party.announcer.advise("cookie_secret", _SEALED_OTHERWISE.format(name=name))
     elif copy is not None and party.clock.now() < copy.expires_at and sessions.is_in_memory:
-        party.announcer.advise("session_store", _MEMORY)
+        party.announcer.advise("session_store", NOT_IN_MEMORY)

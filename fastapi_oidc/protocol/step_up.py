@@ -73,7 +73,10 @@ def recent(seconds: int) -> StepUp:
 def of_class(values: tuple[str, ...]) -> StepUp:
     """Require an authentication with one of the classes `values`; raises ConfigurationError."""
     if not values or not all(map(_is_class, values)):
-        raise _invalid("oidc.require_acr takes acr values, without spaces and quotes")
+        raise _invalid(
+            "oidc.require_acr takes texts without spaces and quotes; several values are several "
+            "arguments"
+        )
     return StepUp(acr_values=values)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from traceback import extract_tb
 from typing import NamedTuple, Self
 from urllib.parse import unquote
 
@@ -59,7 +60,8 @@ def _explained(error: BaseException, store: Place | None, doing: str) -> str:
     """
     name = type(error).__name__
     if store is None:
-        return f"the store raised {name}"
+        place = extract_tb(error.__traceback__)[-1]
+        return f"the store raised {name} in {place.name}, line {place.lineno} of {place.filename}"
     said = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and its values
     text = cleaned(without(" ".join(str(said).split()), store.secrets), MAX_VALUE)
     remedy = "; await SQLStore(...).create_tables() makes the tables" if lacks_table(text) else ""

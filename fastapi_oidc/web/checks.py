@@ -41,7 +41,7 @@ from fastapi_oidc.web.application import (
 )
 from fastapi_oidc.web.guards import RequireAuth
 from fastapi_oidc.web.misuse import NAMESAKE, Dependency, name_of
-from fastapi_oidc.web.named_guards import names_this_library, uncalled_guard
+from fastapi_oidc.web.named_guards import named_response, names_this_library, uncalled_guard
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
 from fastapi_oidc.web.serving import Serving
@@ -103,6 +103,8 @@ def report(
             "application without that guard.",
             ", ".join(paths),
         )
+    for endpoint in endpoints:
+        _report_ignored_responses(endpoint)
     if engine.signs_in:
         _report_missing_routes(engine.name, routes.by_role, app)
     if fixed is not None:
@@ -227,6 +229,21 @@ def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
     return [each.path for each in endpoints if _is_open(each)] + files
 
 
+def _report_ignored_responses(endpoint: Endpoint) -> None:
+    """Log that a dependency without a name, whose result nobody gets, makes a response."""
+    for dependant in endpoint.dependants[1:]:
+        made = None if dependant.name else named_response(dependant.call)
+        if made is not None:
+            _log.warning(
+                "%s: FastAPI ignores what the dependency %s returns, and it makes a %s: if that is "
+                "to refuse a request, nobody is refused.\n"
+                "Raise HTTPException(403), or use a guard such as oidc.require(...).",
+                endpoint.path,
+                getattr(dependant.call, "__qualname__", dependant.call),
+                made.__name__,
+            )
+
+
 def _is_open(endpoint: Endpoint) -> bool:
     if endpoint.dependants:
         return not any(map(_refuses, endpoint.calls))
@@ -272,7 +289,7 @@ def _report_missing_routes(instance: str, mounted: Mapping[Role, str], app: Any)
                 "Nobody can sign in.\n"
                 "Move app.include_router(oidc.router, ...) above that route.",
                 path,
-                getattr(hiding, "path", hiding),
+                getattr(hiding, "path", hiding) or "/",
             )
             return
 

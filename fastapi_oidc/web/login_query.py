@@ -13,6 +13,7 @@ from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.flows.login import LoginOptions, Prompt
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE
@@ -101,10 +102,15 @@ def advise_on_address(context: RequestContext[Any, Any]) -> None:
 
 
 def advise_on_query(context: RequestContext[Any, Any], asked: LoginQuery) -> None:
-    """Log that a `return_to` has another name, or was not encoded and lost its parameters."""
+    """Log that a `return_to` is not followed: its name, its origin, or what it lost unencoded."""
     others = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
     if asked.return_to is None and (named := others & _RETURN_TO):
         text = f"a login has the parameter {min(named)}; the path to return to is return_to"
+        context.party.announcer.advise("return_to", text)
+    if asked.return_to and not same_origin_path(asked.return_to, default="", origin=context.origin):
+        text = (
+            f"a login does not return to {shown(asked.return_to)}: only paths of this application"
+        )
         context.party.announcer.advise("return_to", text)
     if others and "?" in (asked.return_to or ""):
         context.party.announcer.advise(

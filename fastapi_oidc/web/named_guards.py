@@ -1,4 +1,4 @@
-"""Finds a guard that a function names and never calls, in its code and without running it."""
+"""Finds what a function names, such as a guard that it never calls, without running it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dis import get_instructions
 from functools import partial
-from inspect import getattr_static, getclosurevars, unwrap
+from inspect import getattr_static, getclosurevars, isclass, unwrap
 from types import FunctionType, MethodType
 from typing import Any, Final
+
+from starlette.responses import Response
 
 from fastapi_oidc.web.misuse import Dependency
 
@@ -37,6 +39,15 @@ def names_this_library(function: FunctionType) -> bool:
         values = (*named.nonlocals.values(), *named.globals.values())
         return any(type(each).__module__.startswith("fastapi_oidc.") for each in values)
     return True
+
+
+def named_response(call: Any) -> type[Response] | None:
+    """A class of responses that the code of `call` names; None if there is none."""
+    function, _ = _opened(call)
+    if not isinstance(function, FunctionType):
+        return None
+    named = (function.__globals__.get(name) for name in function.__code__.co_names)
+    return next((each for each in named if isclass(each) and issubclass(each, Response)), None)
 
 
 def _opened(call: Any) -> tuple[Any, list[object]]:

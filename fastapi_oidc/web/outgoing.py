@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from fastapi_oidc.errors import Code, SessionError, misconfigured
+from fastapi_oidc.flows.resume import NOT_IN_MEMORY
 from fastapi_oidc.flows.sessions import ANY_EPOCH
 from fastapi_oidc.grants import Detached, Grant, Holder, TokenAuth, auth_of
 from fastapi_oidc.grants.grants import Tokens
@@ -90,10 +91,13 @@ class Outgoing(Serving[Identity, RequestData]):
             return Grant(self._of_token(session_id, target))
         api = party.api(target)
         party.sessions.require_rows("find a session by its id")
-        holder: Holder[Identity] = Detached(party, Copy(session_id, (), ANY_EPOCH, 0))
+        copy: Copy[Identity] = Copy(session_id, (), ANY_EPOCH, 0)
+        holder: Holder[Identity] = Detached(party, copy)
         try:
             await holder.current()
         except SessionError as error:
+            if party.sessions.is_in_memory and await party.sessions.judge(copy) is None:
+                party.announcer.advise("session_store", NOT_IN_MEMORY)
             if error.code is Code.SESSION_REQUIRED and not is_session_id(session_id):
                 raise SessionError(
                     error.code, "this is no session's id: pass session.id"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
 
+from fastapi_oidc import SessionError
 from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world
 
@@ -60,6 +62,23 @@ async def test_a_session_in_the_memory_of_another_process_is_named_once(
     browser = await world.signed_in()
     other, cookies = another_process(world, session_store="memory"), dict(browser.cookies)
     assert [await visit(other, cookies) for _ in range(2)] == [401, 401]
+    assert advice(caplog) == ["session_store"]
+
+
+async def test_a_grant_in_another_process_than_the_memory_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world(session_store="memory")
+    browser = await world.signed_in()
+    (session,) = await world.oidc.sessions_of("alice")
+    other = another_process(world, session_store="memory")
+    for process, named in ((world, []), (other, ["session_store"])):
+        with suppress(SessionError):
+            await process.oidc.grant(session.id)
+        assert advice(caplog) == named
+    await browser.post("/auth/logout")
+    with pytest.raises(SessionError):
+        await world.oidc.grant(session.id)
     assert advice(caplog) == ["session_store"]
 
 

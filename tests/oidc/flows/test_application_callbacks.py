@@ -51,6 +51,13 @@ async def with_failing(callback: str, error: Exception) -> tuple[World, httpx.As
     return world, browser
 
 
+async def test_an_identity_that_was_not_returned_is_named() -> None:
+    world = make_world(resolve_identity=lambda context: None, identity_type=StandardIdentity)
+    async with world.browser() as browser:
+        await sign_in(browser, "/auth/login", user="alice")
+    assert "resolve_identity returned None" in world.events[-1].explanation
+
+
 CALLBACKS = pytest.mark.parametrize("callback", ["resolve_identity", "before_session_persist"])
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import pickle
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.session.cells import Cells
+from fastapi_oidc.session.outage import unavailable_as
 from fastapi_oidc.session.own_store import (
     ExclusiveStore,
     LockOfThisLoop,
@@ -91,6 +93,29 @@ class ForgetfulLock(RefreshLock):
         self, session_id: str, operation: Callable[[], Awaitable[Any]], /
     ) -> Any:
         await operation()
+
+
+class Wrong(Dictionary):
+    def __init__(self, wrong: object) -> None:
+        super().__init__()
+        self.wrong = wrong
+
+    def get(self, id: str, /) -> SealedSession | None:
+        if self.wrong is KeyError:
+            raise KeyError(id)
+        return self.wrong  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("{}", "SessionStore.get returned str, not SealedSession or None"),
+        (KeyError, f"the store raised KeyError in get, line .* of {re.escape(__file__)}"),
+    ],
+)
+async def test_a_method_that_does_something_else_is_named(wrong: object, said: str) -> None:
+    with pytest.raises(OIDCError, match=said), unavailable_as():
+        await ExclusiveStore(Wrong(wrong)).read([KEY])
 
 
 async def test_a_value_is_compared_and_replaced_within_the_lock() -> None:

@@ -167,6 +167,8 @@ async def test_a_login_returns_to_a_url_of_the_application_itself() -> None:
         ("return_to=/me&utm_source=mail", []),
         ("next=/me", ["parameter next", "is return_to"]),
         ("return_to=/me&next=/me", []),
+        ("return_to=https://pages.test/", ["'https://pages.test/'", "only paths of this"]),
+        (f"return_to={BASE_URL}/me", []),
     ],
 )
 async def test_a_path_that_is_not_encoded_is_logged(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from fastapi import Depends, FastAPI
@@ -69,7 +69,7 @@ async def test_a_route_that_hides_the_login_is_named(
     app.include_router(oidc.router, prefix="/auth")
     await start(app)
     (message,) = caplog.messages
-    hiding = "" if hide == "mount" else "/{path:path}"
+    hiding = "/" if hide == "mount" else "/{path:path}"
     assert message.startswith(f"The route /auth/login is never reached: requests go to {hiding},")
     assert message.endswith("Move app.include_router(oidc.router, ...) above that route.")
 
@@ -236,6 +236,25 @@ async def test_a_callback_that_the_routers_own_hides_is_one_error(
         "callback: its on_success and on_failure are never called.",
         "Move app.include_router(oidc.router, ...) below it.",
     ]
+
+
+def forbidding() -> Response:
+    return Response(status_code=403)
+
+
+async def test_a_dependency_whose_response_is_ignored_is_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        app.get("/open", dependencies=[Depends(forbidding)])(lambda: None)
+        app.get("/wanted")(wanted)
+
+    async def wanted(made: Annotated[Response, Depends(forbidding)]) -> Response:
+        return made
+
+    await start(make_world(mount=mount).app)
+    (message,) = caplog.messages
+    assert message.startswith("/open: FastAPI ignores what the dependency forbidding returns")
 
 
 async def test_a_callback_for_each_method_is_silent(caplog: pytest.LogCaptureFixture) -> None:
