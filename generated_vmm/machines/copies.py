@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from os.path import abspath
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from generated_vmm import MemoryBackend, NetworkOverride, SnapshotLoadParams, VsockOverride
-from generated_vmm.machines.definition import OWN_DISKS, Definition, disks_of, with_files
+from generated_vmm.machines.definition import (
+    OWN_DISKS,
+    VSOCK,
+    Definition,
+    disks_of,
+    with_files,
+)
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.records import new_id
 
@@ -19,7 +25,6 @@ STATE, MEMORY = "state", "memory"
 """The files with the state of the devices, and with the memory."""
 Taps: TypeAlias = Mapping[str, str]
 """The tap device for each network interface, by its name."""
-VSOCK: Final = "vsock.socket"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
@@ -11,6 +12,8 @@ from generated_vmm import Drive, FullVmConfiguration, NetworkInterface, SerialDe
 
 OWN_DISKS: Final = "disks/"
 """Paths that begin so are relative: they name files in the machine's own folder, or in its jail."""
+VSOCK: Final = "vsock.socket"
+"""The path of a vsock socket in the machine's own folder."""
 BOOT_FILES: Final = ("kernel_image_path", "initrd_path")
 Device = TypeVar("Device", Drive, NetworkInterface)
 RestartPolicy: TypeAlias = Literal["never", "on-failure", "always"]
@@ -132,6 +135,38 @@ def files_of(configuration: FullVmConfiguration) -> list[File]:
 def disks_of(configuration: FullVmConfiguration) -> list[File]:
     """The files of drives and of persistent memory."""
     return [file for file in files_of(configuration) if file.id]
+
+
+def paths_of(configuration: FullVmConfiguration) -> dict[str, bool]:
+    """All paths that a monitor opens, and whether it may write to them; to sockets it may."""
+    paths: dict[str, bool] = {}
+    for file in files_of(configuration):
+        paths[file.path] = paths.get(file.path, False) or not file.is_read_only
+    sockets = {drive.socket for drive in configuration.drives or []}
+    if configuration.vsock is not None:
+        sockets.add(configuration.vsock.uds_path)
+    return paths | {path: True for path in sockets if path}
+
+
+def require_whole_disks(configuration: FullVmConfiguration) -> None:
+    """Raises ValueError for a drive without a disk, and for two disks of one name or file.
+
+    Several disks may be one file that nobody writes to.
+    """
+    drives, disks = configuration.drives or [], disks_of(configuration)
+    for drive in drives:
+        if not (drive.path_on_host or drive.socket):
+            raise ValueError(f"the drive {drive.drive_id} has no disk")
+    names = [drive.drive_id for drive in drives] + [pmem.id for pmem in configuration.pmem or []]
+    if name := _twice(names):
+        raise ValueError(f"there are two disks called {name}")
+    written = {disk.path for disk in disks if not disk.is_read_only}
+    if path := _twice(disk.path for disk in disks if disk.path in written):
+        raise ValueError(f"two disks use {path}, and one of them writes to it")
+
+
+def _twice(texts: Iterable[str]) -> str:
+    return next((text for text, count in Counter(texts).items() if count > 1), "")
 
 
 def with_files(

@@ -11,7 +11,13 @@ from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.operation import AsyncRun
-from generated_vmm.machines.definition import Definition, disks_of, in_order
+from generated_vmm.machines.definition import (
+    VSOCK,
+    Definition,
+    in_order,
+    paths_of,
+    require_whole_disks,
+)
 from generated_vmm.machines.errors import MachineBusy
 from generated_vmm.machines.records import MachineRecord, now
 from generated_vmm.machines.restart import is_due, next_try
@@ -54,17 +60,20 @@ async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
 async def shown(held: AsyncHeld) -> Definition:
     """The definition with what the monitor shows of a machine that runs.
 
-    A monitor is not trusted: a file that machines may not use raises ValueError.
+    A monitor is not trusted: ValueError for two disks of one name or file, for a path that it did
+    not get, and for one that it may write to as it shows, but not as it was defined.
     """
     record = held.record
     if not held.is_up:
         return record.definition
     before = record.definition.configuration
     found = in_order(await held.client.vm_config.get(), before)
-    known = {disk.path for disk in disks_of(before)}
-    for disk in disks_of(found):
-        if disk.path not in known:
-            held.options.require_allowed(str(held.store.source(record, disk.path)))
+    require_whole_disks(found)
+    known = paths_of(before) | {VSOCK: True} | held.admitted
+    for path, is_written in paths_of(found).items():
+        if is_written > known.get(path, -1):
+            does = "writes to" if path in known else "has"
+            raise ValueError(f"the monitor of {record.name} {does} {path}, which it was not given")
     metadata = record.definition.metadata
     with suppress(VmmApiError):  # no interface gives access to the document
         metadata = await held.client.mmds.get() or metadata

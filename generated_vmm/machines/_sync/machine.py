@@ -163,7 +163,11 @@ class Machine:
             run.require("Ended", "Not started")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
-            known = [disk.path for disk in disks_of(before.configuration)]
+            known = [
+                disk.path
+                for disk in disks_of(before.configuration)
+                if not (disk.is_read_only and disk.path.startswith("/"))  # others may use it
+            ]
             made = copy_disks(run, definition, known)
             state = "Ended" if was_up else self.record.should_be  # a restart may be due
             run.commit("changes the definition", definition=made, should_be=state)
@@ -206,16 +210,18 @@ class Machine:
     def admit(self, path: str, *, writable: bool = False) -> None:
         """Gives the machine, which runs, access to a file of the host, in a jail at the same path.
 
-        Raises ValueError for a file that it may not use: one outside the allowed folders, or a disk
-        that another machine writes to.
+        Only then may a device that is changed in `changing` use the file. Raises ValueError for a
+        file that it may not use: one outside the allowed folders, or a disk that another machine
+        writes to.
         """
         self._held.admit(path, writable=writable)
+        self._held.admitted[path] = writable
 
     def changing(self, *, by: str = "") -> Changing:
         """A block in which the caller changes devices through `client`.
 
         At its end, the devices that the monitor shows are stored for the next start. A monitor is
-        not trusted: a file that machines may not use raises ValueError.
+        not trusted: ValueError for a path that it did not have, unless `admit` has given it.
         """
         return Changing(self._control, self.record.begun("edit", by))
 
@@ -239,8 +245,11 @@ class Machine:
     def change(self, *, by: str = "", **members: object) -> None:
         """Stores other members of the definition, such as `restart`, also while it runs.
 
-        Raises `pydantic.ValidationError`; the next start takes them.
+        The next start takes them. Raises `pydantic.ValidationError`, and TypeError for those that
+        `edit` must compare: `configuration` and `jail`.
         """
+        if given := {"configuration", "jail"} & members.keys():
+            raise TypeError(f"change does not take {', '.join(sorted(given))}: use `edit`")
         with self._run("edit", by) as run:
             definition = self.definition.replace(**members)
             run.commit("changes the definition", definition=definition)

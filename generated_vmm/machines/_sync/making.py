@@ -16,7 +16,7 @@ from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.operation import Run
 from generated_vmm.machines._sync.starting import shown
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, of_its_own
-from generated_vmm.machines.definition import Definition, disks_of, with_files
+from generated_vmm.machines.definition import Definition, disks_of, require_whole_disks, with_files
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, take_over
 from generated_vmm.machines.records import (
@@ -34,16 +34,17 @@ def copy_disks(run: Run, definition: Definition, known: Collection[str] = ()) ->
     """The definition with copies, in the machine's folder, of disks that it writes to.
 
     The `known` paths stay as they are. Raises ValueError for a disk that it may not use or that is
-    no regular file, and OSError.
+    no regular file, a drive without a disk, and two disks of one name or file; and OSError.
     """
     run.step("copies the disks")
-    made, paths = copies.with_absolute_files(definition.configuration, known), dict[str, str]()
-    for disk in disks_of(made):
-        if disk.path not in known and not disk.is_read_only:
-            source = run.control.options.require_allowed(disk.path)
-            paths[disk.id] = copies.name_of_copy(disk.id)
-            in_thread(copy_file, source, run.held.folder / paths[disk.id])
-    made = with_files(made, lambda file: paths.get(file.id, file.path))
+    given = copies.with_absolute_files(definition.configuration, known)
+    copied = [disk for disk in disks_of(given) if disk.path not in known and not disk.is_read_only]
+    paths = {disk.id: copies.name_of_copy(disk.id) for disk in copied}
+    made = with_files(given, lambda file: paths.get(file.id, file.path))
+    require_whole_disks(made)
+    for disk in copied:
+        source = run.control.options.require_allowed(disk.path)
+        in_thread(copy_file, source, run.held.folder / paths[disk.id])
     return definition.replace(configuration=made)
 
 
@@ -58,11 +59,9 @@ def _begun(control: Control, kind: Kind, name: str, definition: Definition, by: 
 def create(control: Control, name: str, definition: Definition, by: str, *, copy: bool) -> Held:
     """Makes a machine, which does not run yet."""
     with _begun(control, "create", name, definition, by) as run:
-        if copy:
-            made = copy_disks(run, definition)
-        else:
-            configuration = copies.with_absolute_files(definition.configuration)
-            made = definition.replace(configuration=configuration)
+        configuration = copies.with_absolute_files(definition.configuration)
+        known = [] if copy else [disk.path for disk in disks_of(configuration)]
+        made = copy_disks(run, definition.replace(configuration=configuration), known)
         run.commit("appears", definition=made, is_whole=True)
     return run.held
 

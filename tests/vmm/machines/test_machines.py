@@ -6,7 +6,9 @@ import errno
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -240,19 +242,109 @@ def test_a_folder_of_a_later_format_is_refused(folder: Path, machines: Machines)
         machines_in(folder)
 
 
-def test_a_file_that_a_monitor_reports_must_be_allowed_too(folder: Path) -> None:
-    made = definition(folder)
-    (folder / "other").mkdir()
-    shutil.copy(folder / "disk", folder / "other" / "disk")
-    allowed = [folder / "kernel", folder / "disk"]
-    with machines_in(folder, files=allowed, detached=False) as machines:
-        web = machines.create("web", made)
+def drive(name: str, path: object, **members: Any) -> Drive:
+    return Drive(drive_id=name, is_root_device=False, path_on_host=str(path), **members)
+
+
+def with_devices(made: Definition, **devices: object) -> Definition:
+    return made.replace(configuration=made.configuration.model_copy(update=devices))
+
+
+def test_a_drive_without_a_disk_of_its_own_is_refused(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    (own,) = web.definition.configuration.drives or []
+    image = folder / "disk"
+    refused: dict[str, dict[str, object]] = {
+        "the drive a has no disk": {"drives": [Drive(drive_id="a", is_root_device=False)]},
+        "two disks called rootfs": {"drives": [own, drive("rootfs", image)]},
+        "two disks called a": {
+            "drives": [drive("a", image)],
+            "pmem": [Pmem(id="a", path_on_host=str(image))],
+        },
+        "two disks use disks/rootfs-.*, and one of them writes": {
+            "drives": [own, drive("a", own.path_on_host, is_read_only=True)]
+        },
+    }
+    for why, devices in refused.items():
+        with pytest.raises(ValueError, match=why):
+            web.edit(with_devices(web.definition, **devices))
+    twice = with_devices(definition(folder), drives=[drive("a", image), drive("b", image)])
+    with pytest.raises(ValueError, match="two disks use"):
+        machines.create("other", twice, copy_disks=False)
+    assert own_disk(folder, web).read_bytes() == image.read_bytes()
+    assert [one.name for one in machines.all()] == ["web"]
+
+
+def test_an_image_that_machines_share_is_copied_before_one_writes_to_it(
+    folder: Path, machines: Machines
+) -> None:
+    image = folder / "disk"
+    shared = with_devices(definition(folder), drives=[drive("a", image, is_read_only=True)])
+    written = with_devices(shared, drives=[drive("a", image)])
+    web = machines.create("web", shared)
+    assert own_disk(folder, web) == image
+    web.edit(written)
+    assert not own_disk(folder, web).samefile(image)
+    given = machines.create("given", written, copy_disks=False)
+    given.edit(given.definition.replace(order=1))
+    assert own_disk(folder, given) == image  # as it was
+
+
+def lies(web: Machine, folder: Path) -> dict[str, Callable[[], object]]:
+    """Calls after which the monitor shows what it was not given, as one does that lies."""
+    vm, image = web.client, folder / "disk"
+    return {
+        "writes to .*/disk": lambda: vm.drive("a").set(drive("a", image)),
+        "has .*/kernel-2": lambda: vm.boot_source.set(kernel_image_path=f"{folder}/kernel-2"),
+        "has .*/read": lambda: vm.drive("b").set(drive("b", folder / "read", is_read_only=True)),
+        "has machine.json": lambda: vm.drive("b").set(drive("b", "machine.json")),
+        "has .*/x.socket": lambda: vm.vsock.set(guest_cid=3, uds_path=f"{folder}/x.socket"),
+        "two disks called a": lambda: vm.pmem("a").set(id="a", path_on_host=str(image)),
+    }
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_path_that_a_monitor_was_not_given_is_not_stored(
+    folder: Path, machines: Machines, number: int
+) -> None:
+    shared = with_devices(
+        definition(folder), drives=[drive("a", folder / "disk", is_read_only=True)]
+    )
+    for name in ("kernel-2", "read"):
+        shutil.copy(folder / "kernel", folder / name)
+    web = machines.create("web", shared)
+    web.start(boot=False)
+    why, tell = [*lies(web, folder).items()][number]
+    tell()
+    with pytest.raises(ValueError, match=why), web.changing():
+        pass
+    web.start()
+    with pytest.raises(ValueError, match=why):
+        web.snapshot()
+    assert (web.definition, machines.operations()) == (shared, [])
+
+
+def test_a_file_that_a_machine_was_given_may_be_used(folder: Path) -> None:
+    shared = with_devices(
+        definition(folder), drives=[drive("a", folder / "disk", is_read_only=True)]
+    )
+    with machines_in(folder, files=[folder], detached=False) as machines:
+        web = machines.create("web", shared)
         web.start(boot=False)
-        drive = Drive(drive_id="d", is_root_device=False, path_on_host=f"{folder}/other/disk")
-        with pytest.raises(ValueError, match="in none of the folders"), web.changing():
-            web.client.drive("d").set(drive)
-        assert [disk.drive_id for disk in web.definition.configuration.drives or []] == ["rootfs"]
-        assert machines.operations() == []
+        with web.changing():
+            with pytest.raises(ValueError, match="in none of the folders"):
+                web.admit("/etc/passwd")
+            web.admit(str(folder / "disk"), writable=True)
+            web.client.drive("a").set(drive("a", folder / "disk"))
+        (changed,) = web.definition.configuration.drives or []
+        assert not changed.is_read_only
+
+
+def test_what_an_edit_compares_is_not_changed_otherwise(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    for member in ("configuration", "jail"):
+        with pytest.raises(TypeError, match=f"change does not take {member}: use `edit`"):
+            web.change(**{member: None})
 
 
 def test_a_block_that_raises_stores_nothing(folder: Path, machines: Machines) -> None:
