@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -248,9 +248,11 @@ class HostedMonitor(Monitor):
         with on_behalf_of(NOBODY):
             await self.events.add(what, detail="\n".join(lines))
 
-    def changing(self) -> AbstractAsyncContextManager[object]:
-        """A block in which devices are changed, and stored afterwards."""
-        return self.machine.changing(by=person().name)
+    def changing(
+        self, members: Callable[[Definition], Mapping[str, object]]
+    ) -> AbstractAsyncContextManager[object]:
+        """A block in which devices are changed, and after which `members` are stored."""
+        return self.machine.changing(by=person().name, **members(self.machine.definition))
 
     async def edit(self, definition: Definition) -> None:
         """Change what the machine is made of, while it does not run."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from os.path import abspath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from generated_vmm import MemoryBackend, NetworkOverride, SnapshotLoadParams, VsockOverride
 from generated_vmm.machines.definition import (
     OWN_DISKS,
-    VSOCK,
     Definition,
     disks_of,
     with_files,
@@ -21,6 +20,7 @@ from generated_vmm.machines.records import new_id
 if TYPE_CHECKING:
     from generated_vmm import FullVmConfiguration, SnapshotLoadParamsFields
 
+VSOCK: Final = "vsock.socket"
 STATE, MEMORY = "state", "memory"
 """The files with the state of the devices, and with the memory."""
 Taps: TypeAlias = Mapping[str, str]

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from generated_vmm import Drive, FullVmConfiguration, NetworkInterface, SerialDevice
+from generated_vmm import FullVmConfiguration
 
 OWN_DISKS: Final = "disks/"
 """Paths that begin so are relative: they name files in the machine's own folder, or in its jail."""
-VSOCK: Final = "vsock.socket"
-"""The path of a vsock socket in the machine's own folder."""
 BOOT_FILES: Final = ("kernel_image_path", "initrd_path")
-Device = TypeVar("Device", Drive, NetworkInterface)
 RestartPolicy: TypeAlias = Literal["never", "on-failure", "always"]
 
 
@@ -65,7 +62,6 @@ class Definition(Frozen):
 
     configuration: FullVmConfiguration = Field(default_factory=FullVmConfiguration)
     metadata: dict[str, JsonValue] | None = None
-    serial: SerialDevice | None = None
     enable_pci: bool = False
     jail: Jail | None = None
     taps: tuple[TapDevice, ...] = ()
@@ -137,17 +133,6 @@ def disks_of(configuration: FullVmConfiguration) -> list[File]:
     return [file for file in files_of(configuration) if file.id]
 
 
-def paths_of(configuration: FullVmConfiguration) -> dict[str, bool]:
-    """All paths that a monitor opens, and whether it may write to them; to sockets it may."""
-    paths: dict[str, bool] = {}
-    for file in files_of(configuration):
-        paths[file.path] = paths.get(file.path, False) or not file.is_read_only
-    sockets = {drive.socket for drive in configuration.drives or []}
-    if configuration.vsock is not None:
-        sockets.add(configuration.vsock.uds_path)
-    return paths | {path: True for path in sockets if path}
-
-
 def require_whole_disks(configuration: FullVmConfiguration) -> None:
     """Raises ValueError for a drive without a disk, and for two disks of one name or file.
 
@@ -177,28 +162,3 @@ def with_files(
     for file in files_of(made):
         setattr(file.device, file.member, path_of(file))
     return made
-
-
-def in_order(shown: FullVmConfiguration, before: FullVmConfiguration) -> FullVmConfiguration:
-    """What a monitor shows, with the drives and interfaces in the order in which they were added.
-
-    A guest names them by their order; a monitor that has started shows them by their names. What
-    no monitor shows (`cpu_config`, `logger`), or not after a restore (`boot_source`), stays.
-    """
-    made = shown.model_copy(deep=True)
-    source = made.boot_source
-    if source is None or not source.kernel_image_path:
-        made.boot_source = before.boot_source
-    made.cpu_config, made.logger = before.cpu_config, before.logger
-    made.drives = _as_before(made.drives, before.drives)
-    made.network_interfaces = _as_before(made.network_interfaces, before.network_interfaces)
-    return made
-
-
-def _as_before(shown: list[Device] | None, before: list[Device] | None) -> list[Device]:
-    places = {_id_of(one): place for place, one in enumerate(before or [])}
-    return sorted(shown or [], key=lambda one: places.get(_id_of(one), len(places)))
-
-
-def _id_of(device: Drive | NetworkInterface) -> str:
-    return device.drive_id if isinstance(device, Drive) else device.iface_id

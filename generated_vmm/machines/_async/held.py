@@ -33,15 +33,13 @@ LAST_LINES = 5
 class AsyncHeld:
     """A machine of the store, with the monitor and the tap devices that this process has of it.
 
-    `busy` is what is done with it. `admitted` are the paths that were given to the monitor since
-    its start, and whether it may write to them.
+    `busy` is what is done with it.
     """
 
     def __init__(self, machine: str, store: Store, options: Options) -> None:
         self.id, self.store, self.options = machine, store, options
         self.busy: object = None
         self.monitor: AsyncMonitor | None = None
-        self.admitted: dict[str, bool] = {}
         self._taps: list[Tap] = []
 
     @property
@@ -112,7 +110,6 @@ class AsyncHeld:
         if record.definition.jail is None:
             await in_thread(_remove_sockets, self.folder)
         await self._make_taps(record)
-        self.admitted.clear()
         self.monitor = await self._new(record).start()
         for file in files_of(record.definition.configuration):
             await self.admit(file.path, writable=not file.is_read_only)

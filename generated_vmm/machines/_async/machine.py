@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -12,10 +14,15 @@ from generated_vmm.machines._async.conforming import remove_machine
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.making import clone, copy_disks, restore, write_down
-from generated_vmm.machines._async.operation import AsyncRun
-from generated_vmm.machines._async.starting import AsyncChanging, start
+from generated_vmm.machines._async.operation import AsyncRun, carry_out
+from generated_vmm.machines._async.starting import start
 from generated_vmm.machines.copies import Taps, Wish
-from generated_vmm.machines.definition import Definition, disks_of, require_definition
+from generated_vmm.machines.definition import (
+    Definition,
+    disks_of,
+    require_definition,
+    require_whole_disks,
+)
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import grow_file
 from generated_vmm.machines.records import (
@@ -113,20 +120,22 @@ class AsyncMachine:
             raise MachineError(f"this process does not control {self.name}: {how}")
         return "Ended"
 
-    def _run(self, kind: Kind, by: str, grace: float | None = None) -> AsyncRun:
-        return AsyncRun(self._control, self.record.begun(kind, by), grace=grace)
+    def _carry_out(
+        self, kind: Kind, by: str, grace: float | None = None
+    ) -> AbstractAsyncContextManager[AsyncRun]:
+        return carry_out(self._control, self.record.begun(kind, by), grace=grace)
 
     async def start(self, *, boot: bool = True, by: str = "") -> None:
         """Starts the monitor and boots the guest; does nothing if it runs.
 
         Without `boot`, the guest waits for another `start`, and devices can be changed until then.
         """
-        async with self._run("start", by) as run:
+        async with self._carry_out("start", by) as run:
             await start(run, boot=boot)
 
     async def pause(self, *, by: str = "") -> None:
         """Pauses a machine that runs."""
-        async with self._run("pause", by) as run:
+        async with self._carry_out("pause", by) as run:
             run.require("Running", "Paused")
             await run.commit("pauses the machine", should_be="Paused")
 
@@ -135,18 +144,18 @@ class AsyncMachine:
 
         If the agent fails, the machine runs all the same, and `record.agent_error` says why.
         """
-        async with self._run("resume", by) as run:
+        async with self._carry_out("resume", by) as run:
             run.require("Paused", "Running")
             await run.commit("resumes the machine", should_be="Running")
 
     async def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""
-        async with self._run("stop", by, grace) as run:
+        async with self._carry_out("stop", by, grace) as run:
             await run.commit("ends the monitor", should_be="Ended", failures=0, retry_at=None)
 
     async def delete(self, *, by: str = "") -> None:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
-        async with self._run("delete", by) as run:
+        async with self._carry_out("delete", by) as run:
             await run.step("removes the files")
             await remove_machine(self._held)
 
@@ -157,7 +166,7 @@ class AsyncMachine:
         copied, and its own disks that it no longer has are removed.
         """
         require_definition(definition)
-        async with self._run("edit", by) as run:
+        async with self._carry_out("edit", by) as run:
             was_up, before = self.is_up, self.definition
             run.require("Ended", "Not started")
             if (definition.jail is None) != (before.jail is None):
@@ -181,7 +190,7 @@ class AsyncMachine:
         """
         control, snapshot = self._control, new_id()
         operation = self.record.begun("snapshot", by, snapshot, name)
-        async with AsyncRun(control, operation) as run:
+        async with carry_out(control, operation) as run:
             folder = await in_thread(control.store.snapshots.begin, snapshot)
             written = await write_down(run, folder, needs_hold=False)
             await run.step("appears")
@@ -209,20 +218,25 @@ class AsyncMachine:
     async def admit(self, path: str, *, writable: bool = False) -> None:
         """Gives the machine, which runs, access to a file of the host, in a jail at the same path.
 
-        Only then may a device that is changed in `changing` use the file. Raises ValueError for a
-        file that it may not use: one outside the allowed folders, or a disk that another machine
-        writes to.
+        Raises ValueError for a file that it may not use: one outside the allowed folders, or a disk
+        that another machine writes to.
         """
         await self._held.admit(path, writable=writable)
-        self._held.admitted[path] = writable
 
-    def changing(self, *, by: str = "") -> AsyncChanging:
-        """A block in which the caller changes devices through `client`.
+    @asynccontextmanager
+    async def changing(self, *, by: str = "", **members: object) -> AsyncIterator[None]:
+        """A block in which the caller changes devices of a machine that runs, through `client`.
 
-        At its end, the devices that the monitor shows are stored for the next start. A monitor is
-        not trusted: ValueError for a path that it did not have, unless `admit` has given it.
+        At its end, these members of the definition are stored for the next start; nothing is if it
+        raises. A `configuration` is stored with the disks as they are given.
         """
-        return AsyncChanging(self._control, self.record.begun("edit", by))
+        async with self._carry_out("edit", by) as run:
+            definition = self.definition.replace(**members)
+            require_whole_disks(definition.configuration)
+            if definition.jail != self.definition.jail:
+                raise MachineError("only `edit` changes a jail")
+            yield
+            await run.commit("changes the definition", definition=definition)
 
     async def grow(self, disk: str, size: int, *, by: str = "") -> None:
         """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
@@ -230,7 +244,7 @@ class AsyncMachine:
         The guest's partitions and file systems stay as they are. Raises ValueError for a disk that
         is not its own, a size that is no larger, and one that is no multiple of 512.
         """
-        async with self._run("edit", by) as run:
+        async with self._carry_out("edit", by) as run:
             record = self.record
             used = {one.id: one.path for one in disks_of(record.definition.configuration)}
             if used.get(disk, "/").startswith("/"):
@@ -249,9 +263,8 @@ class AsyncMachine:
         """
         if given := {"configuration", "jail"} & members.keys():
             raise TypeError(f"change does not take {', '.join(sorted(given))}: use `edit`")
-        async with self._run("edit", by) as run:
-            definition = self.definition.replace(**members)
-            await run.commit("changes the definition", definition=definition)
+        async with self.changing(by=by, **members):
+            pass
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"

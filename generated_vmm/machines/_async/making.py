@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from generated_vmm.concurrency._async import in_thread
@@ -12,8 +13,7 @@ from generated_vmm.machines import copies
 from generated_vmm.machines._async.conforming import HOLDS, PAUSES, conform
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
-from generated_vmm.machines._async.operation import AsyncRun
-from generated_vmm.machines._async.starting import shown
+from generated_vmm.machines._async.operation import AsyncRun, carry_out
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, of_its_own
 from generated_vmm.machines.definition import (
     Definition,
@@ -54,21 +54,20 @@ async def copy_disks(
     return definition.replace(configuration=made)
 
 
-def _begun(
-    control: AsyncControl, kind: Kind, name: str, definition: Definition, by: str
-) -> AsyncRun:
-    """The operation that makes a machine; the user of its jail is chosen when it begins."""
-    id = new_id()
+def _make(
+    control: AsyncControl, kind: Kind, id: str, name: str, definition: Definition, by: str
+) -> AbstractAsyncContextManager[AsyncRun]:
+    """A block that makes a machine; the user of its jail is chosen when it begins."""
     made = MachineRecord(id=id, name=name, definition=definition, is_whole=False)
     operation = Operation(kind=kind, machine=id, name=name, by=by, target=id)
-    return AsyncRun(control, operation, made=made)
+    return carry_out(control, operation, made=made)
 
 
 async def create(
     control: AsyncControl, name: str, definition: Definition, by: str, *, copy: bool
 ) -> AsyncHeld:
     """Makes a machine, which does not run yet."""
-    async with _begun(control, "create", name, definition, by) as run:
+    async with _make(control, "create", new_id(), name, definition, by) as run:
         configuration = copies.with_absolute_files(definition.configuration)
         known = [] if copy else [disk.path for disk in disks_of(configuration)]
         made = await copy_disks(run, definition.replace(configuration=configuration), known)
@@ -82,7 +81,7 @@ async def restore(control: AsyncControl, origin: SnapshotRecord, wish: Wish) -> 
         raise MachineError(f"the guest did not stand still when {origin.name} was written")
     of_its_own(origin.definition, origin.disks, wish.taps)
     source = control.store.snapshots.path(origin.id)
-    async with _begun(control, "restore", wish.name, origin.definition, wish.by) as run:
+    async with _make(control, "restore", new_id(), wish.name, origin.definition, wish.by) as run:
         await run.step("copies the disks")
         for path in origin.disks.values():
             await in_thread(copy_file, source / path, run.held.folder / path)
@@ -97,9 +96,9 @@ async def restore(control: AsyncControl, origin: SnapshotRecord, wish: Wish) -> 
 async def clone(control: AsyncControl, origin: MachineRecord, wish: Wish) -> AsyncHeld:
     """Makes a machine that continues from the present state of another one."""
     of_its_own(origin.definition, copies_of(origin.definition), wish.taps)  # before it is paused
-    new = _begun(control, "clone", wish.name, origin.definition, wish.by)
-    operation = origin.begun("clone", wish.by, new.held.id, wish.name)
-    async with AsyncRun(control, operation) as run, new:
+    operation = origin.begun("clone", wish.by, new_id(), wish.name)
+    making = _make(control, "clone", operation.target, wish.name, origin.definition, wish.by)
+    async with carry_out(control, operation) as run, making as new:
         written = await write_down(run, new.held.folder, needs_hold=wish.renew)
         await run.step("starts the clone")
         await _continue(new, written, wish)
@@ -129,7 +128,7 @@ async def write_down(run: AsyncRun, folder: Path, *, needs_hold: bool) -> Snapsh
     """
     run.require("Running", "Paused")
     held, operation = run.held, run.operation
-    record = await held.change(definition=await shown(held))
+    record = held.record
     copied = copies_of(record.definition)
     is_held = await _hold(run, is_needed=needs_hold)
     if record.should_be == "Running":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self, get_args
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import get_args
 
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
@@ -34,40 +35,50 @@ async def recover(control: AsyncControl, held: AsyncHeld, left: Operation) -> No
     control.tell("finished" if what else "undone", held.id, operation=left)
 
 
-class AsyncRun:
-    """An operation that this process carries out: a block, which begins with its record.
+@asynccontextmanager
+async def carry_out(
+    control: AsyncControl,
+    operation: Operation,
+    *,
+    made: MachineRecord | None = None,
+    grace: float | None = None,
+) -> AsyncIterator[AsyncRun]:
+    """A block that carries an operation out, which begins with its record.
 
     The block does what can be undone, and then commits: it stores what the machine should be. The
     end of the block makes the machine what is stored, as `recover` does after a kill. If anything
     raises, the machine becomes again what was stored before. `made` is a machine that the
-    operation makes; it is removed then.
+    operation makes; it is removed then. A guest has `grace` seconds to shut down.
     """
+    run, is_delete = AsyncRun(control, operation), operation.kind == "delete"
+    await control.occupy(run.held, operation)
+    try:
+        await run.begin(made)
+        yield run
+        if not is_delete:
+            await conform(run.held, grace=grace)
+    except BaseException as error:
+        await run.undo(error)
+        raise
+    else:
+        if not is_delete:
+            await run.finish()
+    finally:
+        await control.leave(run.held)
 
-    def __init__(
-        self,
-        control: AsyncControl,
-        operation: Operation,
-        *,
-        made: MachineRecord | None = None,
-        grace: float | None = None,
-    ) -> None:
+
+class AsyncRun:
+    """An operation that this process carries out."""
+
+    def __init__(self, control: AsyncControl, operation: Operation) -> None:
         self.control, self.operation = control, operation
         self.held = control.of(operation.machine)
-        self._made, self._grace = made, grace
         self._before: MachineRecord | None = None
 
-    async def __aenter__(self) -> Self:
-        await self.control.occupy(self.held, self.operation)
-        try:
-            await self._begin()
-        except BaseException as error:
-            await self._end(error)
-            raise
-        return self
-
-    async def _begin(self) -> None:
-        if self._made is not None:
-            made = self._made.model_copy(update={"operation": self.operation})
+    async def begin(self, made: MachineRecord | None) -> None:
+        """Records the operation, once what was left half done is finished or undone."""
+        if made is not None:
+            made = made.model_copy(update={"operation": self.operation})
             await in_thread(self.control.store.begin_machine, made)
             return
         if left := self.held.record.operation:
@@ -115,29 +126,9 @@ class AsyncRun:
         done = self.operation.model_copy(update={"step": step, "is_done": True})
         await self.held.change(operation=done, **members)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._end(error)
-
-    async def _end(self, error: BaseException | None) -> None:
-        try:
-            if error is not None:
-                await self._undo(error)
-            elif self.operation.kind != "delete":
-                await self._finish()
-        finally:
-            await self.control.leave(self.held)
-
-    async def _finish(self) -> None:
-        try:
-            record = await self._conform()
-        except BaseException as error:
-            await self._undo(error)
-            raise
+    async def finish(self) -> None:
+        """Removes the record of the operation. Raises `MonitorExited` if it has ended meanwhile."""
+        record = self.held.record
         await finish(self.held, self.operation)
         is_expected = self.operation.kind in ("start", "pause", "resume")
         is_down = record.operation is not None and record.operation.is_done
@@ -146,10 +137,8 @@ class AsyncRun:
             what = f"the monitor of {record.name} has ended"
             raise MonitorExited(what, returncode=record.end.returncode, log=record.end.log)
 
-    async def _conform(self) -> MachineRecord:
-        return await conform(self.held, grace=self._grace)
-
-    async def _undo(self, error: BaseException) -> None:
+    async def undo(self, error: BaseException) -> None:
+        """Makes the machine again what was stored before, if the operation is recorded."""
         record = self.control.store.machines.readable(self.held.id)
         begun = record.operation if record is not None else None
         if begun is None or begun.id != self.operation.id:

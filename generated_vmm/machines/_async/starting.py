@@ -1,25 +1,20 @@
-"""Machines started: configured by their definitions, which take in what monitors show."""
+"""Machines started: configured by their definitions."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from operator import attrgetter
 from typing import Final
 
-from generated_vmm import AsyncVmmClient, VmmApiError
+from generated_vmm import AsyncVmmClient
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
-from generated_vmm.machines._async.operation import AsyncRun
+from generated_vmm.machines._async.operation import AsyncRun, carry_out
 from generated_vmm.machines.definition import (
-    VSOCK,
     Definition,
-    in_order,
-    paths_of,
-    require_whole_disks,
 )
 from generated_vmm.machines.errors import MachineBusy
-from generated_vmm.machines.records import MachineRecord, now
+from generated_vmm.machines.records import now
 from generated_vmm.machines.restart import is_due, next_try
 
 RESOURCES: Final = {
@@ -43,8 +38,6 @@ async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
     made = definition.configuration
     if made.logger is not None:
         await vm.logger.set(made.logger)
-    if definition.serial is not None:
-        await vm.serial.set(definition.serial)
     for member, name in RESOURCES.items():
         value = getattr(made, member)
         if value is None or (member == "boot_source" and not definition.can_boot):
@@ -55,38 +48,6 @@ async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
             await (resource(*ids) if ids else resource).set(one)
     if definition.metadata is not None:
         await vm.mmds.set(definition.metadata)
-
-
-async def shown(held: AsyncHeld) -> Definition:
-    """The definition with what the monitor shows of a machine that runs.
-
-    A monitor is not trusted: ValueError for two disks of one name or file, for a path that it did
-    not get, and for one that it may write to as it shows, but not as it was defined.
-    """
-    record = held.record
-    if not held.is_up:
-        return record.definition
-    before = record.definition.configuration
-    found = in_order(await held.client.vm_config.get(), before)
-    require_whole_disks(found)
-    known = paths_of(before) | {VSOCK: True} | held.admitted
-    for path, is_written in paths_of(found).items():
-        if is_written > known.get(path, -1):
-            does = "writes to" if path in known else "has"
-            raise ValueError(f"the monitor of {record.name} {does} {path}, which it was not given")
-    metadata = record.definition.metadata
-    with suppress(VmmApiError):  # no interface gives access to the document
-        metadata = await held.client.mmds.get() or metadata
-    return record.definition.replace(configuration=found, metadata=metadata)
-
-
-class AsyncChanging(AsyncRun):
-    """A block in which devices of a machine are changed, as one operation."""
-
-    async def _conform(self) -> MachineRecord:
-        definition = await shown(self.held)
-        await self.commit("stores the devices", definition=definition)
-        return await super()._conform()
 
 
 async def start(run: AsyncRun, *, boot: bool) -> None:
@@ -110,7 +71,7 @@ async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
     if record is None or record.operation is not None or not is_due(record):
         return
     try:
-        async with AsyncRun(control, record.begun("start", "restart policy")) as run:
+        async with carry_out(control, record.begun("start", "restart policy")) as run:
             if not is_due(held.record):  # somebody has decided otherwise meanwhile
                 return
             await start(run, boot=True)

@@ -34,15 +34,13 @@ LAST_LINES = 5
 class Held:
     """A machine of the store, with the monitor and the tap devices that this process has of it.
 
-    `busy` is what is done with it. `admitted` are the paths that were given to the monitor since
-    its start, and whether it may write to them.
+    `busy` is what is done with it.
     """
 
     def __init__(self, machine: str, store: Store, options: Options) -> None:
         self.id, self.store, self.options = machine, store, options
         self.busy: object = None
         self.monitor: Monitor | None = None
-        self.admitted: dict[str, bool] = {}
         self._taps: list[Tap] = []
 
     @property
@@ -113,7 +111,6 @@ class Held:
         if record.definition.jail is None:
             in_thread(_remove_sockets, self.folder)
         self._make_taps(record)
-        self.admitted.clear()
         self.monitor = self._new(record).start()
         for file in files_of(record.definition.configuration):
             self.admit(file.path, writable=not file.is_read_only)

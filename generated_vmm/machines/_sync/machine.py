@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -13,10 +15,15 @@ from generated_vmm.machines._sync.conforming import remove_machine
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.making import clone, copy_disks, restore, write_down
-from generated_vmm.machines._sync.operation import Run
-from generated_vmm.machines._sync.starting import Changing, start
+from generated_vmm.machines._sync.operation import Run, carry_out
+from generated_vmm.machines._sync.starting import start
 from generated_vmm.machines.copies import Taps, Wish
-from generated_vmm.machines.definition import Definition, disks_of, require_definition
+from generated_vmm.machines.definition import (
+    Definition,
+    disks_of,
+    require_definition,
+    require_whole_disks,
+)
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import grow_file
 from generated_vmm.machines.records import (
@@ -114,20 +121,22 @@ class Machine:
             raise MachineError(f"this process does not control {self.name}: {how}")
         return "Ended"
 
-    def _run(self, kind: Kind, by: str, grace: float | None = None) -> Run:
-        return Run(self._control, self.record.begun(kind, by), grace=grace)
+    def _carry_out(
+        self, kind: Kind, by: str, grace: float | None = None
+    ) -> AbstractContextManager[Run]:
+        return carry_out(self._control, self.record.begun(kind, by), grace=grace)
 
     def start(self, *, boot: bool = True, by: str = "") -> None:
         """Starts the monitor and boots the guest; does nothing if it runs.
 
         Without `boot`, the guest waits for another `start`, and devices can be changed until then.
         """
-        with self._run("start", by) as run:
+        with self._carry_out("start", by) as run:
             start(run, boot=boot)
 
     def pause(self, *, by: str = "") -> None:
         """Pauses a machine that runs."""
-        with self._run("pause", by) as run:
+        with self._carry_out("pause", by) as run:
             run.require("Running", "Paused")
             run.commit("pauses the machine", should_be="Paused")
 
@@ -136,18 +145,18 @@ class Machine:
 
         If the agent fails, the machine runs all the same, and `record.agent_error` says why.
         """
-        with self._run("resume", by) as run:
+        with self._carry_out("resume", by) as run:
             run.require("Paused", "Running")
             run.commit("resumes the machine", should_be="Running")
 
     def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""
-        with self._run("stop", by, grace) as run:
+        with self._carry_out("stop", by, grace) as run:
             run.commit("ends the monitor", should_be="Ended", failures=0, retry_at=None)
 
     def delete(self, *, by: str = "") -> None:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
-        with self._run("delete", by) as run:
+        with self._carry_out("delete", by) as run:
             run.step("removes the files")
             remove_machine(self._held)
 
@@ -158,7 +167,7 @@ class Machine:
         copied, and its own disks that it no longer has are removed.
         """
         require_definition(definition)
-        with self._run("edit", by) as run:
+        with self._carry_out("edit", by) as run:
             was_up, before = self.is_up, self.definition
             run.require("Ended", "Not started")
             if (definition.jail is None) != (before.jail is None):
@@ -182,7 +191,7 @@ class Machine:
         """
         control, snapshot = self._control, new_id()
         operation = self.record.begun("snapshot", by, snapshot, name)
-        with Run(control, operation) as run:
+        with carry_out(control, operation) as run:
             folder = in_thread(control.store.snapshots.begin, snapshot)
             written = write_down(run, folder, needs_hold=False)
             run.step("appears")
@@ -210,20 +219,25 @@ class Machine:
     def admit(self, path: str, *, writable: bool = False) -> None:
         """Gives the machine, which runs, access to a file of the host, in a jail at the same path.
 
-        Only then may a device that is changed in `changing` use the file. Raises ValueError for a
-        file that it may not use: one outside the allowed folders, or a disk that another machine
-        writes to.
+        Raises ValueError for a file that it may not use: one outside the allowed folders, or a disk
+        that another machine writes to.
         """
         self._held.admit(path, writable=writable)
-        self._held.admitted[path] = writable
 
-    def changing(self, *, by: str = "") -> Changing:
-        """A block in which the caller changes devices through `client`.
+    @contextmanager
+    def changing(self, *, by: str = "", **members: object) -> Iterator[None]:
+        """A block in which the caller changes devices of a machine that runs, through `client`.
 
-        At its end, the devices that the monitor shows are stored for the next start. A monitor is
-        not trusted: ValueError for a path that it did not have, unless `admit` has given it.
+        At its end, these members of the definition are stored for the next start; nothing is if it
+        raises. A `configuration` is stored with the disks as they are given.
         """
-        return Changing(self._control, self.record.begun("edit", by))
+        with self._carry_out("edit", by) as run:
+            definition = self.definition.replace(**members)
+            require_whole_disks(definition.configuration)
+            if definition.jail != self.definition.jail:
+                raise MachineError("only `edit` changes a jail")
+            yield
+            run.commit("changes the definition", definition=definition)
 
     def grow(self, disk: str, size: int, *, by: str = "") -> None:
         """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
@@ -231,7 +245,7 @@ class Machine:
         The guest's partitions and file systems stay as they are. Raises ValueError for a disk that
         is not its own, a size that is no larger, and one that is no multiple of 512.
         """
-        with self._run("edit", by) as run:
+        with self._carry_out("edit", by) as run:
             record = self.record
             used = {one.id: one.path for one in disks_of(record.definition.configuration)}
             if used.get(disk, "/").startswith("/"):
@@ -250,9 +264,8 @@ class Machine:
         """
         if given := {"configuration", "jail"} & members.keys():
             raise TypeError(f"change does not take {', '.join(sorted(given))}: use `edit`")
-        with self._run("edit", by) as run:
-            definition = self.definition.replace(**members)
-            run.commit("changes the definition", definition=definition)
+        with self.changing(by=by, **members):
+            pass
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from generated_vmm.concurrency._sync import in_thread
@@ -13,8 +14,7 @@ from generated_vmm.machines import copies
 from generated_vmm.machines._sync.conforming import HOLDS, PAUSES, conform
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines._sync.operation import Run
-from generated_vmm.machines._sync.starting import shown
+from generated_vmm.machines._sync.operation import Run, carry_out
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, of_its_own
 from generated_vmm.machines.definition import Definition, disks_of, require_whole_disks, with_files
 from generated_vmm.machines.errors import MachineError
@@ -48,17 +48,18 @@ def copy_disks(run: Run, definition: Definition, known: Collection[str] = ()) ->
     return definition.replace(configuration=made)
 
 
-def _begun(control: Control, kind: Kind, name: str, definition: Definition, by: str) -> Run:
-    """The operation that makes a machine; the user of its jail is chosen when it begins."""
-    id = new_id()
+def _make(
+    control: Control, kind: Kind, id: str, name: str, definition: Definition, by: str
+) -> AbstractContextManager[Run]:
+    """A block that makes a machine; the user of its jail is chosen when it begins."""
     made = MachineRecord(id=id, name=name, definition=definition, is_whole=False)
     operation = Operation(kind=kind, machine=id, name=name, by=by, target=id)
-    return Run(control, operation, made=made)
+    return carry_out(control, operation, made=made)
 
 
 def create(control: Control, name: str, definition: Definition, by: str, *, copy: bool) -> Held:
     """Makes a machine, which does not run yet."""
-    with _begun(control, "create", name, definition, by) as run:
+    with _make(control, "create", new_id(), name, definition, by) as run:
         configuration = copies.with_absolute_files(definition.configuration)
         known = [] if copy else [disk.path for disk in disks_of(configuration)]
         made = copy_disks(run, definition.replace(configuration=configuration), known)
@@ -72,7 +73,7 @@ def restore(control: Control, origin: SnapshotRecord, wish: Wish) -> Held:
         raise MachineError(f"the guest did not stand still when {origin.name} was written")
     of_its_own(origin.definition, origin.disks, wish.taps)
     source = control.store.snapshots.path(origin.id)
-    with _begun(control, "restore", wish.name, origin.definition, wish.by) as run:
+    with _make(control, "restore", new_id(), wish.name, origin.definition, wish.by) as run:
         run.step("copies the disks")
         for path in origin.disks.values():
             in_thread(copy_file, source / path, run.held.folder / path)
@@ -87,9 +88,9 @@ def restore(control: Control, origin: SnapshotRecord, wish: Wish) -> Held:
 def clone(control: Control, origin: MachineRecord, wish: Wish) -> Held:
     """Makes a machine that continues from the present state of another one."""
     of_its_own(origin.definition, copies_of(origin.definition), wish.taps)  # before it is paused
-    new = _begun(control, "clone", wish.name, origin.definition, wish.by)
-    operation = origin.begun("clone", wish.by, new.held.id, wish.name)
-    with Run(control, operation) as run, new:
+    operation = origin.begun("clone", wish.by, new_id(), wish.name)
+    making = _make(control, "clone", operation.target, wish.name, origin.definition, wish.by)
+    with carry_out(control, operation) as run, making as new:
         written = write_down(run, new.held.folder, needs_hold=wish.renew)
         run.step("starts the clone")
         _continue(new, written, wish)
@@ -119,7 +120,7 @@ def write_down(run: Run, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
     """
     run.require("Running", "Paused")
     held, operation = run.held, run.operation
-    record = held.change(definition=shown(held))
+    record = held.record
     copied = copies_of(record.definition)
     is_held = _hold(run, is_needed=needs_hold)
     if record.should_be == "Running":

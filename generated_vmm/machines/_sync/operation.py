@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self, get_args
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import get_args
 
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
@@ -35,40 +36,50 @@ def recover(control: Control, held: Held, left: Operation) -> None:
     control.tell("finished" if what else "undone", held.id, operation=left)
 
 
-class Run:
-    """An operation that this process carries out: a block, which begins with its record.
+@contextmanager
+def carry_out(
+    control: Control,
+    operation: Operation,
+    *,
+    made: MachineRecord | None = None,
+    grace: float | None = None,
+) -> Iterator[Run]:
+    """A block that carries an operation out, which begins with its record.
 
     The block does what can be undone, and then commits: it stores what the machine should be. The
     end of the block makes the machine what is stored, as `recover` does after a kill. If anything
     raises, the machine becomes again what was stored before. `made` is a machine that the
-    operation makes; it is removed then.
+    operation makes; it is removed then. A guest has `grace` seconds to shut down.
     """
+    run, is_delete = Run(control, operation), operation.kind == "delete"
+    control.occupy(run.held, operation)
+    try:
+        run.begin(made)
+        yield run
+        if not is_delete:
+            conform(run.held, grace=grace)
+    except BaseException as error:
+        run.undo(error)
+        raise
+    else:
+        if not is_delete:
+            run.finish()
+    finally:
+        control.leave(run.held)
 
-    def __init__(
-        self,
-        control: Control,
-        operation: Operation,
-        *,
-        made: MachineRecord | None = None,
-        grace: float | None = None,
-    ) -> None:
+
+class Run:
+    """An operation that this process carries out."""
+
+    def __init__(self, control: Control, operation: Operation) -> None:
         self.control, self.operation = control, operation
         self.held = control.of(operation.machine)
-        self._made, self._grace = made, grace
         self._before: MachineRecord | None = None
 
-    def __enter__(self) -> Self:
-        self.control.occupy(self.held, self.operation)
-        try:
-            self._begin()
-        except BaseException as error:
-            self._end(error)
-            raise
-        return self
-
-    def _begin(self) -> None:
-        if self._made is not None:
-            made = self._made.model_copy(update={"operation": self.operation})
+    def begin(self, made: MachineRecord | None) -> None:
+        """Records the operation, once what was left half done is finished or undone."""
+        if made is not None:
+            made = made.model_copy(update={"operation": self.operation})
             in_thread(self.control.store.begin_machine, made)
             return
         if left := self.held.record.operation:
@@ -116,29 +127,9 @@ class Run:
         done = self.operation.model_copy(update={"step": step, "is_done": True})
         self.held.change(operation=done, **members)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end(error)
-
-    def _end(self, error: BaseException | None) -> None:
-        try:
-            if error is not None:
-                self._undo(error)
-            elif self.operation.kind != "delete":
-                self._finish()
-        finally:
-            self.control.leave(self.held)
-
-    def _finish(self) -> None:
-        try:
-            record = self._conform()
-        except BaseException as error:
-            self._undo(error)
-            raise
+    def finish(self) -> None:
+        """Removes the record of the operation. Raises `MonitorExited` if it has ended meanwhile."""
+        record = self.held.record
         finish(self.held, self.operation)
         is_expected = self.operation.kind in ("start", "pause", "resume")
         is_down = record.operation is not None and record.operation.is_done
@@ -147,10 +138,8 @@ class Run:
             what = f"the monitor of {record.name} has ended"
             raise MonitorExited(what, returncode=record.end.returncode, log=record.end.log)
 
-    def _conform(self) -> MachineRecord:
-        return conform(self.held, grace=self._grace)
-
-    def _undo(self, error: BaseException) -> None:
+    def undo(self, error: BaseException) -> None:
+        """Makes the machine again what was stored before, if the operation is recorded."""
         record = self.control.store.machines.readable(self.held.id)
         begun = record.operation if record is not None else None
         if begun is None or begun.id != self.operation.id:

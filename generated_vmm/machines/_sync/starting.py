@@ -1,26 +1,19 @@
 # Derived from `generated_vmm/machines/_async/starting.py` by `make codegen`. Do not edit.
-"""Machines started: configured by their definitions, which take in what monitors show."""
+"""Machines started: configured by their definitions."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from operator import attrgetter
 from typing import Final
 
-from generated_vmm import VmmApiError, VmmClient
+from generated_vmm import VmmClient
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines._sync.operation import Run
-from generated_vmm.machines.definition import (
-    VSOCK,
-    Definition,
-    in_order,
-    paths_of,
-    require_whole_disks,
-)
+from generated_vmm.machines._sync.operation import Run, carry_out
+from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineBusy
-from generated_vmm.machines.records import MachineRecord, now
+from generated_vmm.machines.records import now
 from generated_vmm.machines.restart import is_due, next_try
 
 RESOURCES: Final = {
@@ -44,8 +37,6 @@ def furnish(vm: VmmClient, definition: Definition) -> None:
     made = definition.configuration
     if made.logger is not None:
         vm.logger.set(made.logger)
-    if definition.serial is not None:
-        vm.serial.set(definition.serial)
     for member, name in RESOURCES.items():
         value = getattr(made, member)
         if value is None or (member == "boot_source" and not definition.can_boot):
@@ -56,38 +47,6 @@ def furnish(vm: VmmClient, definition: Definition) -> None:
             (resource(*ids) if ids else resource).set(one)
     if definition.metadata is not None:
         vm.mmds.set(definition.metadata)
-
-
-def shown(held: Held) -> Definition:
-    """The definition with what the monitor shows of a machine that runs.
-
-    A monitor is not trusted: ValueError for two disks of one name or file, for a path that it did
-    not get, and for one that it may write to as it shows, but not as it was defined.
-    """
-    record = held.record
-    if not held.is_up:
-        return record.definition
-    before = record.definition.configuration
-    found = in_order(held.client.vm_config.get(), before)
-    require_whole_disks(found)
-    known = paths_of(before) | {VSOCK: True} | held.admitted
-    for path, is_written in paths_of(found).items():
-        if is_written > known.get(path, -1):
-            does = "writes to" if path in known else "has"
-            raise ValueError(f"the monitor of {record.name} {does} {path}, which it was not given")
-    metadata = record.definition.metadata
-    with suppress(VmmApiError):  # no interface gives access to the document
-        metadata = held.client.mmds.get() or metadata
-    return record.definition.replace(configuration=found, metadata=metadata)
-
-
-class Changing(Run):
-    """A block in which devices of a machine are changed, as one operation."""
-
-    def _conform(self) -> MachineRecord:
-        definition = shown(self.held)
-        self.commit("stores the devices", definition=definition)
-        return super()._conform()
 
 
 def start(run: Run, *, boot: bool) -> None:
@@ -111,7 +70,7 @@ def start_if_due(control: Control, held: Held) -> None:
     if record is None or record.operation is not None or not is_due(record):
         return
     try:
-        with Run(control, record.begun("start", "restart policy")) as run:
+        with carry_out(control, record.begun("start", "restart policy")) as run:
             if not is_due(held.record):  # somebody has decided otherwise meanwhile
                 return
             start(run, boot=True)
