@@ -65,6 +65,12 @@ class Operation(Frozen):
         return f"{self.kind}{target}{by} since {self.since:%H:%M:%S} UTC ({self.step})"
 
 
+def creation(kind: Kind, name: str, by: str) -> Operation:
+    """An operation that makes a machine with a new id."""
+    id = new_id()
+    return Operation(kind=kind, machine=id, name=name, by=by, target=id)
+
+
 class End(Frozen):
     """How a monitor has ended.
 

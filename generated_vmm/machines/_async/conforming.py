@@ -24,15 +24,23 @@ def is_done(held: AsyncHeld, operation: Operation) -> bool:
     return is_made or held.store.snapshots.get(operation.target) is not None
 
 
-async def wind_up(held: AsyncHeld, operation: Operation, seconds: float | None = None) -> None:
-    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted."""
+async def settle(
+    held: AsyncHeld,
+    operation: Operation,
+    *,
+    grace: float | None = None,
+    seconds: float | None = None,
+) -> None:
+    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted.
+
+    Raises VmmError and OSError; then it can be called again. See `conform`.
+    """
     if operation.kind == "delete" or not held.record.is_whole:
         return await remove_machine(held)
-    record = await conform(held, seconds=seconds)
+    record = await conform(held, grace=grace, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
     if is_held and record.should_be == "Running" and held.is_up:
         await go_on(held)
-    await finish(held, operation)
 
 
 async def conform(
@@ -92,8 +100,10 @@ async def go_on(held: AsyncHeld) -> None:
 
 
 async def finish(held: AsyncHeld, operation: Operation) -> None:
-    """Removes what an operation has left beside a whole machine, and its record."""
+    """Removes what an operation has left beside a machine, and its record."""
     store, target = held.store, operation.target
+    if store.machines.get(held.id) is None:  # it is deleted
+        return
     if operation.kind == "edit":
         await in_thread(store.tidy_disks, held.record)
     if operation.kind == "snapshot" and store.snapshots.get(target) is None:

@@ -10,13 +10,12 @@ from pathlib import Path
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import AsyncGuest
-from generated_vmm.machines._async.conforming import remove_machine
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.making import clone, copy_disks, restore, write_down
 from generated_vmm.machines._async.operation import AsyncRun, carry_out
 from generated_vmm.machines._async.starting import start
-from generated_vmm.machines.copies import Taps, Wish
+from generated_vmm.machines.copies import Taps, Wish, copies_of
 from generated_vmm.machines.definition import (
     Definition,
     disks_of,
@@ -157,18 +156,16 @@ class AsyncMachine:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
         async with self._carry_out("delete", by) as run:
             await run.step("removes the files")
-            await remove_machine(self._held)
 
     async def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.
 
-        A monitor whose guest has not been booted gets the new one. New disks that it writes to are
-        copied, and its own disks that it no longer has are removed.
+        New disks that it writes to are copied, and its own disks that it no longer has are removed.
         """
         require_definition(definition)
         async with self._carry_out("edit", by) as run:
-            was_up, before = self.is_up, self.definition
-            run.require("Ended", "Not started")
+            before = self.definition
+            run.require("Ended")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
             known = [
@@ -177,10 +174,7 @@ class AsyncMachine:
                 if not (disk.is_read_only and disk.path.startswith("/"))  # others may use it
             ]
             made = await copy_disks(run, definition, known)
-            state = "Ended" if was_up else self.record.should_be  # a restart may be due
-            await run.commit("changes the definition", definition=made, should_be=state)
-        if was_up:
-            await self.start(boot=False, by=by)
+            await run.commit("changes the definition", definition=made)
 
     async def snapshot(self, name: str = "", *, by: str = "") -> AsyncSnapshot:
         """Writes the memory, with copies of the disks that the machine writes to.
@@ -192,7 +186,8 @@ class AsyncMachine:
         operation = self.record.begun("snapshot", by, snapshot, name)
         async with carry_out(control, operation) as run:
             folder = await in_thread(control.store.snapshots.begin, snapshot)
-            written = await write_down(run, folder, needs_hold=False)
+            copied = copies_of(self.record.definition)
+            written = await write_down(run, folder, copied, needs_hold=False)
             await run.step("appears")
             await in_thread(control.store.snapshots.put, snapshot, written)
         return AsyncSnapshot(control, snapshot)

@@ -17,12 +17,10 @@ from generated_vmm.machines._async.making import create
 from generated_vmm.machines._async.operation import recover
 from generated_vmm.machines._async.starting import start_if_due
 from generated_vmm.machines.copies import MEMORY
-from generated_vmm.machines.definition import Definition, files_of, require_definition
+from generated_vmm.machines.definition import Definition, require_definition
 from generated_vmm.machines.errors import MachineError, unknown
-from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
-from generated_vmm.machines.restart import is_due
 from generated_vmm.machines.store import Store
 
 
@@ -94,13 +92,7 @@ class AsyncMachines(Context):
 
         Raises `MachineError` if the record of a machine cannot be read.
         """
-        wanted, machines = identity(Path(path)), self._store.machines
-        users = {
-            record.id: record
-            for record in self._store.whole(strict=True)
-            for file in files_of(record.definition.configuration)
-            if wanted is not None and identity(machines.path(record.id) / file.path) == wanted
-        }
+        users = {record.id: record for record, _ in self._store.users_of(Path(path))}
         return self._those(users.values())
 
     async def create(
@@ -134,7 +126,7 @@ class AsyncMachines(Context):
         for machine in sorted(store.machines.ids(), key=self._place):
             held = control.of(machine)
             try:
-                if not self._is_in_order(held) and control.watch(held):
+                if control.watch(held):
                     try:
                         await self._bring_in_order(held)
                     finally:
@@ -152,14 +144,6 @@ class AsyncMachines(Context):
         if record is None:
             return False, 0, ""
         return record.is_whole, record.definition.order, record.name
-
-    def _is_in_order(self, held: AsyncHeld) -> bool:
-        record = self._store.machines.get(held.id)
-        if record is None or not record.is_told or record.boot != boot_id():
-            return False
-        if record.operation is not None:
-            return False
-        return held.is_up if record.started_at is not None else not is_due(record)
 
     async def _bring_in_order(self, held: AsyncHeld) -> None:
         control, machines = self._control, self._store.machines

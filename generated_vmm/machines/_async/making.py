@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from generated_vmm.concurrency._async import in_thread
@@ -24,10 +23,9 @@ from generated_vmm.machines.definition import (
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, take_over
 from generated_vmm.machines.records import (
-    Kind,
     MachineRecord,
-    Operation,
     SnapshotRecord,
+    creation,
     new_id,
     now,
 )
@@ -54,20 +52,11 @@ async def copy_disks(
     return definition.replace(configuration=made)
 
 
-def _make(
-    control: AsyncControl, kind: Kind, id: str, name: str, definition: Definition, by: str
-) -> AbstractAsyncContextManager[AsyncRun]:
-    """A block that makes a machine; the user of its jail is chosen when it begins."""
-    made = MachineRecord(id=id, name=name, definition=definition, is_whole=False)
-    operation = Operation(kind=kind, machine=id, name=name, by=by, target=id)
-    return carry_out(control, operation, made=made)
-
-
 async def create(
     control: AsyncControl, name: str, definition: Definition, by: str, *, copy: bool
 ) -> AsyncHeld:
     """Makes a machine, which does not run yet."""
-    async with _make(control, "create", new_id(), name, definition, by) as run:
+    async with carry_out(control, creation("create", name, by), made=definition) as run:
         configuration = copies.with_absolute_files(definition.configuration)
         known = [] if copy else [disk.path for disk in disks_of(configuration)]
         made = await copy_disks(run, definition.replace(configuration=configuration), known)
@@ -79,9 +68,9 @@ async def restore(control: AsyncControl, origin: SnapshotRecord, wish: Wish) -> 
     """Makes a machine that continues from a snapshot, with copies of its disks."""
     if wish.renew and origin.definition.agent is not None and not origin.is_held:
         raise MachineError(f"the guest did not stand still when {origin.name} was written")
-    of_its_own(origin.definition, origin.disks, wish.taps)
+    made = of_its_own(origin.definition, origin.disks, wish.taps)
     source = control.store.snapshots.path(origin.id)
-    async with _make(control, "restore", new_id(), wish.name, origin.definition, wish.by) as run:
+    async with carry_out(control, creation("restore", wish.name, wish.by), made=made) as run:
         await run.step("copies the disks")
         for path in origin.disks.values():
             await in_thread(copy_file, source / path, run.held.folder / path)
@@ -95,22 +84,24 @@ async def restore(control: AsyncControl, origin: SnapshotRecord, wish: Wish) -> 
 
 async def clone(control: AsyncControl, origin: MachineRecord, wish: Wish) -> AsyncHeld:
     """Makes a machine that continues from the present state of another one."""
-    of_its_own(origin.definition, copies_of(origin.definition), wish.taps)  # before it is paused
-    operation = origin.begun("clone", wish.by, new_id(), wish.name)
-    making = _make(control, "clone", operation.target, wish.name, origin.definition, wish.by)
-    async with carry_out(control, operation) as run, making as new:
-        written = await write_down(run, new.held.folder, needs_hold=wish.renew)
-        await run.step("starts the clone")
-        await _continue(new, written, wish)
-    return new.held
+    new = creation("clone", wish.name, wish.by)
+    async with carry_out(control, origin.begun("clone", wish.by, new.machine, wish.name)) as run:
+        definition = run.held.record.definition
+        disks = copies_of(definition)
+        made = of_its_own(definition, disks, wish.taps)
+        async with carry_out(control, new, made=made) as making:
+            written = await write_down(run, making.held.folder, disks, needs_hold=wish.renew)
+            await run.step("starts the clone")
+            await _continue(making, written, wish)
+    return control.of(new.machine)
 
 
 async def _continue(run: AsyncRun, origin: SnapshotRecord, wish: Wish) -> None:
     """Loads the memory into the new machine, renews its identity, and makes it appear."""
-    held, made = run.held, of_its_own(origin.definition, origin.disks, wish.taps)
-    await run.step("starts the monitor", definition=made)
+    held = run.held
+    await run.step("starts the monitor")
     await load(run, origin, wish.taps)
-    if wish.renew and made.agent is not None:
+    if wish.renew and origin.definition.agent is not None:
         await run.step("gets an identity")
         await held.client.resume()
         async with held.guest() as guest:  # raises if anything has run before
@@ -120,8 +111,10 @@ async def _continue(run: AsyncRun, origin: SnapshotRecord, wish: Wish) -> None:
     await run.commit("appears", is_whole=True, should_be=state, started_at=now())
 
 
-async def write_down(run: AsyncRun, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
-    """Writes the memory and copies of the disks to a folder.
+async def write_down(
+    run: AsyncRun, folder: Path, copied: dict[str, str], *, needs_hold: bool
+) -> SnapshotRecord:
+    """Writes the memory and copies of the disks to a folder, at the paths `copied`.
 
     The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
     and ValueError.
@@ -129,7 +122,6 @@ async def write_down(run: AsyncRun, folder: Path, *, needs_hold: bool) -> Snapsh
     run.require("Running", "Paused")
     held, operation = run.held, run.operation
     record = held.record
-    copied = copies_of(record.definition)
     is_held = await _hold(run, is_needed=needs_hold)
     if record.should_be == "Running":
         await run.step(PAUSES)

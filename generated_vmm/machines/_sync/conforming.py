@@ -25,15 +25,19 @@ def is_done(held: Held, operation: Operation) -> bool:
     return is_made or held.store.snapshots.get(operation.target) is not None
 
 
-def wind_up(held: Held, operation: Operation, seconds: float | None = None) -> None:
-    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted."""
+def settle(
+    held: Held, operation: Operation, *, grace: float | None = None, seconds: float | None = None
+) -> None:
+    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted.
+
+    Raises VmmError and OSError; then it can be called again. See `conform`.
+    """
     if operation.kind == "delete" or not held.record.is_whole:
         return remove_machine(held)
-    record = conform(held, seconds=seconds)
+    record = conform(held, grace=grace, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
     if is_held and record.should_be == "Running" and held.is_up:
         go_on(held)
-    finish(held, operation)
 
 
 def conform(
@@ -93,8 +97,10 @@ def go_on(held: Held) -> None:
 
 
 def finish(held: Held, operation: Operation) -> None:
-    """Removes what an operation has left beside a whole machine, and its record."""
+    """Removes what an operation has left beside a machine, and its record."""
     store, target = held.store, operation.target
+    if store.machines.get(held.id) is None:  # it is deleted
+        return
     if operation.kind == "edit":
         in_thread(store.tidy_disks, held.record)
     if operation.kind == "snapshot" and store.snapshots.get(target) is None:

@@ -11,13 +11,12 @@ from pathlib import Path
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.guest import Guest
-from generated_vmm.machines._sync.conforming import remove_machine
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.making import clone, copy_disks, restore, write_down
 from generated_vmm.machines._sync.operation import Run, carry_out
 from generated_vmm.machines._sync.starting import start
-from generated_vmm.machines.copies import Taps, Wish
+from generated_vmm.machines.copies import Taps, Wish, copies_of
 from generated_vmm.machines.definition import (
     Definition,
     disks_of,
@@ -158,18 +157,16 @@ class Machine:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
         with self._carry_out("delete", by) as run:
             run.step("removes the files")
-            remove_machine(self._held)
 
     def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.
 
-        A monitor whose guest has not been booted gets the new one. New disks that it writes to are
-        copied, and its own disks that it no longer has are removed.
+        New disks that it writes to are copied, and its own disks that it no longer has are removed.
         """
         require_definition(definition)
         with self._carry_out("edit", by) as run:
-            was_up, before = self.is_up, self.definition
-            run.require("Ended", "Not started")
+            before = self.definition
+            run.require("Ended")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
             known = [
@@ -178,10 +175,7 @@ class Machine:
                 if not (disk.is_read_only and disk.path.startswith("/"))  # others may use it
             ]
             made = copy_disks(run, definition, known)
-            state = "Ended" if was_up else self.record.should_be  # a restart may be due
-            run.commit("changes the definition", definition=made, should_be=state)
-        if was_up:
-            self.start(boot=False, by=by)
+            run.commit("changes the definition", definition=made)
 
     def snapshot(self, name: str = "", *, by: str = "") -> Snapshot:
         """Writes the memory, with copies of the disks that the machine writes to.
@@ -193,7 +187,8 @@ class Machine:
         operation = self.record.begun("snapshot", by, snapshot, name)
         with carry_out(control, operation) as run:
             folder = in_thread(control.store.snapshots.begin, snapshot)
-            written = write_down(run, folder, needs_hold=False)
+            copied = copies_of(self.record.definition)
+            written = write_down(run, folder, copied, needs_hold=False)
             run.step("appears")
             in_thread(control.store.snapshots.put, snapshot, written)
         return Snapshot(control, snapshot)

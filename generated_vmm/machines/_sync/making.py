@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from generated_vmm.concurrency._sync import in_thread
@@ -19,14 +18,7 @@ from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, 
 from generated_vmm.machines.definition import Definition, disks_of, require_whole_disks, with_files
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, take_over
-from generated_vmm.machines.records import (
-    Kind,
-    MachineRecord,
-    Operation,
-    SnapshotRecord,
-    new_id,
-    now,
-)
+from generated_vmm.machines.records import MachineRecord, SnapshotRecord, creation, new_id, now
 from generated_vmm.process import JailedMonitor
 
 
@@ -48,18 +40,9 @@ def copy_disks(run: Run, definition: Definition, known: Collection[str] = ()) ->
     return definition.replace(configuration=made)
 
 
-def _make(
-    control: Control, kind: Kind, id: str, name: str, definition: Definition, by: str
-) -> AbstractContextManager[Run]:
-    """A block that makes a machine; the user of its jail is chosen when it begins."""
-    made = MachineRecord(id=id, name=name, definition=definition, is_whole=False)
-    operation = Operation(kind=kind, machine=id, name=name, by=by, target=id)
-    return carry_out(control, operation, made=made)
-
-
 def create(control: Control, name: str, definition: Definition, by: str, *, copy: bool) -> Held:
     """Makes a machine, which does not run yet."""
-    with _make(control, "create", new_id(), name, definition, by) as run:
+    with carry_out(control, creation("create", name, by), made=definition) as run:
         configuration = copies.with_absolute_files(definition.configuration)
         known = [] if copy else [disk.path for disk in disks_of(configuration)]
         made = copy_disks(run, definition.replace(configuration=configuration), known)
@@ -71,9 +54,9 @@ def restore(control: Control, origin: SnapshotRecord, wish: Wish) -> Held:
     """Makes a machine that continues from a snapshot, with copies of its disks."""
     if wish.renew and origin.definition.agent is not None and not origin.is_held:
         raise MachineError(f"the guest did not stand still when {origin.name} was written")
-    of_its_own(origin.definition, origin.disks, wish.taps)
+    made = of_its_own(origin.definition, origin.disks, wish.taps)
     source = control.store.snapshots.path(origin.id)
-    with _make(control, "restore", new_id(), wish.name, origin.definition, wish.by) as run:
+    with carry_out(control, creation("restore", wish.name, wish.by), made=made) as run:
         run.step("copies the disks")
         for path in origin.disks.values():
             in_thread(copy_file, source / path, run.held.folder / path)
@@ -87,22 +70,24 @@ def restore(control: Control, origin: SnapshotRecord, wish: Wish) -> Held:
 
 def clone(control: Control, origin: MachineRecord, wish: Wish) -> Held:
     """Makes a machine that continues from the present state of another one."""
-    of_its_own(origin.definition, copies_of(origin.definition), wish.taps)  # before it is paused
-    operation = origin.begun("clone", wish.by, new_id(), wish.name)
-    making = _make(control, "clone", operation.target, wish.name, origin.definition, wish.by)
-    with carry_out(control, operation) as run, making as new:
-        written = write_down(run, new.held.folder, needs_hold=wish.renew)
-        run.step("starts the clone")
-        _continue(new, written, wish)
-    return new.held
+    new = creation("clone", wish.name, wish.by)
+    with carry_out(control, origin.begun("clone", wish.by, new.machine, wish.name)) as run:
+        definition = run.held.record.definition
+        disks = copies_of(definition)
+        made = of_its_own(definition, disks, wish.taps)
+        with carry_out(control, new, made=made) as making:
+            written = write_down(run, making.held.folder, disks, needs_hold=wish.renew)
+            run.step("starts the clone")
+            _continue(making, written, wish)
+    return control.of(new.machine)
 
 
 def _continue(run: Run, origin: SnapshotRecord, wish: Wish) -> None:
     """Loads the memory into the new machine, renews its identity, and makes it appear."""
-    held, made = run.held, of_its_own(origin.definition, origin.disks, wish.taps)
-    run.step("starts the monitor", definition=made)
+    held = run.held
+    run.step("starts the monitor")
     load(run, origin, wish.taps)
-    if wish.renew and made.agent is not None:
+    if wish.renew and origin.definition.agent is not None:
         run.step("gets an identity")
         held.client.resume()
         with held.guest() as guest:  # raises if anything has run before
@@ -112,8 +97,10 @@ def _continue(run: Run, origin: SnapshotRecord, wish: Wish) -> None:
     run.commit("appears", is_whole=True, should_be=state, started_at=now())
 
 
-def write_down(run: Run, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
-    """Writes the memory and copies of the disks to a folder.
+def write_down(
+    run: Run, folder: Path, copied: dict[str, str], *, needs_hold: bool
+) -> SnapshotRecord:
+    """Writes the memory and copies of the disks to a folder, at the paths `copied`.
 
     The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
     and ValueError.
@@ -121,7 +108,6 @@ def write_down(run: Run, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
     run.require("Running", "Paused")
     held, operation = run.held, run.operation
     record = held.record
-    copied = copies_of(record.definition)
     is_held = _hold(run, is_needed=needs_hold)
     if record.should_be == "Running":
         run.step(PAUSES)
