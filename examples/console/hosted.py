@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from examples.console.endings import exit_in_words, plain_lines
 from examples.console.events import NOBODY, on_behalf_of, person
 from examples.console.figures import of_metrics, of_usage
+from examples.console.in_code import python_of
 from examples.console.machine import (
     BUSY,
     ENDED,
@@ -80,6 +81,12 @@ class HostedMonitor(Monitor):
         with suppress(MachineError):
             return self.machine.record.definition
         return Definition()
+
+    @property
+    def in_code(self) -> str:
+        """The Python that makes the same machine."""
+        folder = self.house.launch.folder / "machines" / self.key
+        return python_of(self.name, self.definition, folder)
 
     @property
     def agent_error(self) -> str:
