@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal[
     "create", "start", "pause", "resume", "snapshot", "restore", "clone", "edit", "stop", "delete"
 ]
 What: TypeAlias = Literal["finished", "undone", "ended", "lost", "started", "failed"]
-State: TypeAlias = Literal["Ended", "Not started", "Paused", "Running"]
+State: TypeAlias = Literal["Ended", "Paused", "Running"]
 FORMAT: Final = 1
 
 

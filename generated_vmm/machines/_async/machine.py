@@ -107,7 +107,7 @@ class AsyncMachine:
         return self._held.is_up
 
     async def state(self) -> str:
-        """`Running`, `Paused`, `Not started` or `Ended`.
+        """`Running`, `Paused` or `Ended`.
 
         Raises `VmmError` without a response, and `MachineError` for a machine that another process
         may have: before `reconcile`, and after `close`.
@@ -124,13 +124,10 @@ class AsyncMachine:
     ) -> AbstractAsyncContextManager[AsyncRun]:
         return carry_out(self._control, self.record.begun(kind, by), grace=grace)
 
-    async def start(self, *, boot: bool = True, by: str = "") -> None:
-        """Starts the monitor and boots the guest; does nothing if it runs.
-
-        Without `boot`, the guest waits for another `start`, and devices can be changed until then.
-        """
+    async def start(self, *, by: str = "") -> None:
+        """Starts the monitor and boots the guest; does nothing if it runs."""
         async with self._carry_out("start", by) as run:
-            await start(run, boot=boot)
+            await start(run)
 
     async def pause(self, *, by: str = "") -> None:
         """Pauses a machine that runs."""
@@ -247,7 +244,7 @@ class AsyncMachine:
             await run.step("makes the disk longer")
             await in_thread(grow_file, self._control.store.source(record, used[disk]), size)
             await run.commit("tells the guest")
-            if self.is_up and await self.state() != "Not started":
+            if self.is_up:
                 await self.client.drive(disk).update(path_on_host=used[disk])
 
     async def change(self, *, by: str = "", **members: object) -> None:

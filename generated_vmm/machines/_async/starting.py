@@ -50,19 +50,17 @@ async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
         await vm.mmds.set(definition.metadata)
 
 
-async def start(run: AsyncRun, *, boot: bool) -> None:
+async def start(run: AsyncRun) -> None:
     """Starts and configures the monitor, unless it runs, and commits to boot its guest."""
     held = run.held
-    if not held.is_up:
-        await run.step("starts the monitor")
-        vm = await held.start()
-        await run.step("configures the monitor")
-        await furnish(vm, held.record.definition)
-    elif held.record.should_be != "Not started":
+    if held.is_up:
         return
-    state = "Running" if boot else "Not started"
+    await run.step("starts the monitor")
+    vm = await held.start()
+    await run.step("configures the monitor")
+    await furnish(vm, held.record.definition)
     known = {"started_at": now(), "retry_at": None, "agent_error": ""}
-    await run.commit("boots the guest", should_be=state, **known)
+    await run.commit("boots the guest", should_be="Running", **known)
 
 
 async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
@@ -74,7 +72,7 @@ async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
         async with carry_out(control, record.begun("start", "restart policy")) as run:
             if not is_due(held.record):  # somebody has decided otherwise meanwhile
                 return
-            await start(run, boot=True)
+            await start(run)
         control.tell("started", held.id)
     except MachineBusy:
         return

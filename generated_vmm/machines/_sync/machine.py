@@ -108,7 +108,7 @@ class Machine:
         return self._held.is_up
 
     def state(self) -> str:
-        """`Running`, `Paused`, `Not started` or `Ended`.
+        """`Running`, `Paused` or `Ended`.
 
         Raises `VmmError` without a response, and `MachineError` for a machine that another process
         may have: before `reconcile`, and after `close`.
@@ -125,13 +125,10 @@ class Machine:
     ) -> AbstractContextManager[Run]:
         return carry_out(self._control, self.record.begun(kind, by), grace=grace)
 
-    def start(self, *, boot: bool = True, by: str = "") -> None:
-        """Starts the monitor and boots the guest; does nothing if it runs.
-
-        Without `boot`, the guest waits for another `start`, and devices can be changed until then.
-        """
+    def start(self, *, by: str = "") -> None:
+        """Starts the monitor and boots the guest; does nothing if it runs."""
         with self._carry_out("start", by) as run:
-            start(run, boot=boot)
+            start(run)
 
     def pause(self, *, by: str = "") -> None:
         """Pauses a machine that runs."""
@@ -248,7 +245,7 @@ class Machine:
             run.step("makes the disk longer")
             in_thread(grow_file, self._control.store.source(record, used[disk]), size)
             run.commit("tells the guest")
-            if self.is_up and self.state() != "Not started":
+            if self.is_up:
                 self.client.drive(disk).update(path_on_host=used[disk])
 
     def change(self, *, by: str = "", **members: object) -> None:

@@ -49,19 +49,17 @@ def furnish(vm: VmmClient, definition: Definition) -> None:
         vm.mmds.set(definition.metadata)
 
 
-def start(run: Run, *, boot: bool) -> None:
+def start(run: Run) -> None:
     """Starts and configures the monitor, unless it runs, and commits to boot its guest."""
     held = run.held
-    if not held.is_up:
-        run.step("starts the monitor")
-        vm = held.start()
-        run.step("configures the monitor")
-        furnish(vm, held.record.definition)
-    elif held.record.should_be != "Not started":
+    if held.is_up:
         return
-    state = "Running" if boot else "Not started"
+    run.step("starts the monitor")
+    vm = held.start()
+    run.step("configures the monitor")
+    furnish(vm, held.record.definition)
     known = {"started_at": now(), "retry_at": None, "agent_error": ""}
-    run.commit("boots the guest", should_be=state, **known)
+    run.commit("boots the guest", should_be="Running", **known)
 
 
 def start_if_due(control: Control, held: Held) -> None:
@@ -73,7 +71,7 @@ def start_if_due(control: Control, held: Held) -> None:
         with carry_out(control, record.begun("start", "restart policy")) as run:
             if not is_due(held.record):  # somebody has decided otherwise meanwhile
                 return
-            start(run, boot=True)
+            start(run)
         control.tell("started", held.id)
     except MachineBusy:
         return

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from generated_vmm import Drive, MachineConfiguration, NetworkInterface, Pmem, VmmApiError
+from generated_vmm import Drive, NetworkInterface, Pmem, VmmApiError
 from generated_vmm.machines import (
     AsyncMachines,
     Definition,
@@ -27,6 +27,19 @@ from tests.vmm.machines.parts import SIMULATED, at_calls, definition, machines_i
 def own_disk(folder: Path, machine: Machine) -> Path:
     (drive,) = machine.definition.configuration.drives or []
     return folder / "machines" / "machines" / machine.id / str(drive.path_on_host)
+
+
+def drive(name: str, path: object, **members: Any) -> Drive:
+    return Drive(drive_id=name, is_root_device=False, path_on_host=str(path), **members)
+
+
+def image(folder: Path, name: str) -> Drive:
+    """A drive that machines may share."""
+    return drive("a", folder / name, is_read_only=True)
+
+
+def with_devices(made: Definition, **devices: object) -> Definition:
+    return made.replace(configuration=made.configuration.model_copy(update=devices))
 
 
 def test_a_machine_has_a_copy_of_its_disk_and_nobody_else_may_read_it(
@@ -207,18 +220,16 @@ def test_machines_use_only_allowed_files(folder: Path) -> None:
 def test_devices_that_were_changed_are_stored_for_the_next_start(
     folder: Path, machines: Machines
 ) -> None:
-    web = machines.create("web", definition(folder))
-    web.start(boot=False)
-    larger = MachineConfiguration(vcpu_count=2, mem_size_mib=64)
-    configuration = with_devices(web.definition, machine_config=larger).configuration
-    with web.changing(by="alice", configuration=configuration):
-        web.client.machine_config.set(larger)
+    web = machines.create("web", with_devices(definition(folder), drives=[image(folder, "disk")]))
+    shutil.copy(folder / "disk", folder / "other")
     web.start()
+    changed = with_devices(web.definition, drives=[image(folder, "other")])
+    with web.changing(by="alice", configuration=changed.configuration):
+        web.client.drive("a").update(path_on_host=str(folder / "other"))
     web.stop(grace=0)
     web.start()
-    made = web.client.vm_config.get().machine_config
-    assert made is not None
-    assert (made.vcpu_count, made.mem_size_mib) == (2, 64)
+    (shown,) = web.client.vm_config.get().drives or []
+    assert (web.definition, shown.path_on_host) == (changed, str(folder / "other"))
     with pytest.raises(MachineError, match="only `edit` changes a jail"), web.changing(jail=Jail()):
         pass
 
@@ -255,24 +266,16 @@ def test_a_folder_of_a_later_format_is_refused(folder: Path, machines: Machines)
         machines_in(folder)
 
 
-def drive(name: str, path: object, **members: Any) -> Drive:
-    return Drive(drive_id=name, is_root_device=False, path_on_host=str(path), **members)
-
-
-def with_devices(made: Definition, **devices: object) -> Definition:
-    return made.replace(configuration=made.configuration.model_copy(update=devices))
-
-
 def test_a_drive_without_a_disk_of_its_own_is_refused(folder: Path, machines: Machines) -> None:
     web = machines.create("web", definition(folder))
     (own,) = web.definition.configuration.drives or []
-    image = folder / "disk"
+    disk = folder / "disk"
     refused: dict[str, dict[str, object]] = {
         "the drive a has no disk": {"drives": [Drive(drive_id="a", is_root_device=False)]},
-        "two disks called rootfs": {"drives": [own, drive("rootfs", image)]},
+        "two disks called rootfs": {"drives": [own, drive("rootfs", disk)]},
         "two disks called a": {
-            "drives": [drive("a", image)],
-            "pmem": [Pmem(id="a", path_on_host=str(image))],
+            "drives": [drive("a", disk)],
+            "pmem": [Pmem(id="a", path_on_host=str(disk))],
         },
         "two disks use disks/rootfs-.*, and one of them writes": {
             "drives": [own, drive("a", own.path_on_host, is_read_only=True)]
@@ -281,39 +284,36 @@ def test_a_drive_without_a_disk_of_its_own_is_refused(folder: Path, machines: Ma
     for why, devices in refused.items():
         with pytest.raises(ValueError, match=why):
             web.edit(with_devices(web.definition, **devices))
-    twice = with_devices(definition(folder), drives=[drive("a", image), drive("b", image)])
+    twice = with_devices(definition(folder), drives=[drive("a", disk), drive("b", disk)])
     with pytest.raises(ValueError, match="two disks use"):
         machines.create("other", twice, copy_disks=False)
-    assert own_disk(folder, web).read_bytes() == image.read_bytes()
+    assert own_disk(folder, web).read_bytes() == disk.read_bytes()
     assert [one.name for one in machines.all()] == ["web"]
 
 
 def test_an_image_that_machines_share_is_copied_before_one_writes_to_it(
     folder: Path, machines: Machines
 ) -> None:
-    image = folder / "disk"
-    shared = with_devices(definition(folder), drives=[drive("a", image, is_read_only=True)])
-    written = with_devices(shared, drives=[drive("a", image)])
+    disk = folder / "disk"
+    shared = with_devices(definition(folder), drives=[image(folder, "disk")])
+    written = with_devices(shared, drives=[drive("a", disk)])
     web = machines.create("web", shared)
-    assert own_disk(folder, web) == image
+    assert own_disk(folder, web) == disk
     web.edit(written)
-    assert not own_disk(folder, web).samefile(image)
+    assert not own_disk(folder, web).samefile(disk)
     given = machines.create("given", written, copy_disks=False)
     given.edit(given.definition.replace(order=1))
-    assert own_disk(folder, given) == image  # as it was
+    assert own_disk(folder, given) == disk  # as it was
 
 
 def test_what_a_monitor_shows_is_not_stored(folder: Path, machines: Machines) -> None:
-    image = drive("a", folder / "disk", is_read_only=True)
-    shared = with_devices(definition(folder), drives=[image])
+    shared = with_devices(definition(folder), drives=[image(folder, "disk")])
     web = machines.create("web", shared)
-    web.start(boot=False)
-    # As a monitor does that a guest has taken over:
-    web.client.drive("a").set(drive("a", folder / "disk"))
-    web.client.drive("b").set(drive("b", "machine.json"))
+    web.start()
+    shutil.copy(folder / "disk", folder / "other")
+    web.client.drive("a").update(path_on_host=f"{folder}/other")  # as of one that lies
     with web.changing(order=1):
         pass
-    web.start()
     snapshot = web.snapshot()
     found = (web.definition, snapshot.record.definition, web.clone("copy").definition)
     assert found == (shared.replace(order=1),) * 3
@@ -329,11 +329,10 @@ def test_what_an_edit_compares_is_not_changed_otherwise(folder: Path, machines: 
 
 def test_a_block_that_raises_stores_nothing(folder: Path, machines: Machines) -> None:
     web = machines.create("web", definition(folder))
-    web.start(boot=False)
+    web.start()
 
     def change_and_fail() -> None:
         with web.changing(order=1):
-            web.client.machine_config.set(vcpu_count=2, mem_size_mib=64)
             raise KeyError
 
     with pytest.raises(KeyError):
