@@ -9,7 +9,7 @@ from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.files import remove
-from generated_vmm.machines.records import MachineRecord, Operation
+from generated_vmm.machines.records import Operation
 
 HOLDS, PAUSES = "holds the guest", "pauses the machine"
 """The steps of a copy after which a guest may be held in a machine that is not paused."""
@@ -37,34 +37,32 @@ async def settle(
     """
     if operation.kind == "delete" or not held.record.is_whole:
         return await remove_machine(held)
-    record = await conform(held, grace=grace, seconds=seconds)
+    await conform(held, grace=grace, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
-    if is_held and record.should_be == "Running" and held.is_up:
+    if is_held and held.record.should_be == "Running" and held.is_up:
         await go_on(held)
 
 
 async def conform(
     held: AsyncHeld, *, grace: float | None = None, seconds: float | None = None
-) -> MachineRecord:
+) -> None:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
-    The monitor has `seconds` to respond; without, as long as writing its memory may take.
+    The monitor has `seconds` to respond; without, as long as writing its memory may take. A guest
+    has `grace` seconds to shut down.
     """
     end, record = await held.find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
-    if end is None and not is_wanted:
-        end = await held.end(grace)
-    if end is None:
+    if end is None and is_wanted:
         try:
-            await _switch(held, seconds or held.options.snapshot_timeout)
+            return await _switch(held, seconds or held.options.snapshot_timeout)
         except VmmError:
             if not await held.has_ended():
                 raise
-            return await conform(held)
-        return held.record
-    if record.started_at is None:
-        return record
-    return await (held.note(end) if is_wanted else held.change(started_at=None, end=end))
+    if end is None:
+        end = await held.end(grace)
+    if record.started_at is not None:
+        await (held.note(end) if is_wanted else held.change(started_at=None, end=end))
 
 
 async def _switch(held: AsyncHeld, seconds: float) -> None:

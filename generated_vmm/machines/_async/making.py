@@ -33,16 +33,18 @@ from generated_vmm.process import AsyncJailedMonitor
 
 
 async def copy_disks(
-    run: AsyncRun, definition: Definition, known: Collection[str] = ()
+    run: AsyncRun, definition: Definition, known: Collection[str] | None
 ) -> Definition:
     """The definition with copies, in the machine's folder, of disks that it writes to.
 
-    The `known` paths stay as they are. Raises ValueError for a disk that it may not use or that is
-    no regular file, a drive without a disk, and two disks of one name or file; and OSError.
+    The `known` paths stay as they are, all if it is None. Raises ValueError for a disk that it may
+    not use or that is no regular file, a drive without a disk, and two disks of one name or file;
+    and OSError.
     """
     await run.step("copies the disks")
-    given = copies.with_absolute_files(definition.configuration, known)
-    copied = [disk for disk in disks_of(given) if disk.path not in known and not disk.is_read_only]
+    given = copies.with_absolute_files(definition.configuration, known or ())
+    written = [] if known is None else [one for one in disks_of(given) if not one.is_read_only]
+    copied = [disk for disk in written if disk.path not in (known or ())]
     paths = {disk.id: copies.name_of_copy(disk.id) for disk in copied}
     made = with_files(given, lambda file: paths.get(file.id, file.path))
     require_whole_disks(made)
@@ -57,9 +59,7 @@ async def create(
 ) -> AsyncHeld:
     """Makes a machine, which does not run yet."""
     async with carry_out(control, creation("create", name, by), made=definition) as run:
-        configuration = copies.with_absolute_files(definition.configuration)
-        known = [] if copy else [disk.path for disk in disks_of(configuration)]
-        made = await copy_disks(run, definition.replace(configuration=configuration), known)
+        made = await copy_disks(run, definition, [] if copy else None)
         await run.commit("appears", definition=made, is_whole=True)
     return run.held
 

@@ -13,7 +13,7 @@ from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.records import MachineRecord, Operation, State
+from generated_vmm.machines.records import MachineRecord, Operation, Report, State, What
 from generated_vmm.process import MonitorExited
 
 FOR_GOOD = ("stop", "delete")
@@ -25,10 +25,10 @@ async def recover(control: AsyncControl, held: AsyncHeld, left: Operation) -> No
 
     Raises VmmError and OSError; then the record stays, and it can be called again.
     """
-    what = is_done(held, left)
+    what: What = "finished" if is_done(held, left) else "undone"
     await settle(held, left, seconds=control.options.timeout)
     await finish(held, left)
-    control.tell("finished" if what else "undone", held.id, operation=left)
+    control.tell(Report(what=what, machine=held.id, name=left.name, operation=left))
 
 
 @asynccontextmanager

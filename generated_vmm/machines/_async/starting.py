@@ -14,7 +14,7 @@ from generated_vmm.machines.definition import (
     Definition,
 )
 from generated_vmm.machines.errors import MachineBusy
-from generated_vmm.machines.records import now
+from generated_vmm.machines.records import Report, now
 from generated_vmm.machines.restart import is_due, next_try
 
 RESOURCES: Final = {
@@ -73,7 +73,7 @@ async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
             if not is_due(held.record):  # somebody has decided otherwise meanwhile
                 return
             await start(run)
-        control.tell("started", held.id)
+        control.tell(Report(what="started", machine=held.id, name=record.name))
     except MachineBusy:
         return
     except (VmmError, OSError, ValueError):

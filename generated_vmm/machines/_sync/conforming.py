@@ -10,7 +10,7 @@ from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.files import remove
-from generated_vmm.machines.records import MachineRecord, Operation
+from generated_vmm.machines.records import Operation
 
 HOLDS, PAUSES = "holds the guest", "pauses the machine"
 """The steps of a copy after which a guest may be held in a machine that is not paused."""
@@ -34,34 +34,30 @@ def settle(
     """
     if operation.kind == "delete" or not held.record.is_whole:
         return remove_machine(held)
-    record = conform(held, grace=grace, seconds=seconds)
+    conform(held, grace=grace, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
-    if is_held and record.should_be == "Running" and held.is_up:
+    if is_held and held.record.should_be == "Running" and held.is_up:
         go_on(held)
 
 
-def conform(
-    held: Held, *, grace: float | None = None, seconds: float | None = None
-) -> MachineRecord:
+def conform(held: Held, *, grace: float | None = None, seconds: float | None = None) -> None:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
-    The monitor has `seconds` to respond; without, as long as writing its memory may take.
+    The monitor has `seconds` to respond; without, as long as writing its memory may take. A guest
+    has `grace` seconds to shut down.
     """
     end, record = held.find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
-    if end is None and not is_wanted:
-        end = held.end(grace)
-    if end is None:
+    if end is None and is_wanted:
         try:
-            _switch(held, seconds or held.options.snapshot_timeout)
+            return _switch(held, seconds or held.options.snapshot_timeout)
         except VmmError:
             if not held.has_ended():
                 raise
-            return conform(held)
-        return held.record
-    if record.started_at is None:
-        return record
-    return held.note(end) if is_wanted else held.change(started_at=None, end=end)
+    if end is None:
+        end = held.end(grace)
+    if record.started_at is not None:
+        (held.note(end) if is_wanted else held.change(started_at=None, end=end))
 
 
 def _switch(held: Held, seconds: float) -> None:

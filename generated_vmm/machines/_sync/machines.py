@@ -134,10 +134,13 @@ class Machines(Context):
                         control.leave(held)
                     start_if_due(control, held)
             except (VmmError, OSError, ValueError) as error:
-                record = store.machines.readable(machine)
-                operation = record.operation if record is not None else None
-                control.tell("failed", machine, operation=operation, why=str(error))
+                control.tell(self._failed(machine, error))
         return control.told()
+
+    def _failed(self, machine: str, error: Exception) -> Report:
+        record = self._store.machines.readable(machine)
+        name, begun = (record.name, record.operation) if record is not None else (machine, None)
+        return Report(what="failed", machine=machine, name=name, operation=begun, why=str(error))
 
     def _place(self, machine: str) -> tuple[bool, int, str]:
         """What is half made comes first."""
@@ -155,7 +158,8 @@ class Machines(Context):
             return in_thread(machines.remove, held.id)
         record = held.look()
         if not record.is_told and record.end is not None:
-            control.tell(record.end.how, held.id, end=record.end)
+            name, end = record.name, record.end
+            control.tell(Report(what=end.how, machine=held.id, name=name, end=end))
             record = held.change(is_told=True)
         if record.boot != boot_id() and record.started_at is None:  # nothing outlives a boot
             starts = {"should_be": "Running", "retry_at": None}

@@ -14,7 +14,7 @@ from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.records import MachineRecord, Operation, State
+from generated_vmm.machines.records import MachineRecord, Operation, Report, State, What
 from generated_vmm.process import MonitorExited
 
 FOR_GOOD = ("stop", "delete")
@@ -26,10 +26,10 @@ def recover(control: Control, held: Held, left: Operation) -> None:
 
     Raises VmmError and OSError; then the record stays, and it can be called again.
     """
-    what = is_done(held, left)
+    what: What = "finished" if is_done(held, left) else "undone"
     settle(held, left, seconds=control.options.timeout)
     finish(held, left)
-    control.tell("finished" if what else "undone", held.id, operation=left)
+    control.tell(Report(what=what, machine=held.id, name=left.name, operation=left))
 
 
 @contextmanager

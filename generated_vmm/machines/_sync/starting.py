@@ -13,7 +13,7 @@ from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.operation import Run, carry_out
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineBusy
-from generated_vmm.machines.records import now
+from generated_vmm.machines.records import Report, now
 from generated_vmm.machines.restart import is_due, next_try
 
 RESOURCES: Final = {
@@ -72,7 +72,7 @@ def start_if_due(control: Control, held: Held) -> None:
             if not is_due(held.record):  # somebody has decided otherwise meanwhile
                 return
             start(run)
-        control.tell("started", held.id)
+        control.tell(Report(what="started", machine=held.id, name=record.name))
     except MachineBusy:
         return
     except (VmmError, OSError, ValueError):
