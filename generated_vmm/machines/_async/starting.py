@@ -40,7 +40,7 @@ async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
         await vm.logger.set(made.logger)
     for member, name in RESOURCES.items():
         value = getattr(made, member)
-        if value is None or (member == "boot_source" and not definition.can_boot):
+        if value is None:
             continue
         for one in value if isinstance(value, list) else [value]:
             resource = attrgetter(name)(vm)
