@@ -45,11 +45,11 @@ def name_of_copy(disk: str) -> str:
 
 
 def copies_of(definition: Definition) -> dict[str, str]:
-    """The paths for copies of the disks that a machine writes to; its own keep their paths."""
+    """The paths for copies of the disks that a machine does not share; its own keep theirs."""
     return {
         disk.id: name_of_copy(disk.id) if disk.path.startswith("/") else disk.path
         for disk in disks_of(definition.configuration)
-        if not disk.is_read_only
+        if not disk.is_shared
     }
 
 

@@ -116,6 +116,11 @@ class File(NamedTuple):
         """The file's path; relative if it is the machine's own."""
         return getattr(self.device, self.member) or ""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other machines may use the file too: it is not the machine's own, nor written."""
+        return self.is_read_only and self.path.startswith("/")
+
 
 def files_of(configuration: FullVmConfiguration) -> list[File]:
     """All files that a monitor opens at its start."""

@@ -165,11 +165,7 @@ class AsyncMachine:
             run.require("Ended")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
-            known = [
-                disk.path
-                for disk in disks_of(before.configuration)
-                if not (disk.is_read_only and disk.path.startswith("/"))  # others may use it
-            ]
+            known = [disk.path for disk in disks_of(before.configuration) if not disk.is_shared]
             made = await copy_disks(run, definition, known)
             await run.commit("changes the definition", definition=made)
 

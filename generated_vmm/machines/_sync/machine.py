@@ -166,11 +166,7 @@ class Machine:
             run.require("Ended")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
-            known = [
-                disk.path
-                for disk in disks_of(before.configuration)
-                if not (disk.is_read_only and disk.path.startswith("/"))  # others may use it
-            ]
+            known = [disk.path for disk in disks_of(before.configuration) if not disk.is_shared]
             made = copy_disks(run, definition, known)
             run.commit("changes the definition", definition=made)
 

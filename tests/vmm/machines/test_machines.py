@@ -73,6 +73,21 @@ def test_a_snapshot_and_a_clone_have_the_disk_of_their_moment(
     assert back.state() == "Running"
 
 
+def test_a_disk_of_its_own_that_became_read_only_is_copied_too(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    made = web.definition
+    for own in made.configuration.drives or []:
+        own.is_read_only = True
+    web.edit(made)
+    web.start()
+    snapshot = web.snapshot()
+    for copy in (web.clone("copy"), snapshot.restore("back")):
+        assert own_disk(folder, copy).read_bytes() == (folder / "disk").read_bytes()
+        assert not own_disk(folder, copy).samefile(own_disk(folder, web))
+
+
 def test_a_name_may_be_used_again_and_an_id_is_not(folder: Path, machines: Machines) -> None:
     first = machines.create("web", definition(folder))
     with pytest.raises(MachineError, match="there is a machine called web"):
