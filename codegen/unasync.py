@@ -30,6 +30,8 @@ RULES = {
     r"\basync_(?=[a-z])": "",
     r"\b__a(?=(enter|exit)__)": "__",
     r"\baclose\b": "close",
+    r"\basynccontextmanager\b": "contextmanager",
+    r"\bAbstractAsync(?=ContextManager\b)": "Abstract",
     r"\baiter_bytes\b": "iter_bytes",
     r"\bhandle_async_request\b": "handle_request",
     r"\bTasks of one event loop\b": "Threads",

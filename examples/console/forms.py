@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from examples.console.fields import Field, Fields, Texts, described
 from examples.console.words import FAULTS, HINTS
+from generated_vmm import Drive
 from generated_vmm.machines import Definition
 from generated_vmm.model import ApiModel
 
@@ -85,18 +86,26 @@ class Section:
         name = str(fields.get(self.id_name, ""))
         before = self.found(definition, name)
         inputs = {one.name: one.kind for one in self.fields}
-        if before is not None and inputs.get(self.id_name) == "text":
-            raise Invalid({f"{self.key}.{self.id_name}": "There is a device of this name."})
+        others = getattr(definition.configuration, self.member) or [] if self.id_name else []
+        taken = [getattr(one, self.id_name) for one in others if one is not before]
+        if name in taken or (before is not None and inputs.get(self.id_name) == "text"):
+            raise Invalid({self._input_of(self.id_name): f"There is a device called {name}."})
         if self.id_name and not NAME.fullmatch(name):
             why = "A name has letters, digits and underscores."
-            raise Invalid({f"{self.key}.{self.id_name}": why})
+            raise Invalid({self._input_of(self.id_name): why})
         kept = before.model_dump(exclude_unset=True, exclude=set(inputs)) if before else {}
         model = self.model.model_validate({**fields, **kept})
+        if isinstance(model, Drive) and not (model.path_on_host or model.socket):
+            raise Invalid({self._input_of("path_on_host"): "Choose a disk image."})
         if not self.id_name:
             return _with(definition, self.member, model)
-        others = getattr(definition.configuration, self.member) or []
         known = [model if one is before else one for one in others]
         return _with(definition, self.member, known if before else [*known, model])
+
+    def _input_of(self, name: str) -> str:
+        """The input of a member, or the first one if the member is no input."""
+        names = [one.name for one in self.fields]
+        return f"{self.key}.{name if name in names else names[0]}"
 
     def parse(self, form: Texts) -> Fields | None:
         """The members of the model, each in its type; empty inputs are not set. Raises Invalid.

@@ -52,6 +52,7 @@ class Host(Monitors):
         self.suggestions, self.launch = suggestions, launch
         self.at_first = at_first
         self._work: list[asyncio.Task[None]] = []
+        self._reconciling = asyncio.Lock()
         try:
             self.machines = AsyncMachines(
                 launch.folder,
@@ -112,8 +113,9 @@ class Host(Monitors):
                 logging.getLogger(__name__).exception("the machines could not be reconciled")
 
     async def _reconcile(self) -> None:
-        for report in await self.machines.reconcile():
-            await self._tell(report)
+        async with self._reconciling:  # what is reported is not reported again
+            for report in await self.machines.reconcile():
+                await self._tell(report)
         self._meet()
         for machine in self.hosted:
             machine.follow()
@@ -210,8 +212,9 @@ class Host(Monitors):
     async def close(self) -> None:
         """Give up every monitor, or end it if it does not outlive the console."""
         await self._end_work()
-        for task in self._work:
-            task.cancel()
+        async with self._reconciling:
+            for task in self._work:
+                task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
         await asyncio.gather(*(machine.close() for machine in self.hosted))
         await self.machines.close()

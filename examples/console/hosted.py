@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from examples.console.endings import exit_in_words, plain_lines
 from examples.console.events import NOBODY, on_behalf_of, person
 from examples.console.figures import of_metrics, of_usage
+from examples.console.in_code import python_of
 from examples.console.machine import (
     BUSY,
     ENDED,
@@ -80,6 +81,12 @@ class HostedMonitor(Monitor):
         with suppress(MachineError):
             return self.machine.record.definition
         return Definition()
+
+    @property
+    def in_code(self) -> str:
+        """The Python that makes the same machine."""
+        folder = self.house.launch.folder / "machines" / self.key
+        return python_of(self.name, self.definition, folder)
 
     @property
     def agent_error(self) -> str:
@@ -248,9 +255,11 @@ class HostedMonitor(Monitor):
         with on_behalf_of(NOBODY):
             await self.events.add(what, detail="\n".join(lines))
 
-    def changing(self) -> AbstractAsyncContextManager[object]:
-        """A block in which devices are changed, and stored afterwards."""
-        return self.machine.changing(by=person().name)
+    def changing(
+        self, members: Callable[[Definition], Mapping[str, object]]
+    ) -> AbstractAsyncContextManager[object]:
+        """A block in which devices are changed, and after which `members` are stored."""
+        return self.machine.changing(by=person().name, **members(self.machine.definition))
 
     async def edit(self, definition: Definition) -> None:
         """Change what the machine is made of, while it does not run."""

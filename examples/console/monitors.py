@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
@@ -120,8 +120,10 @@ class Monitor:
         """The client that makes changes."""
         return self._control
 
-    def changing(self) -> AbstractAsyncContextManager[object]:
-        """A block in which devices are changed."""
+    def changing(
+        self, members: Callable[[Definition], Mapping[str, object]]
+    ) -> AbstractAsyncContextManager[object]:
+        """A block in which devices are changed, and after which `members` are stored, if it can."""
         return nullcontext()
 
     async def state(self, *, within: float = LOOK_SECONDS) -> str:

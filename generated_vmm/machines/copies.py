@@ -8,18 +8,23 @@ from os.path import abspath
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from generated_vmm import MemoryBackend, NetworkOverride, SnapshotLoadParams, VsockOverride
-from generated_vmm.machines.definition import OWN_DISKS, Definition, disks_of, with_files
+from generated_vmm.machines.definition import (
+    OWN_DISKS,
+    Definition,
+    disks_of,
+    with_files,
+)
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.records import new_id
 
 if TYPE_CHECKING:
     from generated_vmm import FullVmConfiguration, SnapshotLoadParamsFields
 
+VSOCK: Final = "vsock.socket"
 STATE, MEMORY = "state", "memory"
 """The files with the state of the devices, and with the memory."""
 Taps: TypeAlias = Mapping[str, str]
 """The tap device for each network interface, by its name."""
-VSOCK: Final = "vsock.socket"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +45,11 @@ def name_of_copy(disk: str) -> str:
 
 
 def copies_of(definition: Definition) -> dict[str, str]:
-    """The paths for copies of the disks that a machine writes to; its own keep their paths."""
+    """The paths for copies of the disks that a machine does not share; its own keep theirs."""
     return {
         disk.id: name_of_copy(disk.id) if disk.path.startswith("/") else disk.path
         for disk in disks_of(definition.configuration)
-        if not disk.is_read_only
+        if not disk.is_shared
     }
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from generated_vmm import Drive, FullVmConfiguration, NetworkInterface, SerialDevice
+from generated_vmm import FullVmConfiguration
 
 OWN_DISKS: Final = "disks/"
 """Paths that begin so are relative: they name files in the machine's own folder, or in its jail."""
 BOOT_FILES: Final = ("kernel_image_path", "initrd_path")
-Device = TypeVar("Device", Drive, NetworkInterface)
 RestartPolicy: TypeAlias = Literal["never", "on-failure", "always"]
 
 
@@ -62,7 +62,6 @@ class Definition(Frozen):
 
     configuration: FullVmConfiguration = Field(default_factory=FullVmConfiguration)
     metadata: dict[str, JsonValue] | None = None
-    serial: SerialDevice | None = None
     enable_pci: bool = False
     jail: Jail | None = None
     taps: tuple[TapDevice, ...] = ()
@@ -117,6 +116,11 @@ class File(NamedTuple):
         """The file's path; relative if it is the machine's own."""
         return getattr(self.device, self.member) or ""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other machines may use the file too: it is not the machine's own, nor written."""
+        return self.is_read_only and self.path.startswith("/")
+
 
 def files_of(configuration: FullVmConfiguration) -> list[File]:
     """All files that a monitor opens at its start."""
@@ -134,6 +138,27 @@ def disks_of(configuration: FullVmConfiguration) -> list[File]:
     return [file for file in files_of(configuration) if file.id]
 
 
+def require_whole_disks(configuration: FullVmConfiguration) -> None:
+    """Raises ValueError for a drive without a disk, and for two disks of one name or file.
+
+    Several disks may be one file that nobody writes to.
+    """
+    drives, disks = configuration.drives or [], disks_of(configuration)
+    for drive in drives:
+        if not (drive.path_on_host or drive.socket):
+            raise ValueError(f"the drive {drive.drive_id} has no disk")
+    names = [drive.drive_id for drive in drives] + [pmem.id for pmem in configuration.pmem or []]
+    if name := _twice(names):
+        raise ValueError(f"there are two disks called {name}")
+    written = {disk.path for disk in disks if not disk.is_read_only}
+    if path := _twice(disk.path for disk in disks if disk.path in written):
+        raise ValueError(f"two disks use {path}, and one of them writes to it")
+
+
+def _twice(texts: Iterable[str]) -> str:
+    return next((text for text, count in Counter(texts).items() if count > 1), "")
+
+
 def with_files(
     configuration: FullVmConfiguration, path_of: Callable[[File], str]
 ) -> FullVmConfiguration:
@@ -142,28 +167,3 @@ def with_files(
     for file in files_of(made):
         setattr(file.device, file.member, path_of(file))
     return made
-
-
-def in_order(shown: FullVmConfiguration, before: FullVmConfiguration) -> FullVmConfiguration:
-    """What a monitor shows, with the drives and interfaces in the order in which they were added.
-
-    A guest names them by their order; a monitor that has started shows them by their names. What
-    no monitor shows (`cpu_config`, `logger`), or not after a restore (`boot_source`), stays.
-    """
-    made = shown.model_copy(deep=True)
-    source = made.boot_source
-    if source is None or not source.kernel_image_path:
-        made.boot_source = before.boot_source
-    made.cpu_config, made.logger = before.cpu_config, before.logger
-    made.drives = _as_before(made.drives, before.drives)
-    made.network_interfaces = _as_before(made.network_interfaces, before.network_interfaces)
-    return made
-
-
-def _as_before(shown: list[Device] | None, before: list[Device] | None) -> list[Device]:
-    places = {_id_of(one): place for place, one in enumerate(before or [])}
-    return sorted(shown or [], key=lambda one: places.get(_id_of(one), len(places)))
-
-
-def _id_of(device: Drive | NetworkInterface) -> str:
-    return device.drive_id if isinstance(device, Drive) else device.iface_id

@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal[
     "create", "start", "pause", "resume", "snapshot", "restore", "clone", "edit", "stop", "delete"
 ]
 What: TypeAlias = Literal["finished", "undone", "ended", "lost", "started", "failed"]
-State: TypeAlias = Literal["Ended", "Not started", "Paused", "Running"]
+State: TypeAlias = Literal["Ended", "Paused", "Running"]
 FORMAT: Final = 1
 
 
@@ -63,6 +63,12 @@ class Operation(Frozen):
         target = f" {self.target_name}" if self.target_name else ""
         by = f" by {self.by}" if self.by else ""
         return f"{self.kind}{target}{by} since {self.since:%H:%M:%S} UTC ({self.step})"
+
+
+def creation(kind: Kind, name: str, by: str) -> Operation:
+    """An operation that makes a machine with a new id."""
+    id = new_id()
+    return Operation(kind=kind, machine=id, name=name, by=by, target=id)
 
 
 class End(Frozen):

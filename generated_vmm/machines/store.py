@@ -17,14 +17,14 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from generated_vmm.machines.definition import OWN_DISKS, disks_of
+from generated_vmm.machines.definition import OWN_DISKS, File, disks_of, files_of
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import identity, remove
 from generated_vmm.machines.records import (
@@ -219,15 +219,23 @@ class Store:
             raise ValueError(f"{path} is not in the machine's own folder")
         return self.machines.path(record.id) / path
 
+    def users_of(self, path: Path, *, strict: bool = True) -> Iterator[tuple[MachineRecord, File]]:
+        """The machines that use a file, under whatever path, with how they do.
+
+        Raises `MachineError` if the files of a machine cannot be read and it is `strict`.
+        """
+        wanted = identity(path)
+        for record in self.whole(strict=strict) if wanted is not None else ():
+            for file in files_of(record.definition.configuration):
+                if identity(self.machines.path(record.id) / file.path) == wanted:
+                    yield record, file
+
     def require_free(self, record: MachineRecord, path: Path, *, writable: bool) -> None:
         """Raises ValueError if another machine writes to a disk, or uses one that is written to.
 
         For `writable`, raises `MachineError` if the disks of another machine cannot be read.
         """
-        wanted = identity(path)
-        for other in self.whole(strict=writable):
-            for disk in disks_of(other.definition.configuration) if other.id != record.id else ():
-                used = identity(self.machines.path(other.id) / disk.path)
-                if (writable or not disk.is_read_only) and wanted == used is not None:
-                    does = "uses" if disk.is_read_only else "writes to"
-                    raise ValueError(f"{other.name} {does} this disk: use a copy of it")
+        for other, file in self.users_of(path, strict=writable):
+            if other.id != record.id and (writable or not file.is_read_only):
+                does = "uses" if file.is_read_only else "writes to"
+                raise ValueError(f"{other.name} {does} this disk: use a copy of it")

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+import generated_vmm.machines
+from examples.console.hosted import HostedMonitor
+from examples.console.in_code import python_of
+from generated_vmm import FullVmConfiguration, Vsock
+from generated_vmm.machines import Definition, Jail, Machines, TapDevice
+from generated_vmm.machines.definition import with_files
 from tests.console.browser import Browser
 from tests.console.running import RunningConsole
+from tests.vmm.machines.parts import SIMULATED
 
 
 def test_the_whole_configuration_is_shown(alice: Browser) -> None:
@@ -29,3 +41,49 @@ def test_there_is_no_file_before_there_is_a_kernel(alice: Browser) -> None:
     alice.open("/machines/demo/config-file")
     assert alice.status == 409
     assert "The configuration has no kernel_image_path" in alice.text
+
+
+def test_the_code_of_a_machine_makes_the_same_one(
+    alice: Browser, console: RunningConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice.click("Save setup", {"root_drive.path_on_host": disk_of(console)})
+    alice.open("/machines/demo/configuration")
+    monitor = console.host.get("demo")
+    assert isinstance(monitor, HostedMonitor)
+    assert " ".join(monitor.in_code.split()) in alice.text
+    monkeypatch.chdir(console.host.launch.folder)
+    simulated = partial(Machines, binary=SIMULATED, detached=False)
+    monkeypatch.setattr(generated_vmm.machines, "Machines", simulated)
+    names: dict[str, Any] = {}
+    exec(monitor.in_code, names)
+    assert all_but_names_of_copies(names["machine"].definition) == all_but_names_of_copies(
+        monitor.definition
+    )
+
+
+def disk_of(console: RunningConsole) -> str:
+    return console.host.suggestions["root_drive.path_on_host"]
+
+
+def all_but_names_of_copies(definition: Definition) -> Definition:
+    return definition.replace(
+        configuration=with_files(
+            definition.configuration, lambda file: file.path.rpartition("-")[0] or file.path
+        )
+    )
+
+
+def test_code_has_what_a_definition_has_but_no_secrets() -> None:
+    made = Definition(
+        metadata={"password": "secret"},
+        jail=Jail(cgroups={"cpu.max": "1"}),
+        taps=(TapDevice(name="it's"),),
+        configuration=FullVmConfiguration(vsock=Vsock(guest_cid=3, uds_path="vsock.socket")),
+        agent=1024,
+    )
+    code = python_of("web", made, Path("/nowhere"))
+    assert "secret" not in code
+    expression = code[code.index("Definition(\n") : code.rindex(")\n    machine.start()")]
+    assert eval(expression, vars(generated_vmm) | vars(generated_vmm.machines)) == made.replace(
+        metadata=None
+    )

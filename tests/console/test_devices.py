@@ -58,6 +58,19 @@ def test_a_removed_disk_is_gone_with_its_file(devices: Browser, console: Running
     assert not file.exists()
 
 
+def test_a_drive_without_a_disk_and_a_second_one_of_its_name_are_refused_at_the_field(
+    devices: Browser, console: RunningConsole
+) -> None:
+    devices.click("Add drive", {"drive.drive_id": "rootfs", "drive.path_on_host": disk(console)})
+    before = made(console)
+    devices.click("Save rootfs", {"drive_anew.path_on_host": ""})
+    assert (devices.status, "Choose a disk image." in devices.text) == (422, True)
+    devices.open("/machines/demo/overview")
+    devices.click("Save setup", {"root_drive.path_on_host": disk(console)})
+    assert (devices.status, "There is a device called rootfs." in devices.text) == (422, True)
+    assert made(console) == before
+
+
 def test_a_device_that_went_meanwhile_is_told(devices: Browser) -> None:
     typed = {"network.iface_id": "eth0", "network.host_dev_name": "tap0"}
     devices.click("Add network interface", typed)

@@ -60,7 +60,7 @@ FORMS: Final[dict[str, Case]] = {
         "stopped",
         {"drive.drive_id": "more", "drive.path_on_host": "{disk}", "drive.is_read_only": "true"},
         {"drive.drive_id": "rootfs", "drive.path_on_host": "{disk}"},
-        "There is a device of this name.",
+        "There is a device called rootfs.",
     ),
     "drive_anew": Case(
         "stopped",

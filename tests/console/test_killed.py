@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,7 +15,17 @@ from typing import Any
 
 import pytest
 
-from tests.console.killing import ON_VICTIM, RESTORE, TEXTS
+from examples.console.hosted import HostedMonitor
+from examples.console.records import Search
+from generated_vmm.machines import End
+from tests.console.killing import (
+    ON_VICTIM,
+    RESTORE,
+    TEXTS,
+    host_in,
+    kill_keepers_of,
+    prepare,
+)
 from tests.console.running import end_processes_of
 from tests.forked import Forked
 
@@ -83,6 +94,38 @@ def test_a_killed_console_leaves_nothing_half_done(folder: Path, change: str) ->
 
 def test_killed_keepers_leave_nothing_half_done(folder: Path) -> None:
     kill_at_moments(folder, "clone", "keepers")
+
+
+async def test_the_end_of_a_monitor_that_is_noted_while_the_console_ends_is_in_the_trail(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = host_in(folder)
+    await host.open()
+    await prepare(host, "clone")
+    noted, may_note = asyncio.Event(), asyncio.Event()
+    note_end = HostedMonitor.note_end
+
+    async def held_up(machine: HostedMonitor, end: End) -> None:
+        noted.set()
+        await may_note.wait()
+        await note_end(machine, end)
+
+    monkeypatch.setattr(HostedMonitor, "note_end", held_up)
+    kill_keepers_of(host)
+    await noted.wait()
+    closing = asyncio.create_task(host.close())
+    for _ in range(50):  # it goes as far as it can
+        await asyncio.sleep(0)
+    may_note.set()
+    await closing
+    monkeypatch.undo()
+    host = host_in(folder)
+    await host.open()
+    events = host.records.events(Search(), 20)
+    assert [one.what for one in events if one.what.startswith("The monitor")] == [
+        "The monitor was lost: nobody saw how it ended."
+    ]
+    await host.close()
 
 
 @pytest.mark.parametrize("killed", ["console", "keepers"])

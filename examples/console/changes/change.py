@@ -25,6 +25,7 @@ from examples.console.machine import (
 from examples.console.monitors import Monitor
 from examples.console.words import words_of
 from generated_vmm import AsyncVmmClient
+from generated_vmm.machines import Definition
 
 STOPPED: Final = frozenset({NOT_STARTED, ENDED})
 WHILE_RUNNING: Final = frozenset({RUNNING})
@@ -33,6 +34,7 @@ ANY_TIME: Final = STOPPED | STARTED
 
 Parsed: TypeAlias = Mapping[str, Fields]
 Act: TypeAlias = Callable[[Monitor, Parsed], Awaitable[object]]
+Kept: TypeAlias = Callable[[Definition, Fields], Mapping[str, object]]
 HostedAct: TypeAlias = Callable[[HostedMonitor, Parsed], Awaitable[object]]
 
 
@@ -146,12 +148,17 @@ def edit(name: str, *sections: Section, **members: object) -> Change:
     )
 
 
-def sent(call: Callable[[AsyncVmmClient, Fields], Awaitable[object]]) -> Act:
-    """An act that sends its only section to a monitor that runs."""
+def sent(
+    call: Callable[[AsyncVmmClient, Fields], Awaitable[object]], kept: Kept = lambda *_: {}
+) -> Act:
+    """An act that sends its only section to a monitor that runs.
+
+    `kept` are the members of the machine's definition that are stored then.
+    """
 
     async def act(monitor: Monitor, parsed: Parsed) -> None:
         (fields,) = parsed.values()
-        async with monitor.changing():
+        async with monitor.changing(lambda definition: kept(definition, fields)):
             await call(monitor.control, fields)
 
     return act

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from examples.console.changes.change import Change, Panel, edit, sent
-from examples.console.fields import Field, rare
+from examples.console.fields import Field, Fields, rare
 from examples.console.forms import Section
 from examples.console.machine import STARTED, Machine
 from generated_vmm import (
@@ -14,6 +14,7 @@ from generated_vmm import (
     MemoryHotplugConfig,
     MemoryHotplugSizeUpdate,
 )
+from generated_vmm.machines import Definition
 
 
 def _no_balloon(machine: Machine) -> str:
@@ -23,6 +24,14 @@ def _no_balloon(machine: Machine) -> str:
 def _no_memory_on_top(machine: Machine) -> str:
     set_up = machine.configuration.memory_hotplug
     return "" if set_up else "Memory on top was not set up before the start."
+
+
+def _with_balloon(definition: Definition, fields: Fields) -> Mapping[str, object]:
+    """A machine's configuration with the size that its balloon was given."""
+    configuration = definition.configuration
+    if configuration.balloon is not None:
+        configuration.balloon = configuration.balloon.model_copy(update=fields)
+    return {"configuration": configuration}
 
 
 async def _given(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
@@ -67,7 +76,7 @@ BALLOONS = Panel(
             when=STARTED,
             unless=_no_balloon,
             sections=(BALLOON,),
-            act=sent(lambda vm, fields: vm.balloon.update(fields)),
+            act=sent(lambda vm, fields: vm.balloon.update(fields), _with_balloon),
             unfolded=True,
         ),
     ),

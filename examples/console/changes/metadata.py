@@ -39,7 +39,7 @@ async def _set(vm: AsyncVmmClient, fields: Fields) -> None:
     await vm.mmds.set(Definition.model_validate({"metadata": fields["contents"]}).metadata or {})
 
 
-send = sent(_set)
+send = sent(_set, lambda definition, fields: {"metadata": fields["contents"]})
 
 
 async def _save(monitor: HostedMonitor, parsed: Parsed) -> None:

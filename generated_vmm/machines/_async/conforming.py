@@ -9,7 +9,7 @@ from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.files import remove
-from generated_vmm.machines.records import MachineRecord, Operation
+from generated_vmm.machines.records import Operation
 
 HOLDS, PAUSES = "holds the guest", "pauses the machine"
 """The steps of a copy after which a guest may be held in a machine that is not paused."""
@@ -24,39 +24,45 @@ def is_done(held: AsyncHeld, operation: Operation) -> bool:
     return is_made or held.store.snapshots.get(operation.target) is not None
 
 
-async def wind_up(held: AsyncHeld, operation: Operation, seconds: float | None = None) -> None:
-    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted."""
+async def settle(
+    held: AsyncHeld,
+    operation: Operation,
+    *,
+    grace: float | None = None,
+    seconds: float | None = None,
+) -> None:
+    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted.
+
+    Raises VmmError and OSError; then it can be called again. See `conform`.
+    """
     if operation.kind == "delete" or not held.record.is_whole:
         return await remove_machine(held)
-    record = await conform(held, seconds=seconds)
+    await conform(held, grace=grace, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
-    if is_held and record.should_be == "Running" and held.is_up:
+    if is_held and held.record.should_be == "Running" and held.is_up:
         await go_on(held)
-    await finish(held, operation)
 
 
 async def conform(
     held: AsyncHeld, *, grace: float | None = None, seconds: float | None = None
-) -> MachineRecord:
+) -> None:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
-    The monitor has `seconds` to respond; without, as long as writing its memory may take.
+    The monitor has `seconds` to respond; without, as long as writing its memory may take. A guest
+    has `grace` seconds to shut down.
     """
     end, record = await held.find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
-    if end is None and not is_wanted:
-        end = await held.end(grace)
-    if end is None:
+    if end is None and is_wanted:
         try:
-            await _switch(held, seconds or held.options.snapshot_timeout)
+            return await _switch(held, seconds or held.options.snapshot_timeout)
         except VmmError:
             if not await held.has_ended():
                 raise
-            return await conform(held)
-        return held.record
-    if record.started_at is None:
-        return record
-    return await (held.note(end) if is_wanted else held.change(started_at=None, end=end))
+    if end is None:
+        end = await held.end(grace)
+    if record.started_at is not None:
+        await (held.note(end) if is_wanted else held.change(started_at=None, end=end))
 
 
 async def _switch(held: AsyncHeld, seconds: float) -> None:
@@ -92,8 +98,10 @@ async def go_on(held: AsyncHeld) -> None:
 
 
 async def finish(held: AsyncHeld, operation: Operation) -> None:
-    """Removes what an operation has left beside a whole machine, and its record."""
+    """Removes what an operation has left beside a machine, and its record."""
     store, target = held.store, operation.target
+    if store.machines.get(held.id) is None:  # it is deleted
+        return
     if operation.kind == "edit":
         await in_thread(store.tidy_disks, held.record)
     if operation.kind == "snapshot" and store.snapshots.get(target) is None:

@@ -9,7 +9,7 @@ from generated_vmm.concurrency._async import sleep
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.options import Options
-from generated_vmm.machines.records import End, Operation, Report, What
+from generated_vmm.machines.records import Operation, Report
 from generated_vmm.machines.store import Store
 from generated_vmm.process import MonitorError
 from generated_vmm.transport.connection import start_over_in_children
@@ -123,21 +123,9 @@ class AsyncControl:
         if self._is_closed:
             await self.close()
 
-    def tell(
-        self,
-        what: What,
-        machine: str,
-        *,
-        operation: Operation | None = None,
-        end: End | None = None,
-        why: str = "",
-    ) -> None:
+    def tell(self, report: Report) -> None:
         """Keeps a report for the next `reconcile`."""
-        found = operation or self.store.machines.readable(machine)
-        name = found.name if found is not None else machine
-        self._reports.append(
-            Report(what=what, machine=machine, name=name, operation=operation, end=end, why=why)
-        )
+        self._reports.append(report)
 
     def told(self) -> list[Report]:
         """The reports since the last call."""

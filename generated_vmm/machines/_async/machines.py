@@ -17,12 +17,10 @@ from generated_vmm.machines._async.making import create
 from generated_vmm.machines._async.operation import recover
 from generated_vmm.machines._async.starting import start_if_due
 from generated_vmm.machines.copies import MEMORY
-from generated_vmm.machines.definition import Definition, files_of, require_definition
+from generated_vmm.machines.definition import Definition, require_definition
 from generated_vmm.machines.errors import MachineError, unknown
-from generated_vmm.machines.files import identity
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
-from generated_vmm.machines.restart import is_due
 from generated_vmm.machines.store import Store
 
 
@@ -94,13 +92,7 @@ class AsyncMachines(Context):
 
         Raises `MachineError` if the record of a machine cannot be read.
         """
-        wanted, machines = identity(Path(path)), self._store.machines
-        users = {
-            record.id: record
-            for record in self._store.whole(strict=True)
-            for file in files_of(record.definition.configuration)
-            if wanted is not None and identity(machines.path(record.id) / file.path) == wanted
-        }
+        users = {record.id: record for record, _ in self._store.users_of(Path(path))}
         return self._those(users.values())
 
     async def create(
@@ -134,17 +126,20 @@ class AsyncMachines(Context):
         for machine in sorted(store.machines.ids(), key=self._place):
             held = control.of(machine)
             try:
-                if not self._is_in_order(held) and control.watch(held):
+                if control.watch(held):
                     try:
                         await self._bring_in_order(held)
                     finally:
                         await control.leave(held)
                     await start_if_due(control, held)
             except (VmmError, OSError, ValueError) as error:
-                record = store.machines.readable(machine)
-                operation = record.operation if record is not None else None
-                control.tell("failed", machine, operation=operation, why=str(error))
+                control.tell(self._failed(machine, error))
         return control.told()
+
+    def _failed(self, machine: str, error: Exception) -> Report:
+        record = self._store.machines.readable(machine)
+        name, begun = (record.name, record.operation) if record is not None else (machine, None)
+        return Report(what="failed", machine=machine, name=name, operation=begun, why=str(error))
 
     def _place(self, machine: str) -> tuple[bool, int, str]:
         """What is half made comes first."""
@@ -152,14 +147,6 @@ class AsyncMachines(Context):
         if record is None:
             return False, 0, ""
         return record.is_whole, record.definition.order, record.name
-
-    def _is_in_order(self, held: AsyncHeld) -> bool:
-        record = self._store.machines.get(held.id)
-        if record is None or not record.is_told or record.boot != boot_id():
-            return False
-        if record.operation is not None:
-            return False
-        return held.is_up if record.started_at is not None else not is_due(record)
 
     async def _bring_in_order(self, held: AsyncHeld) -> None:
         control, machines = self._control, self._store.machines
@@ -170,7 +157,8 @@ class AsyncMachines(Context):
             return await in_thread(machines.remove, held.id)
         record = await held.look()
         if not record.is_told and record.end is not None:
-            control.tell(record.end.how, held.id, end=record.end)
+            name, end = record.name, record.end
+            control.tell(Report(what=end.how, machine=held.id, name=name, end=end))
             record = await held.change(is_told=True)
         if record.boot != boot_id() and record.started_at is None:  # nothing outlives a boot
             starts = {"should_be": "Running", "retry_at": None}

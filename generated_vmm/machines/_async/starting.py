@@ -1,19 +1,20 @@
-"""Machines started: configured by their definitions, which take in what monitors show."""
+"""Machines started: configured by their definitions."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from operator import attrgetter
 from typing import Final
 
-from generated_vmm import AsyncVmmClient, VmmApiError
+from generated_vmm import AsyncVmmClient
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
-from generated_vmm.machines._async.operation import AsyncRun
-from generated_vmm.machines.definition import Definition, disks_of, in_order
+from generated_vmm.machines._async.operation import AsyncRun, carry_out
+from generated_vmm.machines.definition import (
+    Definition,
+)
 from generated_vmm.machines.errors import MachineBusy
-from generated_vmm.machines.records import MachineRecord, now
+from generated_vmm.machines.records import Report, now
 from generated_vmm.machines.restart import is_due, next_try
 
 RESOURCES: Final = {
@@ -37,11 +38,9 @@ async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
     made = definition.configuration
     if made.logger is not None:
         await vm.logger.set(made.logger)
-    if definition.serial is not None:
-        await vm.serial.set(definition.serial)
     for member, name in RESOURCES.items():
         value = getattr(made, member)
-        if value is None or (member == "boot_source" and not definition.can_boot):
+        if value is None:
             continue
         for one in value if isinstance(value, list) else [value]:
             resource = attrgetter(name)(vm)
@@ -51,48 +50,17 @@ async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
         await vm.mmds.set(definition.metadata)
 
 
-async def shown(held: AsyncHeld) -> Definition:
-    """The definition with what the monitor shows of a machine that runs.
-
-    A monitor is not trusted: a file that machines may not use raises ValueError.
-    """
-    record = held.record
-    if not held.is_up:
-        return record.definition
-    before = record.definition.configuration
-    found = in_order(await held.client.vm_config.get(), before)
-    known = {disk.path for disk in disks_of(before)}
-    for disk in disks_of(found):
-        if disk.path not in known:
-            held.options.require_allowed(str(held.store.source(record, disk.path)))
-    metadata = record.definition.metadata
-    with suppress(VmmApiError):  # no interface gives access to the document
-        metadata = await held.client.mmds.get() or metadata
-    return record.definition.replace(configuration=found, metadata=metadata)
-
-
-class AsyncChanging(AsyncRun):
-    """A block in which devices of a machine are changed, as one operation."""
-
-    async def _conform(self) -> MachineRecord:
-        definition = await shown(self.held)
-        await self.commit("stores the devices", definition=definition)
-        return await super()._conform()
-
-
-async def start(run: AsyncRun, *, boot: bool) -> None:
+async def start(run: AsyncRun) -> None:
     """Starts and configures the monitor, unless it runs, and commits to boot its guest."""
     held = run.held
-    if not held.is_up:
-        await run.step("starts the monitor")
-        vm = await held.start()
-        await run.step("configures the monitor")
-        await furnish(vm, held.record.definition)
-    elif held.record.should_be != "Not started":
+    if held.is_up:
         return
-    state = "Running" if boot else "Not started"
+    await run.step("starts the monitor")
+    vm = await held.start()
+    await run.step("configures the monitor")
+    await furnish(vm, held.record.definition)
     known = {"started_at": now(), "retry_at": None, "agent_error": ""}
-    await run.commit("boots the guest", should_be=state, **known)
+    await run.commit("boots the guest", should_be="Running", **known)
 
 
 async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
@@ -101,11 +69,11 @@ async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
     if record is None or record.operation is not None or not is_due(record):
         return
     try:
-        async with AsyncRun(control, record.begun("start", "restart policy")) as run:
+        async with carry_out(control, record.begun("start", "restart policy")) as run:
             if not is_due(held.record):  # somebody has decided otherwise meanwhile
                 return
-            await start(run, boot=True)
-        control.tell("started", held.id)
+            await start(run)
+        control.tell(Report(what="started", machine=held.id, name=record.name))
     except MachineBusy:
         return
     except (VmmError, OSError, ValueError):

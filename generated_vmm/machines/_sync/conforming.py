@@ -10,7 +10,7 @@ from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.files import remove
-from generated_vmm.machines.records import MachineRecord, Operation
+from generated_vmm.machines.records import Operation
 
 HOLDS, PAUSES = "holds the guest", "pauses the machine"
 """The steps of a copy after which a guest may be held in a machine that is not paused."""
@@ -25,39 +25,39 @@ def is_done(held: Held, operation: Operation) -> bool:
     return is_made or held.store.snapshots.get(operation.target) is not None
 
 
-def wind_up(held: Held, operation: Operation, seconds: float | None = None) -> None:
-    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted."""
+def settle(
+    held: Held, operation: Operation, *, grace: float | None = None, seconds: float | None = None
+) -> None:
+    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted.
+
+    Raises VmmError and OSError; then it can be called again. See `conform`.
+    """
     if operation.kind == "delete" or not held.record.is_whole:
         return remove_machine(held)
-    record = conform(held, seconds=seconds)
+    conform(held, grace=grace, seconds=seconds)
     is_held = operation.target and operation.step in (HOLDS, PAUSES)
-    if is_held and record.should_be == "Running" and held.is_up:
+    if is_held and held.record.should_be == "Running" and held.is_up:
         go_on(held)
-    finish(held, operation)
 
 
-def conform(
-    held: Held, *, grace: float | None = None, seconds: float | None = None
-) -> MachineRecord:
+def conform(held: Held, *, grace: float | None = None, seconds: float | None = None) -> None:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
-    The monitor has `seconds` to respond; without, as long as writing its memory may take.
+    The monitor has `seconds` to respond; without, as long as writing its memory may take. A guest
+    has `grace` seconds to shut down.
     """
     end, record = held.find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
-    if end is None and not is_wanted:
-        end = held.end(grace)
-    if end is None:
+    if end is None and is_wanted:
         try:
-            _switch(held, seconds or held.options.snapshot_timeout)
+            return _switch(held, seconds or held.options.snapshot_timeout)
         except VmmError:
             if not held.has_ended():
                 raise
-            return conform(held)
-        return held.record
-    if record.started_at is None:
-        return record
-    return held.note(end) if is_wanted else held.change(started_at=None, end=end)
+    if end is None:
+        end = held.end(grace)
+    if record.started_at is not None:
+        (held.note(end) if is_wanted else held.change(started_at=None, end=end))
 
 
 def _switch(held: Held, seconds: float) -> None:
@@ -93,8 +93,10 @@ def go_on(held: Held) -> None:
 
 
 def finish(held: Held, operation: Operation) -> None:
-    """Removes what an operation has left beside a whole machine, and its record."""
+    """Removes what an operation has left beside a machine, and its record."""
     store, target = held.store, operation.target
+    if store.machines.get(held.id) is None:  # it is deleted
+        return
     if operation.kind == "edit":
         in_thread(store.tidy_disks, held.record)
     if operation.kind == "snapshot" and store.snapshots.get(target) is None:

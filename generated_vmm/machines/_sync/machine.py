@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.guest import Guest
-from generated_vmm.machines._sync.conforming import remove_machine
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.making import clone, copy_disks, restore, write_down
-from generated_vmm.machines._sync.operation import Run
-from generated_vmm.machines._sync.starting import Changing, start
-from generated_vmm.machines.copies import Taps, Wish
-from generated_vmm.machines.definition import Definition, disks_of, require_definition
+from generated_vmm.machines._sync.operation import Run, carry_out
+from generated_vmm.machines._sync.starting import start
+from generated_vmm.machines.copies import Taps, Wish, copies_of
+from generated_vmm.machines.definition import (
+    Definition,
+    disks_of,
+    require_definition,
+    require_whole_disks,
+)
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import grow_file
 from generated_vmm.machines.records import (
@@ -102,7 +108,7 @@ class Machine:
         return self._held.is_up
 
     def state(self) -> str:
-        """`Running`, `Paused`, `Not started` or `Ended`.
+        """`Running`, `Paused` or `Ended`.
 
         Raises `VmmError` without a response, and `MachineError` for a machine that another process
         may have: before `reconcile`, and after `close`.
@@ -114,20 +120,19 @@ class Machine:
             raise MachineError(f"this process does not control {self.name}: {how}")
         return "Ended"
 
-    def _run(self, kind: Kind, by: str, grace: float | None = None) -> Run:
-        return Run(self._control, self.record.begun(kind, by), grace=grace)
+    def _carry_out(
+        self, kind: Kind, by: str, grace: float | None = None
+    ) -> AbstractContextManager[Run]:
+        return carry_out(self._control, self.record.begun(kind, by), grace=grace)
 
-    def start(self, *, boot: bool = True, by: str = "") -> None:
-        """Starts the monitor and boots the guest; does nothing if it runs.
-
-        Without `boot`, the guest waits for another `start`, and devices can be changed until then.
-        """
-        with self._run("start", by) as run:
-            start(run, boot=boot)
+    def start(self, *, by: str = "") -> None:
+        """Starts the monitor and boots the guest; does nothing if it runs."""
+        with self._carry_out("start", by) as run:
+            start(run)
 
     def pause(self, *, by: str = "") -> None:
         """Pauses a machine that runs."""
-        with self._run("pause", by) as run:
+        with self._carry_out("pause", by) as run:
             run.require("Running", "Paused")
             run.commit("pauses the machine", should_be="Paused")
 
@@ -136,39 +141,34 @@ class Machine:
 
         If the agent fails, the machine runs all the same, and `record.agent_error` says why.
         """
-        with self._run("resume", by) as run:
+        with self._carry_out("resume", by) as run:
             run.require("Paused", "Running")
             run.commit("resumes the machine", should_be="Running")
 
     def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""
-        with self._run("stop", by, grace) as run:
+        with self._carry_out("stop", by, grace) as run:
             run.commit("ends the monitor", should_be="Ended", failures=0, retry_at=None)
 
     def delete(self, *, by: str = "") -> None:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
-        with self._run("delete", by) as run:
+        with self._carry_out("delete", by) as run:
             run.step("removes the files")
-            remove_machine(self._held)
 
     def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.
 
-        A monitor whose guest has not been booted gets the new one. New disks that it writes to are
-        copied, and its own disks that it no longer has are removed.
+        New disks that it writes to are copied, and its own disks that it no longer has are removed.
         """
         require_definition(definition)
-        with self._run("edit", by) as run:
-            was_up, before = self.is_up, self.definition
-            run.require("Ended", "Not started")
+        with self._carry_out("edit", by) as run:
+            before = self.definition
+            run.require("Ended")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
-            known = [disk.path for disk in disks_of(before.configuration)]
+            known = [disk.path for disk in disks_of(before.configuration) if not disk.is_shared]
             made = copy_disks(run, definition, known)
-            state = "Ended" if was_up else self.record.should_be  # a restart may be due
-            run.commit("changes the definition", definition=made, should_be=state)
-        if was_up:
-            self.start(boot=False, by=by)
+            run.commit("changes the definition", definition=made)
 
     def snapshot(self, name: str = "", *, by: str = "") -> Snapshot:
         """Writes the memory, with copies of the disks that the machine writes to.
@@ -178,9 +178,10 @@ class Machine:
         """
         control, snapshot = self._control, new_id()
         operation = self.record.begun("snapshot", by, snapshot, name)
-        with Run(control, operation) as run:
+        with carry_out(control, operation) as run:
             folder = in_thread(control.store.snapshots.begin, snapshot)
-            written = write_down(run, folder, needs_hold=False)
+            copied = copies_of(self.record.definition)
+            written = write_down(run, folder, copied, needs_hold=False)
             run.step("appears")
             in_thread(control.store.snapshots.put, snapshot, written)
         return Snapshot(control, snapshot)
@@ -211,13 +212,20 @@ class Machine:
         """
         self._held.admit(path, writable=writable)
 
-    def changing(self, *, by: str = "") -> Changing:
-        """A block in which the caller changes devices through `client`.
+    @contextmanager
+    def changing(self, *, by: str = "", **members: object) -> Iterator[None]:
+        """A block in which the caller changes devices of a machine that runs, through `client`.
 
-        At its end, the devices that the monitor shows are stored for the next start. A monitor is
-        not trusted: a file that machines may not use raises ValueError.
+        At its end, these members of the definition are stored for the next start; nothing is if it
+        raises. A `configuration` is stored with the disks as they are given.
         """
-        return Changing(self._control, self.record.begun("edit", by))
+        with self._carry_out("edit", by) as run:
+            definition = self.definition.replace(**members)
+            require_whole_disks(definition.configuration)
+            if definition.jail != self.definition.jail:
+                raise MachineError("only `edit` changes a jail")
+            yield
+            run.commit("changes the definition", definition=definition)
 
     def grow(self, disk: str, size: int, *, by: str = "") -> None:
         """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
@@ -225,7 +233,7 @@ class Machine:
         The guest's partitions and file systems stay as they are. Raises ValueError for a disk that
         is not its own, a size that is no larger, and one that is no multiple of 512.
         """
-        with self._run("edit", by) as run:
+        with self._carry_out("edit", by) as run:
             record = self.record
             used = {one.id: one.path for one in disks_of(record.definition.configuration)}
             if used.get(disk, "/").startswith("/"):
@@ -233,17 +241,19 @@ class Machine:
             run.step("makes the disk longer")
             in_thread(grow_file, self._control.store.source(record, used[disk]), size)
             run.commit("tells the guest")
-            if self.is_up and self.state() != "Not started":
+            if self.is_up:
                 self.client.drive(disk).update(path_on_host=used[disk])
 
     def change(self, *, by: str = "", **members: object) -> None:
         """Stores other members of the definition, such as `restart`, also while it runs.
 
-        Raises `pydantic.ValidationError`; the next start takes them.
+        The next start takes them. Raises `pydantic.ValidationError`, and TypeError for those that
+        `edit` must compare: `configuration` and `jail`.
         """
-        with self._run("edit", by) as run:
-            definition = self.definition.replace(**members)
-            run.commit("changes the definition", definition=definition)
+        if given := {"configuration", "jail"} & members.keys():
+            raise TypeError(f"change does not take {', '.join(sorted(given))}: use `edit`")
+        with self.changing(by=by, **members):
+            pass
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"

@@ -13,56 +13,39 @@ from generated_vmm.machines import copies
 from generated_vmm.machines._sync.conforming import HOLDS, PAUSES, conform
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines._sync.operation import Run
-from generated_vmm.machines._sync.starting import shown
+from generated_vmm.machines._sync.operation import Run, carry_out
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, of_its_own
-from generated_vmm.machines.definition import Definition, disks_of, with_files
+from generated_vmm.machines.definition import Definition, disks_of, require_whole_disks, with_files
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, take_over
-from generated_vmm.machines.records import (
-    Kind,
-    MachineRecord,
-    Operation,
-    SnapshotRecord,
-    new_id,
-    now,
-)
+from generated_vmm.machines.records import MachineRecord, SnapshotRecord, creation, new_id, now
 from generated_vmm.process import JailedMonitor
 
 
-def copy_disks(run: Run, definition: Definition, known: Collection[str] = ()) -> Definition:
+def copy_disks(run: Run, definition: Definition, known: Collection[str] | None) -> Definition:
     """The definition with copies, in the machine's folder, of disks that it writes to.
 
-    The `known` paths stay as they are. Raises ValueError for a disk that it may not use or that is
-    no regular file, and OSError.
+    The `known` paths stay as they are, all if it is None. Raises ValueError for a disk that it may
+    not use or that is no regular file, a drive without a disk, and two disks of one name or file;
+    and OSError.
     """
     run.step("copies the disks")
-    made, paths = copies.with_absolute_files(definition.configuration, known), dict[str, str]()
-    for disk in disks_of(made):
-        if disk.path not in known and not disk.is_read_only:
-            source = run.control.options.require_allowed(disk.path)
-            paths[disk.id] = copies.name_of_copy(disk.id)
-            in_thread(copy_file, source, run.held.folder / paths[disk.id])
-    made = with_files(made, lambda file: paths.get(file.id, file.path))
+    given = copies.with_absolute_files(definition.configuration, known or ())
+    written = [] if known is None else [one for one in disks_of(given) if not one.is_read_only]
+    copied = [disk for disk in written if disk.path not in (known or ())]
+    paths = {disk.id: copies.name_of_copy(disk.id) for disk in copied}
+    made = with_files(given, lambda file: paths.get(file.id, file.path))
+    require_whole_disks(made)
+    for disk in copied:
+        source = run.control.options.require_allowed(disk.path)
+        in_thread(copy_file, source, run.held.folder / paths[disk.id])
     return definition.replace(configuration=made)
-
-
-def _begun(control: Control, kind: Kind, name: str, definition: Definition, by: str) -> Run:
-    """The operation that makes a machine; the user of its jail is chosen when it begins."""
-    id = new_id()
-    made = MachineRecord(id=id, name=name, definition=definition, is_whole=False)
-    operation = Operation(kind=kind, machine=id, name=name, by=by, target=id)
-    return Run(control, operation, made=made)
 
 
 def create(control: Control, name: str, definition: Definition, by: str, *, copy: bool) -> Held:
     """Makes a machine, which does not run yet."""
-    with _begun(control, "create", name, definition, by) as run:
-        if copy:
-            made = copy_disks(run, definition)
-        else:
-            configuration = copies.with_absolute_files(definition.configuration)
-            made = definition.replace(configuration=configuration)
+    with carry_out(control, creation("create", name, by), made=definition) as run:
+        made = copy_disks(run, definition, [] if copy else None)
         run.commit("appears", definition=made, is_whole=True)
     return run.held
 
@@ -71,9 +54,9 @@ def restore(control: Control, origin: SnapshotRecord, wish: Wish) -> Held:
     """Makes a machine that continues from a snapshot, with copies of its disks."""
     if wish.renew and origin.definition.agent is not None and not origin.is_held:
         raise MachineError(f"the guest did not stand still when {origin.name} was written")
-    of_its_own(origin.definition, origin.disks, wish.taps)
+    made = of_its_own(origin.definition, origin.disks, wish.taps)
     source = control.store.snapshots.path(origin.id)
-    with _begun(control, "restore", wish.name, origin.definition, wish.by) as run:
+    with carry_out(control, creation("restore", wish.name, wish.by), made=made) as run:
         run.step("copies the disks")
         for path in origin.disks.values():
             in_thread(copy_file, source / path, run.held.folder / path)
@@ -87,22 +70,24 @@ def restore(control: Control, origin: SnapshotRecord, wish: Wish) -> Held:
 
 def clone(control: Control, origin: MachineRecord, wish: Wish) -> Held:
     """Makes a machine that continues from the present state of another one."""
-    of_its_own(origin.definition, copies_of(origin.definition), wish.taps)  # before it is paused
-    new = _begun(control, "clone", wish.name, origin.definition, wish.by)
-    operation = origin.begun("clone", wish.by, new.held.id, wish.name)
-    with Run(control, operation) as run, new:
-        written = write_down(run, new.held.folder, needs_hold=wish.renew)
-        run.step("starts the clone")
-        _continue(new, written, wish)
-    return new.held
+    new = creation("clone", wish.name, wish.by)
+    with carry_out(control, origin.begun("clone", wish.by, new.machine, wish.name)) as run:
+        definition = run.held.record.definition
+        disks = copies_of(definition)
+        made = of_its_own(definition, disks, wish.taps)
+        with carry_out(control, new, made=made) as making:
+            written = write_down(run, making.held.folder, disks, needs_hold=wish.renew)
+            run.step("starts the clone")
+            _continue(making, written, wish)
+    return control.of(new.machine)
 
 
 def _continue(run: Run, origin: SnapshotRecord, wish: Wish) -> None:
     """Loads the memory into the new machine, renews its identity, and makes it appear."""
-    held, made = run.held, of_its_own(origin.definition, origin.disks, wish.taps)
-    run.step("starts the monitor", definition=made)
+    held = run.held
+    run.step("starts the monitor")
     load(run, origin, wish.taps)
-    if wish.renew and made.agent is not None:
+    if wish.renew and origin.definition.agent is not None:
         run.step("gets an identity")
         held.client.resume()
         with held.guest() as guest:  # raises if anything has run before
@@ -112,16 +97,17 @@ def _continue(run: Run, origin: SnapshotRecord, wish: Wish) -> None:
     run.commit("appears", is_whole=True, should_be=state, started_at=now())
 
 
-def write_down(run: Run, folder: Path, *, needs_hold: bool) -> SnapshotRecord:
-    """Writes the memory and copies of the disks to a folder.
+def write_down(
+    run: Run, folder: Path, copied: dict[str, str], *, needs_hold: bool
+) -> SnapshotRecord:
+    """Writes the memory and copies of the disks to a folder, at the paths `copied`.
 
     The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
     and ValueError.
     """
     run.require("Running", "Paused")
     held, operation = run.held, run.operation
-    record = held.change(definition=shown(held))
-    copied = copies_of(record.definition)
+    record = held.record
     is_held = _hold(run, is_needed=needs_hold)
     if record.should_be == "Running":
         run.step(PAUSES)

@@ -3,22 +3,18 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self, get_args
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import get_args
 
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
-from generated_vmm.machines._sync.conforming import (
-    conform,
-    finish,
-    is_done,
-    remove_machine,
-    wind_up,
-)
+from generated_vmm.machines._sync.conforming import finish, is_done, settle
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
+from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.records import MachineRecord, Operation, State
+from generated_vmm.machines.records import MachineRecord, Operation, Report, State, What
 from generated_vmm.process import MonitorExited
 
 FOR_GOOD = ("stop", "delete")
@@ -30,47 +26,59 @@ def recover(control: Control, held: Held, left: Operation) -> None:
 
     Raises VmmError and OSError; then the record stays, and it can be called again.
     """
-    what = is_done(held, left)
-    wind_up(held, left, control.options.timeout)
-    control.tell("finished" if what else "undone", held.id, operation=left)
+    what: What = "finished" if is_done(held, left) else "undone"
+    settle(held, left, seconds=control.options.timeout)
+    finish(held, left)
+    control.tell(Report(what=what, machine=held.id, name=left.name, operation=left))
 
 
-class Run:
-    """An operation that this process carries out: a block, which begins with its record.
+@contextmanager
+def carry_out(
+    control: Control,
+    operation: Operation,
+    *,
+    made: Definition | None = None,
+    grace: float | None = None,
+) -> Iterator[Run]:
+    """A block that carries an operation out, which begins with its record.
 
     The block does what can be undone, and then commits: it stores what the machine should be. The
     end of the block makes the machine what is stored, as `recover` does after a kill. If anything
-    raises, the machine becomes again what was stored before. `made` is a machine that the
-    operation makes; it is removed then.
+    raises, the machine becomes again what was stored before. `made` is what a machine is made of
+    that the operation makes; it is removed then. A guest has `grace` seconds to shut down.
     """
+    run = Run(control, operation)
+    control.occupy(run.held, operation)
+    try:
+        run.begin(made)
+        yield run
+        settle(run.held, run.operation, grace=grace)
+    except BaseException as error:
+        run.undo(error)
+        raise
+    else:
+        run.finish()
+    finally:
+        control.leave(run.held)
 
-    def __init__(
-        self,
-        control: Control,
-        operation: Operation,
-        *,
-        made: MachineRecord | None = None,
-        grace: float | None = None,
-    ) -> None:
+
+class Run:
+    """An operation that this process carries out."""
+
+    def __init__(self, control: Control, operation: Operation) -> None:
         self.control, self.operation = control, operation
         self.held = control.of(operation.machine)
-        self._made, self._grace = made, grace
+        self.is_committed = False
         self._before: MachineRecord | None = None
 
-    def __enter__(self) -> Self:
-        self.control.occupy(self.held, self.operation)
-        try:
-            self._begin()
-        except BaseException as error:
-            self._end(error)
-            raise
-        return self
-
-    def _begin(self) -> None:
-        if self._made is not None:
-            made = self._made.model_copy(update={"operation": self.operation})
-            in_thread(self.control.store.begin_machine, made)
-            return
+    def begin(self, made: Definition | None) -> None:
+        """Records the operation, once what was left half done is finished or undone."""
+        if made is not None:
+            operation, id = self.operation, self.held.id
+            self._before = MachineRecord(
+                id=id, name=operation.name, definition=made, operation=operation, is_whole=False
+            )
+            return in_thread(self.control.store.begin_machine, self._before)
         if left := self.held.record.operation:
             self._recover(left)
         self._before = self._found()
@@ -115,52 +123,31 @@ class Run:
         """Stores what the machine should be, which the end of the block makes true."""
         done = self.operation.model_copy(update={"step": step, "is_done": True})
         self.held.change(operation=done, **members)
+        self.is_committed = True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end(error)
+    def finish(self) -> None:
+        """Removes the record of the operation.
 
-    def _end(self, error: BaseException | None) -> None:
-        try:
-            if error is not None:
-                self._undo(error)
-            elif self.operation.kind != "delete":
-                self._finish()
-        finally:
-            self.control.leave(self.held)
-
-    def _finish(self) -> None:
-        try:
-            record = self._conform()
-        except BaseException as error:
-            self._undo(error)
-            raise
+        Raises `MonitorExited` if the monitor has ended that was started, paused or resumed.
+        """
         finish(self.held, self.operation)
-        is_expected = self.operation.kind in ("start", "pause", "resume")
-        is_down = record.operation is not None and record.operation.is_done
-        is_down = is_down and record.started_at is None
-        if is_expected and is_down and record.end is not None:
-            what = f"the monitor of {record.name} has ended"
-            raise MonitorExited(what, returncode=record.end.returncode, log=record.end.log)
+        if self.is_committed and self.operation.kind in ("start", "pause", "resume"):
+            record = self.held.record
+            if record.started_at is None and record.end is not None:
+                what = f"the monitor of {record.name} has ended"
+                raise MonitorExited(what, returncode=record.end.returncode, log=record.end.log)
 
-    def _conform(self) -> MachineRecord:
-        return conform(self.held, grace=self._grace)
-
-    def _undo(self, error: BaseException) -> None:
+    def undo(self, error: BaseException) -> None:
+        """Makes the machine again what was stored before, if the operation is recorded."""
         record = self.control.store.machines.readable(self.held.id)
         begun = record.operation if record is not None else None
-        if begun is None or begun.id != self.operation.id:
+        if begun is None or begun.id != self.operation.id or self._before is None:
             return
         try:
-            if self._before is None:
-                return remove_machine(self.held)
             if begun.is_done and begun.kind not in FOR_GOOD:
                 before = dict(self._before) | {"operation": self.operation}
                 self.held.change(**before)
-            wind_up(self.held, begun)
+            settle(self.held, begun)
+            finish(self.held, begun)
         except (VmmError, OSError) as failure:  # `reconcile` tries again
             error.add_note(f"what was begun could not be undone yet: {failure}")

@@ -1,20 +1,19 @@
 # Derived from `generated_vmm/machines/_async/starting.py` by `make codegen`. Do not edit.
-"""Machines started: configured by their definitions, which take in what monitors show."""
+"""Machines started: configured by their definitions."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from operator import attrgetter
 from typing import Final
 
-from generated_vmm import VmmApiError, VmmClient
+from generated_vmm import VmmClient
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines._sync.operation import Run
-from generated_vmm.machines.definition import Definition, disks_of, in_order
+from generated_vmm.machines._sync.operation import Run, carry_out
+from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineBusy
-from generated_vmm.machines.records import MachineRecord, now
+from generated_vmm.machines.records import Report, now
 from generated_vmm.machines.restart import is_due, next_try
 
 RESOURCES: Final = {
@@ -38,11 +37,9 @@ def furnish(vm: VmmClient, definition: Definition) -> None:
     made = definition.configuration
     if made.logger is not None:
         vm.logger.set(made.logger)
-    if definition.serial is not None:
-        vm.serial.set(definition.serial)
     for member, name in RESOURCES.items():
         value = getattr(made, member)
-        if value is None or (member == "boot_source" and not definition.can_boot):
+        if value is None:
             continue
         for one in value if isinstance(value, list) else [value]:
             resource = attrgetter(name)(vm)
@@ -52,48 +49,17 @@ def furnish(vm: VmmClient, definition: Definition) -> None:
         vm.mmds.set(definition.metadata)
 
 
-def shown(held: Held) -> Definition:
-    """The definition with what the monitor shows of a machine that runs.
-
-    A monitor is not trusted: a file that machines may not use raises ValueError.
-    """
-    record = held.record
-    if not held.is_up:
-        return record.definition
-    before = record.definition.configuration
-    found = in_order(held.client.vm_config.get(), before)
-    known = {disk.path for disk in disks_of(before)}
-    for disk in disks_of(found):
-        if disk.path not in known:
-            held.options.require_allowed(str(held.store.source(record, disk.path)))
-    metadata = record.definition.metadata
-    with suppress(VmmApiError):  # no interface gives access to the document
-        metadata = held.client.mmds.get() or metadata
-    return record.definition.replace(configuration=found, metadata=metadata)
-
-
-class Changing(Run):
-    """A block in which devices of a machine are changed, as one operation."""
-
-    def _conform(self) -> MachineRecord:
-        definition = shown(self.held)
-        self.commit("stores the devices", definition=definition)
-        return super()._conform()
-
-
-def start(run: Run, *, boot: bool) -> None:
+def start(run: Run) -> None:
     """Starts and configures the monitor, unless it runs, and commits to boot its guest."""
     held = run.held
-    if not held.is_up:
-        run.step("starts the monitor")
-        vm = held.start()
-        run.step("configures the monitor")
-        furnish(vm, held.record.definition)
-    elif held.record.should_be != "Not started":
+    if held.is_up:
         return
-    state = "Running" if boot else "Not started"
+    run.step("starts the monitor")
+    vm = held.start()
+    run.step("configures the monitor")
+    furnish(vm, held.record.definition)
     known = {"started_at": now(), "retry_at": None, "agent_error": ""}
-    run.commit("boots the guest", should_be=state, **known)
+    run.commit("boots the guest", should_be="Running", **known)
 
 
 def start_if_due(control: Control, held: Held) -> None:
@@ -102,11 +68,11 @@ def start_if_due(control: Control, held: Held) -> None:
     if record is None or record.operation is not None or not is_due(record):
         return
     try:
-        with Run(control, record.begun("start", "restart policy")) as run:
+        with carry_out(control, record.begun("start", "restart policy")) as run:
             if not is_due(held.record):  # somebody has decided otherwise meanwhile
                 return
-            start(run, boot=True)
-        control.tell("started", held.id)
+            start(run)
+        control.tell(Report(what="started", machine=held.id, name=record.name))
     except MachineBusy:
         return
     except (VmmError, OSError, ValueError):

@@ -174,11 +174,11 @@ def test_what_was_done_and_not_tidied_up_is_told_as_finished(
     folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = machines.create("web", definition(folder))
-    web.start(boot=False)
+    web.start()
 
     def change_devices() -> None:
         with web.changing():
-            web.client.machine_config.set(vcpu_count=2, mem_size_mib=64)
+            pass
 
     put = Records.put
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from generated_vmm import Drive, NetworkInterface, Pmem, VmmApiError
 from generated_vmm.machines import (
     AsyncMachines,
     Definition,
+    Jail,
     Machine,
     MachineBusy,
     MachineError,
@@ -25,6 +27,19 @@ from tests.vmm.machines.parts import SIMULATED, at_calls, definition, machines_i
 def own_disk(folder: Path, machine: Machine) -> Path:
     (drive,) = machine.definition.configuration.drives or []
     return folder / "machines" / "machines" / machine.id / str(drive.path_on_host)
+
+
+def drive(name: str, path: object, **members: Any) -> Drive:
+    return Drive(drive_id=name, is_root_device=False, path_on_host=str(path), **members)
+
+
+def image(folder: Path, name: str) -> Drive:
+    """A drive that machines may share."""
+    return drive("a", folder / name, is_read_only=True)
+
+
+def with_devices(made: Definition, **devices: object) -> Definition:
+    return made.replace(configuration=made.configuration.model_copy(update=devices))
 
 
 def test_a_machine_has_a_copy_of_its_disk_and_nobody_else_may_read_it(
@@ -56,6 +71,21 @@ def test_a_snapshot_and_a_clone_have_the_disk_of_their_moment(
     assert machines.snapshots() == []
     back.resume()
     assert back.state() == "Running"
+
+
+def test_a_disk_of_its_own_that_became_read_only_is_copied_too(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    made = web.definition
+    for own in made.configuration.drives or []:
+        own.is_read_only = True
+    web.edit(made)
+    web.start()
+    snapshot = web.snapshot()
+    for copy in (web.clone("copy"), snapshot.restore("back")):
+        assert own_disk(folder, copy).read_bytes() == (folder / "disk").read_bytes()
+        assert not own_disk(folder, copy).samefile(own_disk(folder, web))
 
 
 def test_a_name_may_be_used_again_and_an_id_is_not(folder: Path, machines: Machines) -> None:
@@ -202,19 +232,30 @@ def test_machines_use_only_allowed_files(folder: Path) -> None:
         machines.create("web", made).start()
 
 
-def test_what_a_monitor_shows_is_stored_for_the_next_start(
+def test_devices_that_were_changed_are_stored_for_the_next_start(
     folder: Path, machines: Machines
 ) -> None:
-    web = machines.create("web", definition(folder))
-    web.start(boot=False)
-    with web.changing(by="alice"):
-        web.client.machine_config.set(vcpu_count=2, mem_size_mib=64)
+    web = machines.create("web", with_devices(definition(folder), drives=[image(folder, "disk")]))
+    shutil.copy(folder / "disk", folder / "other")
     web.start()
+    changed = with_devices(web.definition, drives=[image(folder, "other")])
+    with web.changing(by="alice", configuration=changed.configuration):
+        web.client.drive("a").update(path_on_host=str(folder / "other"))
     web.stop(grace=0)
     web.start()
-    made = web.client.vm_config.get().machine_config
-    assert made is not None
-    assert (made.vcpu_count, made.mem_size_mib) == (2, 64)
+    (shown,) = web.client.vm_config.get().drives or []
+    assert (web.definition, shown.path_on_host) == (changed, str(folder / "other"))
+    with pytest.raises(MachineError, match="only `edit` changes a jail"), web.changing(jail=Jail()):
+        pass
+
+
+def test_a_file_that_a_machine_is_given_while_it_runs_must_be_allowed(folder: Path) -> None:
+    with machines_in(folder, files=[folder], detached=False) as machines:
+        web = machines.create("web", definition(folder))
+        web.start()
+        web.admit(str(folder / "disk"))
+        with pytest.raises(ValueError, match="in none of the folders"):
+            web.admit("/etc/passwd")
 
 
 async def test_the_same_in_tasks(folder: Path) -> None:
@@ -240,36 +281,78 @@ def test_a_folder_of_a_later_format_is_refused(folder: Path, machines: Machines)
         machines_in(folder)
 
 
-def test_a_file_that_a_monitor_reports_must_be_allowed_too(folder: Path) -> None:
-    made = definition(folder)
-    (folder / "other").mkdir()
-    shutil.copy(folder / "disk", folder / "other" / "disk")
-    allowed = [folder / "kernel", folder / "disk"]
-    with machines_in(folder, files=allowed, detached=False) as machines:
-        web = machines.create("web", made)
-        web.start(boot=False)
-        drive = Drive(drive_id="d", is_root_device=False, path_on_host=f"{folder}/other/disk")
-        with pytest.raises(ValueError, match="in none of the folders"), web.changing():
-            web.client.drive("d").set(drive)
-        assert [disk.drive_id for disk in web.definition.configuration.drives or []] == ["rootfs"]
-        assert machines.operations() == []
+def test_a_drive_without_a_disk_of_its_own_is_refused(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    (own,) = web.definition.configuration.drives or []
+    disk = folder / "disk"
+    refused: dict[str, dict[str, object]] = {
+        "the drive a has no disk": {"drives": [Drive(drive_id="a", is_root_device=False)]},
+        "two disks called rootfs": {"drives": [own, drive("rootfs", disk)]},
+        "two disks called a": {
+            "drives": [drive("a", disk)],
+            "pmem": [Pmem(id="a", path_on_host=str(disk))],
+        },
+        "two disks use disks/rootfs-.*, and one of them writes": {
+            "drives": [own, drive("a", own.path_on_host, is_read_only=True)]
+        },
+    }
+    for why, devices in refused.items():
+        with pytest.raises(ValueError, match=why):
+            web.edit(with_devices(web.definition, **devices))
+    twice = with_devices(definition(folder), drives=[drive("a", disk), drive("b", disk)])
+    with pytest.raises(ValueError, match="two disks use"):
+        machines.create("other", twice, copy_disks=False)
+    assert own_disk(folder, web).read_bytes() == disk.read_bytes()
+    assert [one.name for one in machines.all()] == ["web"]
+
+
+def test_an_image_that_machines_share_is_copied_before_one_writes_to_it(
+    folder: Path, machines: Machines
+) -> None:
+    disk = folder / "disk"
+    shared = with_devices(definition(folder), drives=[image(folder, "disk")])
+    written = with_devices(shared, drives=[drive("a", disk)])
+    web = machines.create("web", shared)
+    assert own_disk(folder, web) == disk
+    web.edit(written)
+    assert not own_disk(folder, web).samefile(disk)
+    given = machines.create("given", written, copy_disks=False)
+    given.edit(given.definition.replace(order=1))
+    assert own_disk(folder, given) == disk  # as it was
+
+
+def test_what_a_monitor_shows_is_not_stored(folder: Path, machines: Machines) -> None:
+    shared = with_devices(definition(folder), drives=[image(folder, "disk")])
+    web = machines.create("web", shared)
+    web.start()
+    shutil.copy(folder / "disk", folder / "other")
+    web.client.drive("a").update(path_on_host=f"{folder}/other")  # as of one that lies
+    with web.changing(order=1):
+        pass
+    snapshot = web.snapshot()
+    found = (web.definition, snapshot.record.definition, web.clone("copy").definition)
+    assert found == (shared.replace(order=1),) * 3
+
+
+def test_what_an_edit_compares_is_not_changed_otherwise(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    with pytest.raises(TypeError, match="change does not take configuration: use `edit`"):
+        web.change(configuration=web.definition.configuration)
+    with pytest.raises(TypeError, match="change does not take jail: use `edit`"):
+        web.change(jail=Jail())
 
 
 def test_a_block_that_raises_stores_nothing(folder: Path, machines: Machines) -> None:
     web = machines.create("web", definition(folder))
-    web.start(boot=False)
+    web.start()
 
     def change_and_fail() -> None:
-        with web.changing():
-            web.client.machine_config.set(vcpu_count=2, mem_size_mib=64)
+        with web.changing(order=1):
             raise KeyError
 
     with pytest.raises(KeyError):
         change_and_fail()
-    kept = web.definition.configuration.machine_config
-    assert kept is not None
-    assert kept.vcpu_count == 1
-    assert machines.operations() == []
+    assert (web.definition.order, machines.operations()) == (0, [])
 
 
 def test_a_clone_that_cannot_have_its_own_devices_is_refused(
