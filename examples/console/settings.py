@@ -116,7 +116,10 @@ def _path(environment: Mapping[str, str], name: str) -> Path | None:
 def _simulated_agent(environment: Mapping[str, str]) -> bool:
     """Guests of the demo have it, which is behind a key; others only if they are told to."""
     usual = "" if environment.get("OIDC_ISSUER") else "1"
-    return environment.get("CONSOLE_SIMULATED_AGENT", usual) != ""
+    text = environment.get("CONSOLE_SIMULATED_AGENT", usual)
+    if text not in ("", "1"):
+        raise SettingsError(f"CONSOLE_SIMULATED_AGENT must be 1 or empty, not {text!r}")
+    return text == "1"
 
 
 def _viewers(text: str) -> bool:
