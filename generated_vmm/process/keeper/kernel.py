@@ -21,6 +21,7 @@ PAUSE = 0.005  # seconds between two checks
 LONGEST_END = 30.0  # seconds for a killed process to free its memory
 LONGEST_POLL = 2**31 - 1  # milliseconds, 24 days
 NETWORK = 0x40000000  # CLONE_NEWNET (setns(2))
+OURS = "/proc/self/ns/net"
 SUBREAPER = 36  # prctl(2)
 PROCESS_LIMIT = "the limit of processes is reached (ulimit -u, pids.max)"
 _prctl, _setns = (getattr(ctypes.CDLL(None, use_errno=True), each) for each in ("prctl", "setns"))
@@ -80,6 +81,25 @@ def join(namespace: int) -> None:
     if _setns(namespace, NETWORK):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def is_elsewhere(namespace: int) -> bool:
+    """Whether it is a network namespace other than ours."""
+    return os.fstat(namespace).st_ino != os.stat(OURS).st_ino
+
+
+@contextlib.contextmanager
+def joined(namespace: int) -> Iterator[None]:
+    """This process is in a network namespace meanwhile. Raises OSError."""
+    if not is_elsewhere(namespace):
+        yield
+        return
+    with Descriptor(os.open, OURS, os.O_RDONLY) as ours:
+        join(namespace)
+        try:
+            yield
+        finally:
+            join(ours.number)
 
 
 def ready_of(numbers: Iterable[int], seconds: float | None = None) -> set[int]:
@@ -158,10 +178,11 @@ def holders(descriptor: int) -> dict[int, Descriptor]:
 def _holds(pid: int, known: list[int]) -> bool:
     for number in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
-            found = os.stat(f"/proc/{pid}/fd/{number}")
-            is_same = [found.st_dev, found.st_ino] == known
-            if is_same and _line_of(f"/proc/{pid}/fdinfo/{number}", b"lock:"):
-                return True
+            # a file without a lock may be on a disk that hangs
+            if _line_of(f"/proc/{pid}/fdinfo/{number}", b"lock:"):
+                found = os.stat(f"/proc/{pid}/fd/{number}")
+                if [found.st_dev, found.st_ino] == known:
+                    return True
     return False
 
 

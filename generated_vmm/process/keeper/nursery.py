@@ -32,7 +32,6 @@ from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
 from generated_vmm.process.keeper.program import RESET  # noqa: E402
 
 ORDERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
-NETWORK = "/proc/self/ns/net"
 TAPS = "generated_vmm.process.keeper.taps"
 
 
@@ -76,7 +75,7 @@ class Nursery:
             self._has_caller = False
             return self._idle.clear()
         said, (owner, namespace, *content) = received
-        said["elsewhere"] = is_elsewhere(namespace)
+        said["elsewhere"] = kernel.is_elsewhere(namespace.number)
         try:
             self._give("keep", said, [namespace] if said["elsewhere"] else [], owner, *content)
         except OSError as error:
@@ -151,11 +150,6 @@ class Nursery:
         for kept in killed:
             with contextlib.suppress(OSError):
                 self._give("recover", *kept)
-
-
-def is_elsewhere(namespace: Descriptor) -> bool:
-    """Whether it is a network namespace other than ours."""
-    return os.fstat(namespace.number).st_ino != os.stat(NETWORK).st_ino
 
 
 def main(orders: socket.socket, caller: Descriptor) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,6 +16,8 @@ from generated_vmm.process.keeper.record import Order
 
 ABOVE = 10  # descriptors that are not those of a program
 RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
+STOPPED = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
+FREEZING_SECONDS, SHORTEST_PAUSE = 0.1, 0.001
 
 
 class Program:
@@ -67,10 +70,15 @@ class Program:
         return self.status is None
 
     def freeze(self) -> None:
-        """Stops it: from now on it changes nothing."""
+        """Stops it: from now on it changes nothing, unless it cannot be stopped in time.
+
+        A thread may wait in the kernel, as for a disk, and another process may continue it.
+        """
+        deadline = time.monotonic() + FREEZING_SECONDS
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGSTOP)
-            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            while os.waitid(os.P_PID, self.pid, STOPPED) is None and time.monotonic() < deadline:
+                time.sleep(SHORTEST_PAUSE)
 
     def kill(self) -> int | None:
         """Kills it with all that it has forked; its status."""
