@@ -9,12 +9,14 @@ import contextlib
 import math
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.lines import Lines
 from generated_vmm.transport.connection import popped
 
 Item = TypeVar("Item")
@@ -42,8 +44,8 @@ class Broadcast:
             self._listeners.discard(listener)
 
 
-class BroadcastLog(Broadcast):
-    """A position that grows until the end."""
+class BroadcastLog(Broadcast, ABC, Generic[Item]):
+    """Items at positions that grow until the end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,12 +59,21 @@ class BroadcastLog(Broadcast):
         self.ended = True
         self.notify()
 
+    @abstractmethod
+    def feed(self, received: bytes) -> None:
+        """Adds what has come."""
 
-class LastItems(BroadcastLog, Generic[Item]):
-    """The last items of a stream, oldest first, as far as they fit into a number of bytes."""
+    @abstractmethod
+    def piece(self, position: int) -> tuple[list[Item], int]:
+        """The stored items from a position on, and the position after them."""
 
-    def __init__(self, most: int, most_bytes: float = math.inf) -> None:
+
+class LastItems(BroadcastLog[Item]):
+    """What the last lines of a stream contain, as far as they fit into a number of bytes."""
+
+    def __init__(self, lines: Lines[Item], most: int, most_bytes: float = math.inf) -> None:
         super().__init__()
+        self._lines = lines
         self._items: deque[tuple[int, int, Item]] = deque()  # each with its position and its size
         self._most, self._most_bytes, self._bytes = most, most_bytes, 0
 
@@ -77,8 +88,12 @@ class LastItems(BroadcastLog, Generic[Item]):
         """The last item."""
         return self._items[-1][2] if self._items else None
 
-    def put(self, item: Item, size: int = 0) -> None:
-        """Adds an item that has a size in bytes, and drops the oldest."""
+    def feed(self, received: bytes) -> None:
+        """Adds what the lines contain, and drops the oldest."""
+        for item, size in self._lines.feed(received):
+            self._put(item, size)
+
+    def _put(self, item: Item, size: int) -> None:
         self._items.append((self.position, size, item))
         self.position += 1
         self._bytes += size
@@ -106,7 +121,7 @@ class Piece:
         return self.start + len(self.data)
 
 
-class Console(BroadcastLog):
+class Console(BroadcastLog[Piece]):
     """The last bytes of the guest's console, and the fifo that leads to it."""
 
     input: Descriptor | None = None
@@ -131,6 +146,11 @@ class Console(BroadcastLog):
         kept = self._kept  # another thread may feed meanwhile
         start = min(max(since, kept.start), kept.end)
         return Piece(start, kept.data[start - kept.start :])
+
+    def piece(self, position: int) -> tuple[list[Piece], int]:
+        """The stored bytes from a position on as one piece, and the position after them."""
+        piece = self.read(position)
+        return [piece], piece.end
 
     def write_input(self, data: bytes) -> int:
         """Writes to the guest as much as there is room for; the number of bytes. Raises OSError."""

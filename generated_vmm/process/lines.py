@@ -177,6 +177,16 @@ class MetricsReader:
         return Metrics(at, groups, passed if passed > 0 else None)
 
 
+def log_lines() -> Lines[LogLine]:
+    """The lines of a log."""
+    return Lines(parse_log_line)
+
+
+def metrics_lines() -> Lines[Metrics]:
+    """The lines of the metrics."""
+    return Lines(MetricsReader().read)
+
+
 def opened(path: HostPath) -> FileIO:
     """A file or a fifo. If a fifo is empty, `read` returns None, or no bytes without a writer."""
     return open(os.open(path, READING), "rb", buffering=0)

@@ -10,12 +10,14 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import starmap
 
-from generated_vmm.process.keeper.annotations import Self
+from generated_vmm.process.keeper.annotations import Any, Self
 
+ABOVE = 10  # descriptors that are not those of a program
+RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 PAUSE = 0.005  # seconds between two checks
 LONGEST_END = 30.0  # seconds for a killed process to free its memory
@@ -210,6 +212,19 @@ def in_words(pids: Iterable[int]) -> str:
 
 
 # Processes
+
+
+def spawn(argv: Sequence[str], env: Mapping[str, str], given: Iterable[int]) -> int:
+    """Starts a program with these descriptors as its first ones; its number. Raises OSError.
+
+    It has a session of its own, so that a terminal's Ctrl+C reaches the caller alone. It is
+    spawned, not forked: a fork copies what both touch.
+    """
+    duplicate = partial(Descriptor, fcntl.fcntl)
+    above = [duplicate(each, fcntl.F_DUPFD_CLOEXEC, ABOVE) for each in given]
+    actions = [(os.POSIX_SPAWN_DUP2, each.number, at) for at, each in enumerate(above)]
+    how: Any = {"setsid": True, "setsigmask": (), "setsigdef": RESET}
+    return os.posix_spawn(argv[0], [*argv], env, file_actions=actions, **how)
 
 
 def children(parent: int) -> list[int]:

@@ -29,7 +29,6 @@ if __name__ == "__main__":  # the packages import more than is needed here
 from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
 from generated_vmm.process.keeper.annotations import Any  # noqa: E402
 from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
-from generated_vmm.process.keeper.program import RESET  # noqa: E402
 
 ORDERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
 TAPS = "generated_vmm.process.keeper.taps"
@@ -156,8 +155,7 @@ def main(orders: socket.socket, caller: Descriptor) -> None:
     """Takes orders on a socket; only the end of the caller ends it."""
     os.closerange(GIVEN, os.sysconf("SC_OPEN_MAX"))  # such as a server's listening socket
     os.chdir("/")
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for number in RESET[:3]:
+    for number in kernel.RESET[:3]:
         signal.signal(number, signal.SIG_IGN)
     kernel.become_subreaper()
     gc.disable()
