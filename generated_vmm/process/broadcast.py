@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,10 +16,8 @@ from typing import Generic, TypeVar
 
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.lines import Lines
-from generated_vmm.transport.connection import popped
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class Broadcast:
@@ -161,43 +158,3 @@ class Console(BroadcastLog[Piece]):
             return os.write(fifo.number, data)
         except BlockingIOError:
             return 0
-
-
-class Work(Broadcast, Generic[Result]):
-    """A call in a thread of its own, where no signal handler interrupts it."""
-
-    def __init__(self, call: Callable[[], Result]) -> None:
-        super().__init__()
-        self._call = call
-        self._value: list[Result] = []
-        self._error: BaseException | None = None
-        self._unbegun = [True]  # the thread that takes it begins, or decides against it
-        self.is_done = False
-
-    def start(self) -> None:
-        """Starts the thread."""
-        threading.Thread(target=self._run, name="monitor-work", daemon=True).start()
-
-    def cancel(self) -> None:
-        """Ends it if it has not begun."""
-        if popped(self._unbegun):
-            self.is_done = True
-
-    def _run(self) -> None:
-        if not popped(self._unbegun):
-            return
-        try:
-            self._value.append(self._call())
-        except BaseException as error:
-            self._error = error
-        self.is_done = True
-        self.notify()
-
-    def result(self) -> Result:
-        """The result of the call; raises its error, once."""
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                self._error = None  # its frames refer to this object, and to descriptors
-        return self._value[0]
