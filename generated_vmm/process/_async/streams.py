@@ -12,7 +12,6 @@ from typing import TypeVar
 from generated_vmm.concurrency._async import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.process._async.waiting import wait_for
-from generated_vmm.process.broadcast import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.lines import (
     LOOK_AGAIN,
@@ -24,6 +23,7 @@ from generated_vmm.process.lines import (
     metrics_lines,
     opened,
 )
+from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.settings import HostPath
 from generated_vmm.transport.calls import deadline_after
 

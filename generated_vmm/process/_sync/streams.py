@@ -13,7 +13,6 @@ from typing import TypeVar
 from generated_vmm.concurrency._sync import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.process._sync.waiting import wait_for
-from generated_vmm.process.broadcast import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.lines import (
     LOOK_AGAIN,
@@ -25,6 +24,7 @@ from generated_vmm.process.lines import (
     metrics_lines,
     opened,
 )
+from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.settings import HostPath
 from generated_vmm.transport.calls import deadline_after
 
