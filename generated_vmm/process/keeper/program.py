@@ -13,7 +13,7 @@ from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import Order
 
 STOPPED = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
-FREEZING_SECONDS, SHORTEST_PAUSE = 0.1, 0.001
+FREEZING_SECONDS, SHORTEST_PAUSE = 0.1, 0.0001
 
 
 class Program:
