@@ -37,36 +37,24 @@ class Context:
             """For `with`, which looks for both."""
 
 
-class _CountedLock(asyncio.Lock):
-    """Counts the tasks that wait: without any, it is acquired immediately, without a time limit."""
-
-    waiting = 0
-
-
 class Lock:
     """For one task at a time, first come, first served; it may outlive an event loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = _CountedLock()
+        self._lock = asyncio.Lock()
 
     async def acquire(self, deadline: float) -> asyncio.Lock | None:
         """Acquires the lock, to be released by `release()`; None if the deadline came first."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._lock = loop, _CountedLock()
+            self._loop, self._lock = loop, asyncio.Lock()
         lock = self._lock
-        if not lock.locked() and not lock.waiting:
-            await lock.acquire()  # immediately
-            return lock
-        lock.waiting += 1
         try:
             async with asyncio.timeout(_seconds_until(deadline)):
                 await lock.acquire()
         except TimeoutError:
             return None
-        finally:
-            lock.waiting -= 1
         return lock
 
 
@@ -136,22 +124,15 @@ async def _ready(
     connection: socket.socket | int,
     deadline: float,
 ) -> bool:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[bool] = loop.create_future()
-    seconds = _seconds_until(deadline)
-    timer = None if seconds is None else loop.call_later(seconds, _settle, ready, False)
-    watch(connection, _settle, ready, True)
+    ready = asyncio.Event()
+    watch(connection, ready.set)
     try:
-        return await ready
+        async with asyncio.timeout(_seconds_until(deadline)):
+            return await ready.wait()
+    except TimeoutError:
+        return False
     finally:
         unwatch(connection)
-        if timer is not None:
-            timer.cancel()
-
-
-def _settle(ready: asyncio.Future[bool], value: bool) -> None:
-    if not ready.done():
-        ready.set_result(value)
 
 
 def _seconds_until(deadline: float) -> float | None:

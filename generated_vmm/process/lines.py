@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import FileIO
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from generated_vmm.process.settings import HostPath
 
@@ -29,7 +29,7 @@ LOOK_AGAIN = 0.1  # seconds between two reads of a file that grows
 # 2026-11-21T14:40:37.243521075 [id:thread] text, or [id:thread:LEVEL:file:line] text
 WRITTEN = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d* "
-    r"\[(?P<id>[A-Za-z0-9-]*):(?P<thread>[^:\]]*)"
+    r"\[(?P<instance_id>[A-Za-z0-9-]*):(?P<thread>[^:\]]*)"
     r"(?::(?P<level>ERROR|WARN|INFO|DEBUG|TRACE))?(?::(?P<origin>[^\]]+))?\] (?P<message>.*)"
 )
 
@@ -85,9 +85,8 @@ def parse_log_line(text: str) -> LogLine:
         at = datetime.fromisoformat(found["at"])
     except ValueError:
         return LogLine(text, text)
-    return LogLine(
-        text, found["message"], at, found["id"], found["thread"], found["level"], found["origin"]
-    )
+    parts: dict[str, Any] = found.groupdict() | {"at": at}
+    return LogLine(text, **parts)
 
 
 @dataclass(frozen=True)
@@ -175,6 +174,16 @@ class MetricsReader:
         groups = {name: group for name, group in value.items() if isinstance(group, dict)}
         passed = (at - before).total_seconds() if before else 0.0
         return Metrics(at, groups, passed if passed > 0 else None)
+
+
+def log_lines() -> Lines[LogLine]:
+    """The lines of a log."""
+    return Lines(parse_log_line)
+
+
+def metrics_lines() -> Lines[Metrics]:
+    """The lines of the metrics."""
+    return Lines(MetricsReader().read)
 
 
 def opened(path: HostPath) -> FileIO:

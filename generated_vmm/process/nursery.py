@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import socket
 import sys
 import threading
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.kernel import Descriptor, is_ready
+from generated_vmm.process.keeper.kernel import Descriptor, is_ready, spawn
 from generated_vmm.transport.connection import start_over_in_children
 
 PROGRAM = Path(__file__).with_name("keeper") / "nursery.py"
@@ -59,17 +57,9 @@ class Nursery:
         path = json.dumps([*map(os.fspath, sys.path)])
         with ours, theirs, open(os.devnull, "r+") as nothing:
             given = [*[nothing.fileno()] * 3, theirs.fileno(), caller.number]
-            self.pid = _spawn([sys.executable, "-I", "-S", str(PROGRAM), path], given)
+            self.pid = spawn([sys.executable, "-I", "-S", str(PROGRAM), path], os.environ, given)
             self._pidfd = Descriptor(os.pidfd_open, self.pid)
             return Descriptor(os.dup, ours.fileno())
-
-
-def _spawn(argv: list[str], descriptors: list[int]) -> int:
-    """Starts a program with these descriptors as its first ones, in a session of its own."""
-    duplicate = partial(Descriptor, fcntl.fcntl)
-    above = [duplicate(each, fcntl.F_DUPFD_CLOEXEC, len(descriptors)) for each in descriptors]
-    actions = [(os.POSIX_SPAWN_DUP2, each.number, at) for at, each in enumerate(above)]
-    return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
 
 
 NURSERY = Nursery()

@@ -1,95 +1,188 @@
-"""The outputs of a monitor: its guest's console, its log, its metrics."""
+"""The outputs of a monitor, which grow while others read them: console, log and metrics."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import select
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias, TypeVar
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from generated_vmm.process.broadcast import Console, LastItems
-from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.broadcast import Broadcast
+from generated_vmm.process.keeper.kernel import Descriptor, ready_of
 from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
-from generated_vmm.process.lines import (
-    READ_BYTES,
-    Lines,
-    LogLine,
-    Metrics,
-    MetricsReader,
-    parse_log_line,
-)
+from generated_vmm.process.lines import READ_BYTES, Lines, LogLine, Metrics
 
 Item = TypeVar("Item")
-Feed: TypeAlias = Callable[[bytes], object]
-
 LAST_WORDS = 20
 LARGEST_FIFO = 1_048_576  # bytes (pipe(7))
 
 
+class BroadcastLog(Broadcast, ABC, Generic[Item]):
+    """Items at positions that grow until the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position = 0
+        """The length since the start, dropped data included."""
+        self.ended = False
+        """Whether nothing more will come."""
+
+    def end(self) -> None:
+        """Ends it: nothing more will come."""
+        self.ended = True
+        self.notify()
+
+    @abstractmethod
+    def feed(self, received: bytes) -> None:
+        """Adds what has come."""
+
+    @abstractmethod
+    def piece(self, position: int) -> tuple[list[Item], int]:
+        """The stored items from a position on, and the position after them."""
+
+
+class LastItems(BroadcastLog[Item]):
+    """What the last lines of a stream contain, as far as they fit into a number of bytes."""
+
+    def __init__(self, lines: Lines[Item], most: int, most_bytes: float = math.inf) -> None:
+        super().__init__()
+        self._lines = lines
+        self._items: deque[tuple[int, int, Item]] = deque()  # each with its position and its size
+        self._most, self._most_bytes, self._bytes = most, most_bytes, 0
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.piece(0)[0])
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def last(self) -> Item | None:
+        """The last item."""
+        return self._items[-1][2] if self._items else None
+
+    def feed(self, received: bytes) -> None:
+        """Adds what the lines contain, and drops the oldest."""
+        for item, size in self._lines.feed(received):
+            self._put(item, size)
+
+    def _put(self, item: Item, size: int) -> None:
+        self._items.append((self.position, size, item))
+        self.position += 1
+        self._bytes += size
+        while len(self._items) > self._most or self._bytes > self._most_bytes:
+            self._bytes -= self._items.popleft()[1]
+        self.notify()
+
+    def piece(self, position: int) -> tuple[list[Item], int]:
+        """The stored items from a position on, and the position after them."""
+        items = self._items.copy()  # atomic: another thread may put items meanwhile
+        end = items[-1][0] + 1 if items else self.position
+        return [item for at, _, item in items if at >= position], end
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of the console, and their position, counted from the monitor's start."""
+
+    start: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """The position after them: `since` for the next bytes."""
+        return self.start + len(self.data)
+
+
+class Console(BroadcastLog[Piece]):
+    """The last bytes of the guest's console, and the fifo that leads to it."""
+
+    input: Descriptor | None = None
+    """The fifo that leads to the guest, while the monitor runs."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size, self._kept = size, Piece(0, b"")
+
+    def feed(self, received: bytes) -> None:
+        """Adds bytes and drops the oldest."""
+        data = (self._kept.data + received)[-self._size :]
+        self.position += len(received)
+        self._kept = Piece(self.position - len(data), data)
+        self.notify()
+
+    def read(self, since: int = 0) -> Piece:
+        """The stored bytes from a position on.
+
+        The piece starts after `since` if older bytes have been dropped.
+        """
+        kept = self._kept  # another thread may feed meanwhile
+        start = min(max(since, kept.start), kept.end)
+        return Piece(start, kept.data[start - kept.start :])
+
+    def piece(self, position: int) -> tuple[list[Piece], int]:
+        """The stored bytes from a position on as one piece, and the position after them."""
+        piece = self.read(position)
+        return [piece], piece.end
+
+    def write_input(self, data: bytes) -> int:
+        """Writes to the guest as much as there is room for; the number of bytes. Raises OSError."""
+        fifo = self.input
+        if fifo is None:
+            raise BrokenPipeError("no monitor reads it")
+        try:
+            return os.write(fifo.number, data)
+        except BlockingIOError:
+            return 0
+
+
 class Outlets:
-    """Stores the last bytes and lines of the monitor's fifos."""
+    """Reads the monitor's fifos into the streams that store their last bytes and lines."""
 
     def __init__(
         self, console: Console, log: LastItems[LogLine], metrics: LastItems[Metrics]
     ) -> None:
-        self.console = console
-        self.log = log
-        self.metrics = metrics
-        self._feeds: dict[int, Feed] = {}
-        self._given: Mapping[str, Descriptor] = {}
+        self.console, self.log = console, log
+        self._streams: dict[str, BroadcastLog[Any]] = {OUTPUT: console, LOG: log, METRICS: metrics}
+        self._open: dict[int, tuple[BroadcastLog[Any], Descriptor]] = {}
 
     def open(self, given: Mapping[str, Descriptor]) -> None:
-        """Takes the ends of the fifos that are there, in place of those before."""
+        """Takes the ends of the fifos that are there."""
         self.console.input = given.get(INPUT)
-        log, metrics = Lines(parse_log_line), Lines(MetricsReader().read)
-        feeds: dict[str, Feed] = {
-            OUTPUT: self.console.feed,
-            LOG: lambda new: _put(self.log, log.feed(new)),
-            METRICS: lambda new: _put(self.metrics, metrics.feed(new)),
-        }
-        self._feeds = {given[each].number: feeds[each] for each in feeds if each in given}
-        self._given = given
+        for name in self._streams.keys() & given:
+            self._open[given[name].number] = (self._streams[name], given[name])
 
     def read_until(self, descriptor: int) -> None:
         """Reads the fifos until another descriptor is ready."""
-        waiting = select.poll()
-        for each in (descriptor, *self._feeds):
-            waiting.register(each, select.POLLIN)
-        while True:
-            ready = [each for each, _ in waiting.poll()]
+        while descriptor not in (ready := ready_of([descriptor, *self._open])):
             for each in ready:
-                if each in self._feeds and not self._read(each):
-                    waiting.unregister(each)
-            if descriptor in ready:
-                return
+                self._read(each)
 
-    def _read(self, descriptor: int, most: int = READ_BYTES) -> bool:
-        """Reads from a fifo; false once all its writers have closed it."""
+    def _read(self, descriptor: int, most: int = READ_BYTES) -> None:
+        """Reads from a fifo, and closes it once all its writers have."""
         with contextlib.suppress(BlockingIOError):  # another process reads here too
-            received = os.read(descriptor, most)
-            self._feeds[descriptor](received)
-            return bool(received)
-        return True
+            if received := os.read(descriptor, most):
+                self._open[descriptor][0].feed(received)
+            else:
+                del self._open[descriptor]
 
     def end(self) -> None:
         """Reads the rest, closes the fifos, and ends the streams."""
-        for each in self._feeds:
+        for each in [*self._open]:
             self._read(each, LARGEST_FIFO)
         self.abandon()
-        for outlet in (self.console, self.log, self.metrics):
-            outlet.end()
+        for stream in self._streams.values():
+            stream.end()
 
     def abandon(self) -> None:
         """Only closes the fifos, in a forked process."""
-        self._feeds, self._given, self.console.input = {}, {}, None
+        self._open, self.console.input = {}, None
 
     def last_words(self) -> list[str]:
         """The last lines of the log, or of the monitor's output before it had a log."""
         printed = self.console.read().data.decode("utf-8", "replace").splitlines()
         return ([line.text for line in self.log] or printed)[-LAST_WORDS:]
-
-
-def _put(items: LastItems[Item], found: Iterable[tuple[Item, int]]) -> None:
-    for item, size in found:
-        items.put(item, size=size)

@@ -57,7 +57,7 @@ class Place:
         path = self.settings.get("socket_path", "/")
         if fault := fault_of_path(self._bound_path(path)):
             raise ValueError(f"{fault}: {path}")
-        self._cwd = self.settings.setdefault("cwd", os.path.abspath("."))
+        self.settings.setdefault("cwd", os.path.abspath("."))
 
     @property
     def directory(self) -> Path:
@@ -78,7 +78,7 @@ class Place:
 
     def outside(self, path: HostPath) -> Path:
         """The path on the host of a path that the monitor sees."""
-        return Path(self._cwd, path)
+        return Path(self.settings["cwd"], path)
 
     def open_socket(self, path: str, root: Descriptor | None) -> Descriptor:
         """An O_PATH descriptor of a socket of the monitor's user. Raises OSError."""
@@ -104,7 +104,7 @@ class Place:
             owner=self.owner,
             argv=self._argv(),
             env=dict(self.settings.get("env", os.environ)),
-            cwd=self._cwd,
+            cwd=self.settings["cwd"],
             detached=self.settings.get("detached", False),
             socket=place,
             **options,

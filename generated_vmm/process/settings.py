@@ -19,7 +19,7 @@ MONITOR_ARGUMENTS = (
     *("enable_pci", "boot_timer", "no_seccomp", "show_level", "show_log_origin"),
 )
 FILES = ("config_file", "metadata", "seccomp_filter")  # that the monitor reads at its start
-POSITIVE = ("serial_bytes", "http_api_max_payload_size", "mmds_size_limit", "timeout")
+NUMBERS = ("serial_bytes", "http_api_max_payload_size", "mmds_size_limit", "timeout", "grace")
 FLAGS = (*MONITOR_ARGUMENTS[4:], "detached", "new_pid_ns")
 INSTANCE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
@@ -90,19 +90,23 @@ def checked(
         require_instance_id(given["id"])
     if given.get("no_seccomp") and "seccomp_filter" in given:
         raise ValueError("no_seccomp and seccomp_filter exclude each other")
-    for name in {"grace", *POSITIVE} & given.keys():
-        if not isinstance(given[name], int | float):
-            raise ValueError(f"{name} is {given[name]!r}; it must be a number")
-    if not given.get("grace", 0) >= 0:
-        raise ValueError(f"grace is {given['grace']}; it cannot be negative")
     for name, value in given.items():
         if value == "":
             raise ValueError(f"{name} is empty")
-        if name in POSITIVE and not value > 0:
-            raise ValueError(f"{name} is {value}; it must be more than 0")
         if name in FLAGS and not isinstance(value, bool):
             raise ValueError(f"{name} is {value!r}; it must be True or False")
+        if name in NUMBERS:
+            require_number(name, value)
     return given | {each: os.path.abspath(given[each]) for each in host_paths if each in given}
+
+
+def require_number(name: str, value: object) -> None:
+    """Raises ValueError unless it is a number of seconds or bytes; only `grace` may be 0."""
+    if not isinstance(value, int | float):
+        raise ValueError(f"{name} is {value!r}; it must be a number")
+    if not (value > 0 or (value == 0 and name == "grace")):
+        what = "cannot be negative" if name == "grace" else "must be more than 0"
+        raise ValueError(f"{name} is {value}; it {what}")
 
 
 def monitor_arguments(settings: Mapping[str, Any], paths: Mapping[str, str | None]) -> list[str]:

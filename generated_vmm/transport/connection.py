@@ -20,9 +20,9 @@ Connect: TypeAlias = Callable[[socket.socket], None]
 
 
 class Connection:
-    """One socket; `is_open` once it is connected."""
+    """One socket; `is_open` while it is connected. In a forked child it is closed."""
 
-    __slots__ = ("_arrivals", "is_open", "socket")
+    __slots__ = ("__weakref__", "_arrivals", "is_open", "socket")
 
     def __init__(self, connected: socket.socket | None = None) -> None:
         self.is_open = connected is not None
@@ -30,6 +30,7 @@ class Connection:
         self.socket.setblocking(False)
         self._arrivals = select.poll()
         self._arrivals.register(self.socket, select.POLLIN)
+        start_over_in_children(self)
 
     def open(self, connect: Connect) -> bool:
         """Connects, which succeeds or fails immediately; false: try again. Raises OSError.
@@ -45,24 +46,26 @@ class Connection:
 
     def is_quiet(self) -> bool:
         """Whether the peer has neither closed the connection nor sent bytes without a request."""
-        return not self._arrivals.poll(0)
+        return self.is_open and not self._arrivals.poll(0)
 
     def close(self) -> None:
         """Closes the connection, or this process's copy of it."""
+        self.is_open = False
         self.socket.close()
+
+    start_over = close
 
 
 class ConnectionSlot:
     """The one connection of a channel, idle or in use by a call.
 
     A call that pops it from `_idle` owns it without a lock: a signal handler may close the slot at
-    any moment. `_all` is for a child that is forked in that moment.
+    any moment.
     """
 
     def __init__(self) -> None:
         self.is_closed = False
         self._idle: list[Connection] = []
-        self._all: set[Connection] = set()
 
     def take(self) -> Connection:
         """The idle connection if it is usable, else one that is not open yet.
@@ -74,18 +77,16 @@ class ConnectionSlot:
         if (idle := popped(self._idle)) is not None:
             if idle.is_quiet():
                 return idle
-            self._discard(idle)
+            idle.close()
         try:
-            made = Connection()
+            return Connection()
         except OSError as error:
             raise unreachable(error) from error
-        self._all.add(made)
-        return made
 
     def put_back(self, connection: Connection, *, keep: bool) -> None:
         """Stores the connection for the next call, or closes it."""
         if not keep:
-            return self._discard(connection)
+            return connection.close()
         self._idle.append(connection)
         if self.is_closed:  # since the call took the connection
             self.close()
@@ -94,17 +95,7 @@ class ConnectionSlot:
         """Closes the idle connection; a connection in use is closed when it is put back."""
         self.is_closed = True
         if (idle := popped(self._idle)) is not None:
-            self._discard(idle)
-
-    def start_over(self) -> None:
-        """Closes this process's copies of connections that belong to its parent."""
-        for connection in self._all:
-            connection.close()
-        self._idle, self._all = [], set()
-
-    def _discard(self, connection: Connection) -> None:
-        connection.close()
-        self._all.discard(connection)
+            idle.close()
 
 
 def popped(items: list[Item]) -> Item | None:

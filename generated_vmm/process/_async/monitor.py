@@ -17,7 +17,7 @@ from generated_vmm.process._async.client import AsyncMonitorClient, note_sockets
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._async.waiting import until, wait_for
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
-from generated_vmm.process.lines import LogLine, Metrics
+from generated_vmm.process.lines import log_lines, metrics_lines
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.owner import LONGEST_ENDING, Ending, Owner, Phase
 from generated_vmm.process.place import Place
@@ -60,8 +60,8 @@ class AsyncMonitor(Context):
     def _set_up(self, place: Any) -> None:
         self._place = place
         self.serial = AsyncSerial(place.settings.get("serial_bytes", 262_144))
-        self.log: AsyncRingBuffer[LogLine] = AsyncRingBuffer(LOG_LINES, LOG_BYTES)
-        self.metrics: AsyncRingBuffer[Metrics] = AsyncRingBuffer(METRICS_LINES, METRICS_BYTES)
+        self.log = AsyncRingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
+        self.metrics = AsyncRingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
 
     @classmethod

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Self, TypeVar
 
 from generated_vmm.concurrency._async import Interruption, Wakeup
-from generated_vmm.process.broadcast import Broadcast, Work
+from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.transport.calls import deadline_after
 
@@ -42,15 +44,31 @@ async def until(
 
 async def in_own_thread(call: Callable[[], Result]) -> Result:
     """The result of a call in another thread; an interruption is raised once it has ended."""
-    work = Work(call)
+    work: Future[Result] = Future()
+    changing = Broadcast()
+    thread = threading.Thread(target=_carry_out, args=[call, work, changing], daemon=True)
     try:
-        work.start()
-    except BaseException:
-        work.cancel()
-        await until(work, lambda: work.is_done)
-        raise
-    await until(work, lambda: work.is_done)
-    return work.result()
+        try:
+            thread.start()
+        except BaseException:
+            work.cancel()
+            await until(changing, work.done)
+            raise
+        await until(changing, work.done)
+        return work.result()
+    finally:
+        del work  # this frame is one of its error's
+
+
+def _carry_out(call: Callable[[], Result], work: Future[Result], changing: Broadcast) -> None:
+    """Carries it out, unless it was cancelled before. Its error refers to no descriptor of it."""
+    if work.set_running_or_notify_cancel():
+        try:
+            work.set_result(call())
+        except BaseException as error:
+            work.set_exception(error)
+        changing.notify()
+    del call, work
 
 
 class AsyncBlock(ABC):

@@ -18,7 +18,7 @@ from generated_vmm.process._sync.client import MonitorClient, note_sockets
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import until, wait_for
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
-from generated_vmm.process.lines import LogLine, Metrics
+from generated_vmm.process.lines import log_lines, metrics_lines
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.owner import LONGEST_ENDING, Ending, Owner, Phase
 from generated_vmm.process.place import Place
@@ -61,8 +61,8 @@ class Monitor(Context):
     def _set_up(self, place: Any) -> None:
         self._place = place
         self.serial = Serial(place.settings.get("serial_bytes", 262_144))
-        self.log: RingBuffer[LogLine] = RingBuffer(LOG_LINES, LOG_BYTES)
-        self.metrics: RingBuffer[Metrics] = RingBuffer(METRICS_LINES, METRICS_BYTES)
+        self.log = RingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
+        self.metrics = RingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
 
     @classmethod

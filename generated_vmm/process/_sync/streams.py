@@ -13,7 +13,6 @@ from typing import TypeVar
 from generated_vmm.concurrency._sync import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.process._sync.waiting import wait_for
-from generated_vmm.process.broadcast import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.lines import (
     LOOK_AGAIN,
@@ -21,10 +20,11 @@ from generated_vmm.process.lines import (
     Lines,
     LogLine,
     Metrics,
-    MetricsReader,
+    log_lines,
+    metrics_lines,
     opened,
-    parse_log_line,
 )
+from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.settings import HostPath
 from generated_vmm.transport.calls import deadline_after
 
@@ -33,7 +33,7 @@ PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
 LONGEST_QUOTE = 40
 
 
-class Followed(BroadcastLog):
+class Followed(BroadcastLog[Item]):
     """A stream that grows until the monitor ends, and that can be waited for."""
 
     def wait(self, position: int, seconds: float | None = None) -> bool:
@@ -41,14 +41,10 @@ class Followed(BroadcastLog):
         wait_for(self, lambda: self.ended or self.position > position, seconds)
         return self.position > position
 
-
-class RingBuffer(Followed, LastItems[Item]):
-    """The last items of a stream, oldest first: iterate over them, or `follow` new ones."""
-
     def follow(self, since: int | None = None) -> Iterator[Item]:
-        """The items from a position on (None: only new ones), until the stream ends.
+        """What comes from a position on (None: only what is new), until the monitor ends.
 
-        A follower that is slower than the stream misses the items that have been dropped.
+        A follower that is slower than the stream misses what has been dropped.
         """
         return self._follow(self.position if since is None else since)
 
@@ -59,21 +55,15 @@ class RingBuffer(Followed, LastItems[Item]):
                 yield item
 
 
-class Serial(Followed, Console):
+class RingBuffer(Followed[Item], LastItems[Item]):
+    """The last items of a stream, oldest first: iterate over them, or `follow` new ones."""
+
+
+class Serial(Followed[Piece], Console):
     """The guest's serial console: its last bytes, and writing to it.
 
     The monitor's own output before its log is set up comes here too. Several callers may share it.
     """
-
-    def follow(self, since: int | None = None) -> Iterator[Piece]:
-        """The bytes from a position on (None: only new ones), until the monitor ends."""
-        return self._follow(self.position if since is None else since)
-
-    def _follow(self, position: int) -> Iterator[Piece]:
-        while self.wait(position):
-            piece = self.read(position)
-            position = piece.end
-            yield piece
 
     def read_until(self, expected: bytes, since: int = 0, timeout: float = 10.0) -> Piece:
         """The stored bytes from a position on, as soon as they contain `expected`.
@@ -116,7 +106,7 @@ def log(path: HostPath, *, follow: bool = True) -> Iterator[LogLine]:
 
     With `follow` it waits for lines that are written later; a fifo ends with its last writer.
     """
-    return _items(path, Lines(parse_log_line), follow)
+    return _items(path, log_lines(), follow)
 
 
 def metrics(path: HostPath, *, follow: bool = True) -> Iterator[Metrics]:
@@ -124,7 +114,7 @@ def metrics(path: HostPath, *, follow: bool = True) -> Iterator[Metrics]:
 
     With `follow` it waits for lines that are written later; a fifo ends with its last writer.
     """
-    return _items(path, Lines(MetricsReader().read), follow)
+    return _items(path, metrics_lines(), follow)
 
 
 def _items(path: HostPath, lines: Lines[Item], follow: bool) -> Iterator[Item]:

@@ -215,10 +215,13 @@ class Folder:
         return found
 
     def note_sockets(self) -> None:
-        """Notes the other sockets that the monitor has bound outside of its folder."""
+        """Notes the other sockets that the monitor has bound outside of its folder.
+
+        Whatever they are called, the keeper continues.
+        """
         if self._record.jailed:
             return  # whatever is in a jail goes with it
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(Exception):
             for path in bound_paths():
                 self._note_bound(*os.path.split(os.path.join(self._order.cwd, path)))
 

@@ -140,10 +140,10 @@ class Keeper:
 
     # Those who talk to the keeper
 
-    def _look(self, seconds: float | None, *others: socket.socket) -> None:
+    def _look(self, seconds: float | None) -> None:
         """Waits until something happens, or the time is up."""
         listener = self.folder.listener
-        watched = [each.fileno() for each in (*others, *filter(None, [listener]))]
+        watched = [] if listener is None else [listener.fileno()]
         pidfds = [] if self.program.pidfd is None else [self.program.pidfd.number]
         ready = self.owner.wait(seconds, *watched, *pidfds)
         if listener is not None and listener.fileno() in ready and not ready.intersection(pidfds):

@@ -10,17 +10,20 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import starmap
 
-from generated_vmm.process.keeper.annotations import Self
+from generated_vmm.process.keeper.annotations import Any, Self
 
+ABOVE = 10  # descriptors that are not those of a program
+RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 PAUSE = 0.005  # seconds between two checks
 LONGEST_END = 30.0  # seconds for a killed process to free its memory
 LONGEST_POLL = 2**31 - 1  # milliseconds, 24 days
 NETWORK = 0x40000000  # CLONE_NEWNET (setns(2))
+OURS = "/proc/self/ns/net"
 SUBREAPER = 36  # prctl(2)
 PROCESS_LIMIT = "the limit of processes is reached (ulimit -u, pids.max)"
 _prctl, _setns = (getattr(ctypes.CDLL(None, use_errno=True), each) for each in ("prctl", "setns"))
@@ -80,6 +83,25 @@ def join(namespace: int) -> None:
     if _setns(namespace, NETWORK):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def is_elsewhere(namespace: int) -> bool:
+    """Whether it is a network namespace other than ours."""
+    return os.fstat(namespace).st_ino != os.stat(OURS).st_ino
+
+
+@contextlib.contextmanager
+def joined(namespace: int) -> Iterator[None]:
+    """This process is in a network namespace meanwhile. Raises OSError."""
+    if not is_elsewhere(namespace):
+        yield
+        return
+    with Descriptor(os.open, OURS, os.O_RDONLY) as ours:
+        join(namespace)
+        try:
+            yield
+        finally:
+            join(ours.number)
 
 
 def ready_of(numbers: Iterable[int], seconds: float | None = None) -> set[int]:
@@ -158,10 +180,11 @@ def holders(descriptor: int) -> dict[int, Descriptor]:
 def _holds(pid: int, known: list[int]) -> bool:
     for number in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
-            found = os.stat(f"/proc/{pid}/fd/{number}")
-            is_same = [found.st_dev, found.st_ino] == known
-            if is_same and _line_of(f"/proc/{pid}/fdinfo/{number}", b"lock:"):
-                return True
+            # a file without a lock may be on a disk that hangs
+            if _line_of(f"/proc/{pid}/fdinfo/{number}", b"lock:"):
+                found = os.stat(f"/proc/{pid}/fd/{number}")
+                if [found.st_dev, found.st_ino] == known:
+                    return True
     return False
 
 
@@ -189,6 +212,19 @@ def in_words(pids: Iterable[int]) -> str:
 
 
 # Processes
+
+
+def spawn(argv: Sequence[str], env: Mapping[str, str], given: Iterable[int]) -> int:
+    """Starts a program with these descriptors as its first ones; its number. Raises OSError.
+
+    It has a session of its own, so that a terminal's Ctrl+C reaches the caller alone. It is
+    spawned, not forked: a fork copies what both touch.
+    """
+    duplicate = partial(Descriptor, fcntl.fcntl)
+    above = [duplicate(each, fcntl.F_DUPFD_CLOEXEC, ABOVE) for each in given]
+    actions = [(os.POSIX_SPAWN_DUP2, each.number, at) for at, each in enumerate(above)]
+    how: Any = {"setsid": True, "setsigmask": (), "setsigdef": RESET}
+    return os.posix_spawn(argv[0], [*argv], env, file_actions=actions, **how)
 
 
 def children(parent: int) -> list[int]:

@@ -29,10 +29,8 @@ if __name__ == "__main__":  # the packages import more than is needed here
 from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
 from generated_vmm.process.keeper.annotations import Any  # noqa: E402
 from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
-from generated_vmm.process.keeper.program import RESET  # noqa: E402
 
 ORDERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
-NETWORK = "/proc/self/ns/net"
 TAPS = "generated_vmm.process.keeper.taps"
 
 
@@ -76,7 +74,7 @@ class Nursery:
             self._has_caller = False
             return self._idle.clear()
         said, (owner, namespace, *content) = received
-        said["elsewhere"] = is_elsewhere(namespace)
+        said["elsewhere"] = kernel.is_elsewhere(namespace.number)
         try:
             self._give("keep", said, [namespace] if said["elsewhere"] else [], owner, *content)
         except OSError as error:
@@ -153,17 +151,11 @@ class Nursery:
                 self._give("recover", *kept)
 
 
-def is_elsewhere(namespace: Descriptor) -> bool:
-    """Whether it is a network namespace other than ours."""
-    return os.fstat(namespace.number).st_ino != os.stat(NETWORK).st_ino
-
-
 def main(orders: socket.socket, caller: Descriptor) -> None:
     """Takes orders on a socket; only the end of the caller ends it."""
     os.closerange(GIVEN, os.sysconf("SC_OPEN_MAX"))  # such as a server's listening socket
     os.chdir("/")
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for number in RESET[:3]:
+    for number in kernel.RESET[:3]:
         signal.signal(number, signal.SIG_IGN)
     kernel.become_subreaper()
     gc.disable()

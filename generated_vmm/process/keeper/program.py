@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
+import time
 from collections.abc import Sequence
-from functools import partial
 
 from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import Order
 
-ABOVE = 10  # descriptors that are not those of a program
-RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
+STOPPED = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
+FREEZING_SECONDS, SHORTEST_PAUSE = 0.1, 0.0001
 
 
 class Program:
@@ -26,29 +25,13 @@ class Program:
         self.status: int | None = None
 
     def start(self, order: Order, given: Sequence[Descriptor]) -> None:
-        """Starts it with these descriptors as its first ones. Raises `Refused`.
-
-        It has a session of its own, so that a terminal's Ctrl+C reaches the caller alone. It is
-        spawned, not forked: a fork of this process copies what both touch.
-        """
+        """Starts it with these descriptors as its first ones. Raises `Refused`."""
         life, self._life = (Descriptor(int, each) for each in os.pipe())
-        duplicate = partial(Descriptor, fcntl.fcntl)
-        numbers = [each.number for each in (*given, life)]
-        above = [duplicate(each, fcntl.F_DUPFD_CLOEXEC, ABOVE) for each in numbers]
         with kernel.about("cwd", order.cwd):
             os.chdir(order.cwd)
         with kernel.about("binary", order.argv[0]):
-            self.pid = os.posix_spawn(
-                order.argv[0],
-                [*order.argv],
-                order.env,
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, each.number, at) for at, each in enumerate(above)
-                ],
-                setsid=True,
-                setsigmask=(),
-                setsigdef=RESET,
-            )
+            numbers = [each.number for each in (*given, life)]
+            self.pid = kernel.spawn(order.argv, order.env, numbers)
         os.chdir("/")
         self.pidfd = Descriptor(os.pidfd_open, self.pid)
         kernel.end_with_us(self.pid, life.number)
@@ -67,10 +50,15 @@ class Program:
         return self.status is None
 
     def freeze(self) -> None:
-        """Stops it: from now on it changes nothing."""
+        """Stops it: from now on it changes nothing, unless it cannot be stopped in time.
+
+        A thread may wait in the kernel, as for a disk, and another process may continue it.
+        """
+        deadline = time.monotonic() + FREEZING_SECONDS
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGSTOP)
-            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            while os.waitid(os.P_PID, self.pid, STOPPED) is None and time.monotonic() < deadline:
+                time.sleep(SHORTEST_PAUSE)
 
     def kill(self) -> int | None:
         """Kills it with all that it has forked; its status."""

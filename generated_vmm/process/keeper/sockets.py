@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import struct
+from collections.abc import Iterator
 
 from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor, Refused
@@ -64,25 +65,39 @@ def bound_paths() -> set[str]:
     many monitors run. Source: sock_diag(7), linux/unix_diag.h.
     """
     found = set()
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, SOCK_DIAG) as kernels:
-        for inode in _inodes_of_descendants():
-            about = (socket.AF_UNIX, 0, 0, ANY, inode, SHOW_NAME, ANY, ANY)
-            kernels.send(REQUEST.pack(REQUEST.size, BY_FAMILY, IS_REQUEST, 0, 0, *about))
-            answer = kernels.recv(MOST_BYTES)
-            if answer[4] == BY_FAMILY and answer[STATE] == LISTENS:
-                (length,) = struct.unpack_from("=H", answer, NAME - 4)
-                path = answer[NAME : NAME - 4 + length].rstrip(b"\0")
-                if not path.startswith(b"\0"):  # that would be no file
-                    found.add(os.fsdecode(path))
+    for pid in kernel.descendants(os.getpid()):
+        # it may have ended, or be in a namespace of another user
+        with contextlib.suppress(OSError), _open_diagnosis(pid) as diagnosis:
+            for inode in _sockets_of(pid):
+                if name := _name_of_listener(inode, diagnosis):
+                    found.add(os.fsdecode(name))
     return found
 
 
-def _inodes_of_descendants() -> set[int]:
-    inodes = set()
-    for pid in kernel.descendants(os.getpid()):
-        with contextlib.suppress(OSError):  # it has ended
-            for number in os.listdir(f"/proc/{pid}/fd"):
-                one = os.stat(f"/proc/{pid}/fd/{number}")
-                if stat.S_ISSOCK(one.st_mode):
-                    inodes.add(one.st_ino)
-    return inodes
+def _open_diagnosis(pid: int) -> socket.socket:
+    """Answers for the network namespace in which it was made: that of a process. Raises OSError."""
+    with (
+        Descriptor(os.open, f"/proc/{pid}/ns/net", os.O_RDONLY) as namespace,
+        kernel.joined(namespace.number),
+    ):
+        return socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, SOCK_DIAG)
+
+
+def _sockets_of(pid: int) -> Iterator[int]:
+    """The inodes of a process's sockets. Its other files may be on a disk that hangs."""
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it is closed
+            kind, _, inode = os.readlink(f"/proc/{pid}/fd/{number}").partition(":")
+            if kind == "socket":
+                yield int(inode.strip("[]"))
+
+
+def _name_of_listener(inode: int, diagnosis: socket.socket) -> bytes:
+    """The path on which a unix socket listens; empty if it has none."""
+    about = (socket.AF_UNIX, 0, 0, ANY, inode, SHOW_NAME, ANY, ANY)
+    diagnosis.send(REQUEST.pack(REQUEST.size, BY_FAMILY, IS_REQUEST, 0, 0, *about))
+    answer = diagnosis.recv(MOST_BYTES)
+    if answer[4] != BY_FAMILY or answer[STATE] != LISTENS:
+        return b""
+    (length,) = struct.unpack_from("=H", answer, NAME - 4)
+    return answer[NAME : NAME - 4 + length].partition(b"\0")[0]  # an abstract name begins with it

@@ -68,9 +68,8 @@ class AsyncUnixChannel:
             held.release()
 
     def start_over(self) -> None:
-        """Leaves connection and lock to the process that this one was forked from."""
+        """Leaves the lock to the process that this one was forked from."""
         self._lock = Lock()
-        self._slot.start_over()
 
     async def close(self) -> None:
         """Closes the connection once the current call has ended; later calls fail.

@@ -133,8 +133,9 @@ def test_a_monitor_whose_keeper_was_killed_is_lost(
         do(monitor.client.get_version())
     wait_until_empty(folder)
     assert do(monitor.stop()) is None
-    for each in idle:
+    for each in idle:  # the next test's work is not for one that is about to end
         each.send_signal(signal.SIGKILL)
+        assert each.wait(PATIENCE)
 
 
 def test_one_that_ends_as_soon_as_it_has_started_was_started(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -26,11 +27,12 @@ from generated_vmm.process import (
     jail_files,
 )
 from generated_vmm.process.keeper import messages, removal
+from generated_vmm.process.keeper.folder import Folder
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
-from generated_vmm.process.keeper.record import Record
+from generated_vmm.process.keeper.record import Order, Record
 from generated_vmm.process.keeper.removal import remove_entries
 from generated_vmm.transport import UnixChannel
-from tests.vmm.process.conftest import PATIENCE, SIMULATED
+from tests.vmm.process.conftest import PATIENCE, SIMULATED, children_of, wait_until
 
 STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: only root has other users")
@@ -212,6 +214,57 @@ def test_a_neighbour_with_an_odd_path_changes_nothing(folder: Path) -> None:
         monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
         monitor.kill()
     assert [each.name for each in folder.iterdir()] == ["odd\npath"]
+
+
+def stand_in_after(code: str) -> list[str]:
+    """The stand-in, whose program executes this before."""
+    then = f"import runpy; runpy.run_path({STAND_IN[-1]!r}, run_name='__main__')"
+    return [*STAND_IN[:-1], "-c", f"{code}\n{then}"]
+
+
+def test_a_monitor_that_cannot_be_frozen_is_killed(folder: Path) -> None:
+    """It waits in the kernel, as for a disk that hangs: here, for a program that opens a fifo."""
+    os.mkfifo(folder / "never")
+    waits = "os.posix_spawn('/', ['a'], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, 'never', 0, 0)])"
+    handler = f"signal.signal(signal.SIGUSR2, lambda *_: {waits})"
+    program = stand_in_after(f"import os, signal; {handler}")
+    monitor = Monitor(program, directory=folder / "vm", cwd=folder, timeout=PATIENCE).start()
+    os.kill(monitor.pid, signal.SIGUSR2)
+    wait_until(lambda: children_of(monitor.pid))
+    assert monitor.kill() == -signal.SIGKILL
+    assert [each.name for each in folder.iterdir()] == ["never"]
+
+
+def test_a_monitor_with_an_abstract_socket_of_an_odd_name_is_kept(folder: Path) -> None:
+    listens = "listener = socket.socket(1); listener.bind(bytes(9)); listener.listen()"
+    program = stand_in_after(f"import socket\n{listens}")
+    monitor = Monitor(program, directory=folder / "vm", timeout=PATIENCE).start()
+    monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    assert monitor.stop() == -signal.SIGTERM
+    assert not list(folder.iterdir())
+
+
+def test_whatever_the_kernel_says_of_sockets_a_keeper_continues(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "generated_vmm.process.keeper.folder.bound_paths", Mock(side_effect=IndexError)
+    )
+    record = Record(str(folder), None, {}, jailed=False)
+    Folder(
+        Order(record, owner=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
+    ).note_sockets()
+    assert not record.sockets
+
+
+@needs_root
+def test_a_socket_of_a_monitor_in_another_network_namespace_goes(folder: Path) -> None:
+    monitor = Monitor(
+        ["unshare", "-n", *STAND_IN], directory=folder / "vm", timeout=PATIENCE
+    ).start()
+    monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    monitor.stop()
+    assert not list(folder.iterdir())
 
 
 @needs_root

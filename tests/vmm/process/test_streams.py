@@ -20,13 +20,17 @@ from generated_vmm.process import (
     Serial,
 )
 from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.lines import Lines
 
 
 def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
-    made: RingBuffer[int] = RingBuffer(kept)
-    for item in items:
-        made.put(item)
+    made = RingBuffer(Lines(int), kept)
+    made.feed(lines(*items))
     return made
+
+
+def lines(*items: int) -> bytes:
+    return b"".join(b"%d\n" % each for each in items)
 
 
 def serial(*received: bytes, kept: int = 100) -> Serial:
@@ -45,13 +49,13 @@ def test_the_last_items_are_kept() -> None:
 def test_a_follower_sees_what_comes_and_then_the_end() -> None:
     numbers = recent(1)
     follower = numbers.follow()
-    numbers.put(2)
+    numbers.feed(lines(2))
     assert next(follower) == 2
     waiting = threading.Thread(target=lambda: seen.extend(follower))
     seen: list[int] = []
     waiting.start()
     for number in (3, 4):
-        numbers.put(number)
+        numbers.feed(lines(number))
     numbers.end()
     waiting.join()
     assert seen == [3, 4]
@@ -66,7 +70,7 @@ def test_a_follower_may_begin_with_what_is_kept() -> None:
 
 
 async def test_a_task_follows_what_another_thread_adds() -> None:
-    numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
+    numbers = AsyncRingBuffer(Lines(int), 3)
     seen: list[int] = []
 
     async def follow() -> None:
@@ -75,14 +79,14 @@ async def test_a_task_follows_what_another_thread_adds() -> None:
     task = asyncio.create_task(follow())
     await asyncio.sleep(0)
     for number in (1, 2):
-        await asyncio.to_thread(numbers.put, number)
+        await asyncio.to_thread(numbers.feed, lines(number))
     await asyncio.to_thread(numbers.end)
     await task
     assert seen == [1, 2]
 
 
 async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
-    numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
+    numbers = AsyncRingBuffer(Lines(int), 3)
     task = asyncio.ensure_future(anext(numbers.follow()))
     await asyncio.sleep(0)
     task.cancel()
@@ -92,12 +96,12 @@ async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
 
 
 def test_a_loop_that_was_closed_does_not_disturb_the_others() -> None:
-    numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
+    numbers = AsyncRingBuffer(Lines(int), 3)
     loop = asyncio.new_event_loop()
     task = loop.create_task(numbers.wait(0))
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
-    numbers.put(1)
+    numbers.feed(lines(1))
     assert list(numbers) == [1]
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # on purpose
 
@@ -178,12 +182,11 @@ def test_there_is_no_input_without_a_monitor() -> None:
 
 def test_the_last_items_have_a_number_of_bytes() -> None:
     """A monitor that writes long lines does not fill the memory of its caller."""
-    lines: RingBuffer[str] = RingBuffer(3, 10)
-    for line in ("aaaa", "bbbb", "cccc"):
-        lines.put(line, size=len(line))
-    assert list(lines) == ["bbbb", "cccc"]
-    lines.put("too long", size=11)
-    assert list(lines) == []
-    assert lines.position == 4
-    lines.put("d", size=1)
-    assert lines.last == "d"
+    words = RingBuffer(Lines(str), 3, 10)
+    words.feed(b"aaaa\nbbbb\ncccc\n")
+    assert list(words) == ["bbbb", "cccc"]
+    words.feed(b"over ten bytes\n")
+    assert list(words) == []
+    assert words.position == 4
+    words.feed(b"d\n")
+    assert words.last == "d"
