@@ -159,9 +159,11 @@ class Store:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = os.pread(descriptor, 20, 0).decode(errors="replace")
+            owner = f"process {os.pread(descriptor, 20, 0).decode(errors='replace')}"
             os.close(descriptor)
-            raise MachineError(f"process {owner} controls the machines of {self.folder}") from None
+            if owner == f"process {os.getpid()}":
+                owner = "another `Machines` of this process"
+            raise MachineError(f"{owner} controls the machines of {self.folder}") from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         return descriptor

@@ -7,6 +7,7 @@ import itertools
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -14,6 +15,7 @@ from generated_vmm.testing.agent import HostAgent
 
 LONGEST_COMMAND: Final = 32
 FIRST_HOST_PORT: Final = 1 << 30
+PAUSE: Final = 0.005  # seconds between looks at a guest that is paused
 
 Serve = Callable[[socket.socket], None]
 
@@ -73,13 +75,17 @@ class VsockBackend:
     """The host's side of the vsock device: bound immediately; connections wait for the driver.
 
     The response to `CONNECT <port>` is `OK <host port>`, or the end of the connection if nothing
-    listens on the port.
+    listens on the port. A guest that is paused responds after the resume.
     """
 
-    def __init__(self, path: str, find_service: Callable[[int], Serve | None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        find_service: Callable[[int], Serve | None],
+        is_paused: Callable[[], bool],
+    ) -> None:
         """Bind the socket. Raises `OSError`, also if the path exists."""
-        self._path = path
-        self._find_service = find_service
+        self._path, self._find_service, self._is_paused = path, find_service, is_paused
         self._host_ports = itertools.count(FIRST_HOST_PORT)
         self._connections: set[socket.socket] = set()
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -122,6 +128,8 @@ class VsockBackend:
     def _serve(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):  # the host side went away
             service = self._requested_service(connection)
+            while self._is_paused() and not self._is_closed:
+                time.sleep(PAUSE)
             if service is not None:
                 connection.sendall(b"OK %d\n" % next(self._host_ports))
                 service(connection)

@@ -49,3 +49,8 @@ def test_a_token_that_can_be_guessed_is_refused() -> None:
     long = "a-long-random-text-for-prometheus"
     assert ConsoleSettings.from_environment({"CONSOLE_METRICS_TOKEN": long}).metrics_token == long
     assert ConsoleSettings.from_environment({"CONSOLE_METRICS_TOKEN": ""}).metrics_token is None
+
+
+def test_the_agent_of_simulated_guests_is_on_or_off() -> None:
+    with pytest.raises(SettingsError, match="CONSOLE_SIMULATED_AGENT must be 1 or empty"):
+        ConsoleSettings.from_environment({"CONSOLE_SIMULATED_AGENT": "false"})

@@ -10,7 +10,7 @@ from generated_vmm.testing.bodies import json_bytes
 from generated_vmm.testing.description import Json
 from generated_vmm.testing.guest import VsockBackend
 from generated_vmm.testing.host import refusing, require_socket_path
-from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.machine import Fault, Machine, Phase
 from generated_vmm.testing.rule import Call, action, check
 
 MMDS_ADDRESS: Final = "169.254.169.254"
@@ -64,7 +64,9 @@ def bind_vsock(machine: Machine, path: str, refusal: str) -> None:
     """Bind the host's side of the device. Raises `Fault` that begins with the refusal."""
     with refusing(f"{refusal}{NOT_BOUND}"):
         require_socket_path(path)
-        machine.vsock_backend = VsockBackend(path, machine.guest.service)
+        machine.vsock_backend = VsockBackend(
+            path, machine.guest.service, lambda: machine.phase is Phase.PAUSED
+        )
 
 
 @check("PUT /mmds/config")
