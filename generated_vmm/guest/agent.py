@@ -15,6 +15,7 @@ import base64
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import pwd
 import re
@@ -34,23 +35,21 @@ from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 VERSION = 1
 PORT = "1024"
 INSTANCE = os.urandom(16).hex()  # of this process, which knows no programs of another one
+NAMES = "guest-"  # of control groups
+GROUP_NAME = f"{NAMES}{INSTANCE[:8]}-"
 HOST_CID = 2
-TIOCSWINSZ = 0x5414
+TIOCSWINSZ, F_SETPIPE_SZ = 0x5414, 1031
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 ULIMITS = {"cpu_seconds": "t", "file_kib": "f", "memory_kib": "v", "open_files": "n"}
 
 PART = 256 * 1024  # bytes read or written at once
-LARGEST_BODY = 4 * 1024 * 1024
-LONGEST_LINE, LONGEST_HEAD = 65536, 65536
 LAST_CHUNK = b"0\r\n\r\n"
 LONGEST_WAIT = 30.0  # seconds that a request waits for news
-LONGEST_SILENCE = 60.0  # seconds without a byte of a request that has begun
 REPLAY = 1024 * 1024  # bytes of output that can be read again
 MOST_FRAMES = 4096  # pieces of output, for a program that writes single bytes
 ARGUMENTS, ARGUMENT = 10, 100  # that a host is told, and the characters of each
 ENDED_BYTES, ENDED_PROGRAMS = 16 * 1024 * 1024, 256  # of ended programs; the oldest go first
-GROUP_HAS_ENDED = errno.ENOENT, errno.ENOTDIR, errno.ENODEV  # the last: after it was opened
-LAST_TO_END = "-900"  # see oom_score_adj in proc(5)
+GROUP_HAS_ENDED = errno.ENOENT, errno.ENODEV  # the last: after it was opened
 HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is paused none pass
 
 
@@ -75,30 +74,18 @@ def fault_of(error: Exception) -> tuple[int, dict[str, object]]:
 
 # JSON
 
-TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b')
+TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|\b(?:true|false|null)\b')
 WORDS = {"true": "True", "false": "False", "null": "None"}
-ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
-LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 TO_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 
 
 def read_json(content: bytes) -> Any:
-    """The value of a JSON text, read as a literal of Python. Raises ValueError."""
+    """The value of a JSON text, whose strings are also strings of Python. Raises ValueError."""
     try:
-        return ast.literal_eval(TOKEN.sub(literal, content.decode()).strip())
+        text = TOKEN.sub(lambda found: WORDS.get(found[0], found[0]), content.decode())
+        return ast.literal_eval(text.strip())
     except (SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError("not JSON") from error
-
-
-def literal(token: re.Match[str]) -> str:
-    """The Python literal of a string or a word of JSON."""
-    if word := WORDS.get(token[0]):
-        return word
-    text = ESCAPED.sub(
-        lambda found: chr(int(found[1], 16)) if found[1] else LETTERS.get(found[2], found[2]),
-        token[0][1:-1],
-    )  # in which a character beyond \uffff is two
-    return repr(text.encode("utf-16", "surrogatepass").decode("utf-16"))
 
 
 def to_json(value: object) -> str:
@@ -132,78 +119,48 @@ def put(path: str, text: str) -> None:
         file.write(text)
 
 
-def prefer_to_end(score: str) -> None:
-    """Whether the kernel ends this process early (1000) or late (-1000) when memory is short."""
-    if ISOLATED:
-        with contextlib.suppress(OSError):
-            put("/proc/self/oom_score_adj", score)
-
-
-def freeze(group: str, wanted: bool) -> None:
-    """Freezes the processes of a control group and waits until they stand still, or thaws them."""
-    try:
-        if wanted and group == own_group():
-            raise OSError(errno.EBUSY, "the agent cannot leave its control group", group)
-        put(f"{group}/cgroup.freeze", "1" if wanted else "0")
-        deadline = time.monotonic() + 5
-        while wanted and not is_frozen(group):
-            if time.monotonic() > deadline:
-                raise OSError(errno.EBUSY, "a process does not stand still", group)
-            time.sleep(0.001)
-    except OSError as error:
-        if error.errno not in GROUP_HAS_ENDED:
-            raise
-
-
-def is_frozen(group: str) -> bool:
-    """Whether all processes of a control group stand still."""
-    with open(f"{group}/cgroup.events") as events:
-        return "frozen 1" in events.read()
-
-
-def groups_beside(own: str) -> list[str]:
-    """The control groups of everything else in this guest, except that of process 1."""
-    found, folder = [], own
-    while os.path.exists(os.path.join(parent := os.path.dirname(folder), "cgroup.procs")):
-        beside = (each.path for each in os.scandir(parent) if each.is_dir())
-        found += [path for path in beside if path != folder and not path.endswith("/init.scope")]
-        folder = parent
-    return found
-
-
 class Group:
-    """The control group of one program; without a path, it has no processes."""
+    """The control group of one program; without a path, there is none.
 
-    def __init__(self, path: str = "") -> None:
+    A thread enters it, and what the thread starts is born in it. A process that enters a group
+    waits for the RCU of the kernel, often 10 ms; a thread in a threaded group does not.
+    """
+
+    def __init__(self, path: str) -> None:
         self.path = path
 
-    def others(self) -> list[int]:
-        """Its living processes except the agent."""
-        with contextlib.suppress(OSError), open(f"{self.path}/cgroup.procs") as procs:
-            return [pid for pid in map(int, procs) if pid != os.getpid()]
+    @classmethod
+    def make(cls) -> Group:
+        """One without processes; to make one takes longer than to enter it."""
+        with contextlib.suppress(IndexError):
+            return SPARE.pop()
+        group = cls(f"{HOME}/{GROUP_NAME}{os.urandom(8).hex()}" if HOME else "")
+        try:
+            os.mkdir(group.path)
+            put(f"{group.path}/cgroup.type", "threaded")
+        except OSError:  # no right to it
+            group.is_gone()
+            group.path = ""
+        return group
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """A block in which this thread is in it."""
+        if self.path:
+            put(f"{self.path}/cgroup.threads", "0")
+        try:
+            yield
+        finally:
+            if self.path:
+                put(f"{HOME}/cgroup.threads", "0")
+
+    def processes(self) -> list[int]:
+        """The numbers of its threads, by which a signal reaches their processes."""
+        with contextlib.suppress(OSError), open(f"{self.path}/cgroup.threads") as threads:
+            return [int(line) for line in threads]
         return []
 
-    def kill(self) -> None:
-        """Ends its processes, and removes it unless the next program begins in it."""
-        if not self._kill_until(time.monotonic() + 0.02):  # they fork as fast as they are killed
-            GROUPS.leave(self)
-            with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
-                freeze(self.path, True)
-            self._kill_until(time.monotonic() + 5)
-
-    def _kill_until(self, deadline: float) -> bool:
-        while time.monotonic() < deadline:
-            with GROUPS.lock:  # else the next program may begin in it
-                found = self.others()
-                if not found and (self is GROUPS.current or self.remove()):
-                    return True
-                for pid in found:  # none if the last one is not quite gone
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-            time.sleep(0.0002)
-        return False
-
-    def remove(self) -> bool:
+    def is_gone(self) -> bool:
         """Removes it, unless it has processes."""
         try:
             os.rmdir(self.path)
@@ -211,70 +168,100 @@ class Group:
             return error.errno != errno.EBUSY
         return True
 
+    def kill(self) -> None:
+        """Ends its processes, and removes it."""
+        with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
+            put(f"{self.path}/cgroup.freeze", "1")
+        deadline = time.monotonic() + 5
+        while not self.is_gone() and time.monotonic() < deadline:
+            with contextlib.suppress(ProcessLookupError):
+                for pid in self.processes():
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.0002)
 
-class Groups:
-    """Starts processes in control groups: the agent is in the one in which the next begins.
+    def freeze(self, wanted: bool) -> None:
+        """Makes its processes stand still and waits until they do, or lets them run."""
+        try:
+            put(f"{self.path}/cgroup.freeze", "1" if wanted else "0")
+            deadline = time.monotonic() + 5
+            while wanted and not self.is_frozen():
+                if time.monotonic() > deadline:
+                    raise OSError(errno.EBUSY, "a process does not stand still", self.path)
+                time.sleep(0.001)
+        except OSError as error:
+            if error.errno not in GROUP_HAS_ENDED:
+                raise
 
-    A process that joins a group waits for the RCU of the kernel, often 10 ms; one that is born in
-    it does not. So the agent moves, when somebody else is in its group, or the group is frozen.
-    """
+    def is_frozen(self) -> bool:
+        """Whether all its processes stand still."""
+        with open(f"{self.path}/cgroup.events") as events:
+            return "frozen 1" in events.read()
 
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.home, self.current = own_group(), Group()
-        self.left: list[Group] = []  # those that had processes when the agent moved
 
-    def start(self, args: list[Any], **options: Any) -> tuple[subprocess.Popen[bytes], Group]:
-        """Starts a process in a group of its own."""
-        with self.lock:
-            if not self.current.path or self.current.others():
-                self.move()
-            self.current.path, self.current = "", Group(self.current.path)  # its program has ended
-            prefer_to_end("0")  # which a process takes over from its parent
-            try:
-                return subprocess.Popen(args, 0, **options), self.current
-            finally:
-                prefer_to_end(LAST_TO_END)
+def groups_beside(own: str) -> list[Group]:
+    """The control groups of everything else in this guest, except that of process 1."""
+    found, folder = [], f"{own}/agent"
+    while os.path.exists(os.path.join(parent := os.path.dirname(folder), "cgroup.procs")):
+        beside = (each.path for each in os.scandir(parent) if each.is_dir())
+        found += [path for path in beside if path != folder and not path.endswith("/init.scope")]
+        folder = parent
+    return [Group(path) for path in found]
 
-    def move(self) -> None:
-        """Moves the agent, with all its threads, to a new group."""
-        self.left = [group for group in (*self.left, self.current) if not group.remove()]
-        path, self.current = f"{self.home}/guest-{os.urandom(8).hex()}", Group()
-        if self.home:
-            with contextlib.suppress(OSError):  # no right to it
-                os.mkdir(path)
-                put(f"{path}/cgroup.procs", "0")
-                self.current = Group(path)
 
-    def leave(self, group: Group) -> None:
-        """Moves the agent elsewhere if it is in this group."""
-        with self.lock:
-            if group is self.current:
-                self.move()
+def groups_of_programs(name: str) -> list[Group]:
+    """The groups whose names begin so: also of programs that have ended and left processes."""
+    there = os.scandir(HOME) if HOME else ()
+    return [Group(each.path) for each in there if each.name.startswith(name)]
 
-    def close(self) -> None:
-        """Leaves no group behind, and no process in any."""
-        with self.lock, contextlib.suppress(OSError):
-            put(f"{self.home}/cgroup.procs", "0")
-            self.left, self.current = [*self.left, self.current], Group()
-            for group in self.left:
-                group.kill()
+
+def end_groups(name: str) -> None:
+    """Ends every process in the groups whose names begin so."""
+    for group in groups_of_programs(name):
+        group.kill()
+
+
+# What happens: one thread waits for it
+
+EVENTS = select.epoll()
+HANDLERS: dict[int, Callable[[], object]] = {}
+
+
+def watch(end: int, handler: Callable[[], object], event: int = select.EPOLLIN) -> None:
+    """Calls the handler while there is something to read from, or room to write to, an end."""
+    if end not in HANDLERS:
+        EVENTS.register(end, event)
+    HANDLERS[end] = handler
+
+
+def unwatch(end: int) -> None:
+    """Ends what `watch` has begun, before the end is closed."""
+    if HANDLERS.pop(end, None):
+        EVENTS.unregister(end)
+
+
+def follow() -> None:
+    """Calls handlers for ever. A handler does not wait, and there may be nothing to do for it."""
+    while True:
+        for end, _ in EVENTS.poll():
+            HANDLERS.get(end, int)()
 
 
 # Programs
 
 
-def ready(ends: Iterable[int], seconds: float | None, event: int = select.POLLIN) -> list[int]:
-    """Those that can be read from, or written to, in time."""
-    poll = select.poll()
-    for end in ends:
-        poll.register(end, event)
-    return [end for end, _ in poll.poll(None if seconds is None else max(0.0, seconds * 1000))]
-
-
 def resize(terminal: int, size: dict[str, int]) -> None:
     """Sets the size of a terminal, which signals its program."""
     fcntl.ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", size["rows"], size["columns"], 0, 0))
+
+
+def as_user(name: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """The variables of a user, and the options of `subprocess` for its programs."""
+    user = account(name)
+    groups = os.getgrouplist(user.pw_name, user.pw_gid)
+    return (
+        {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name},
+        {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups},
+    )
 
 
 def account(name: str) -> pwd.struct_passwd:
@@ -288,145 +275,161 @@ def account(name: str) -> pwd.struct_passwd:
 class Program:
     """A program, the last bytes of its output, and every process that it leaves behind.
 
-    A thread reads the output. It stops reading, so that the program waits, while the output that no
-    host has acknowledged fills the replay; a program that drops output never waits.
+    While output that no host has acknowledged fills the replay, the agent reads no more of it, and
+    the program waits.
     """
 
     def __init__(self, name: str, spec: dict[str, Any]) -> None:
         self.name, self.spec, self.terminal = name, spec, spec.get("terminal")
-        self.replay, self.drops = spec.get("replay_bytes", REPLAY), spec.get("drop_output", False)
-        self.condition, self.input_lock = threading.Condition(), threading.Lock()
+        self.news = threading.Condition()
+        self.input: IO[bytes] | None = None
+        self.outlets: dict[IO[bytes], str] = {}
         self.frames: list[tuple[int, str, bytes]] = []  # each with its position
-        self.end = self.acknowledged = self.input_size = 0
+        self.end = self.acknowledged = self.input_bytes = 0
+        self.pending, self.is_closing, self.is_in_line = b"", False, False  # of the input
         self.returncode: int | None = None
-        self.timed_out = self.is_in_line = False
-        self.ends: set[int] = set()  # our descriptors
+        self.timed_out = self.is_killed = self.is_full = False
+        self.group, self.ends = Group.make(), contextlib.ExitStack()
         with contextlib.ExitStack() as undo:
-            undo.callback(self._close)
-            theirs = self._open_ends()
-            self.child, self.group = self._start(theirs)
-            undo.callback(self.child.wait)
+            undo.callback(self.group.kill)
+            undo.enter_context(self.ends)
+            self.child = undo.enter_context(self._start())
             undo.callback(self.kill)
             self.exited = os.pidfd_open(self.child.pid)
-            self.ends.add(self.exited)
-            for end in set(theirs):
-                self._shut(end)
-            threading.Thread(target=self._run, daemon=True).start()
+            self.ends.callback(os.close, self.exited)
+            self.timer = threading.Timer(spec.get("timeout_ms", 0) / 1000, self._expire)
+            self.timer.daemon = True
+            if "timeout_ms" in spec:
+                self.timer.start()
             undo.pop_all()
+        with self.news:
+            for end in filter(None, (*self.outlets, self.input)):
+                os.set_blocking(end.fileno(), False)
+                with contextlib.suppress(OSError):  # a terminal
+                    fcntl.fcntl(end, F_SETPIPE_SZ, PART)
+            self._flow()
+            watch(self.exited, self._finish)
 
-    def _open_ends(self) -> list[int]:
-        """Opens our ends of input and output, and returns those of the program."""
-        self.input: int | None = None
-        self.awake, self.waking = self._open(os.pipe)
-        os.set_blocking(self.waking, False)
-        if self.terminal:
-            self.outer, inner = self._open(os.openpty)
-            resize(self.outer, self.terminal)
-            self.input, self.outlets, theirs = self.outer, {self.outer: "stdout"}, [inner] * 3
-        else:
-            (inlet, self.input), (out, stdout), (err, stderr) = (self._open(os.pipe) for _ in "012")
-            self.outlets, theirs = {out: "stdout", err: "stderr"}, [inlet, stdout, stderr]
-        os.set_blocking(self.input, False)
-        if not self.terminal and not self.spec.get("stdin"):
-            self._close_input()
-        return theirs
-
-    def _open(self, make: Callable[[], tuple[int, int]]) -> tuple[int, int]:
-        made = make()
-        self.ends.update(made)
-        return made
-
-    def _shut(self, end: int) -> None:
-        self.ends.remove(end)
-        os.close(end)
-
-    def _start(self, ends: list[int]) -> tuple[subprocess.Popen[bytes], Group]:
+    def _start(self) -> subprocess.Popen[bytes]:
         """Starts the program; a shell becomes it if it has limits or a terminal."""
-        args, environment = self.spec["args"], dict(os.environ)
-        as_user: dict[str, Any] = {}
-        if self.spec.get("user"):
-            user = account(self.spec["user"])
-            environment |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
-            groups = os.getgrouplist(user.pw_name, user.pw_gid)
-            as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
-            if self.terminal:
-                os.fchown(ends[0], user.pw_uid, -1)
-        steps = [f"exec <>{os.ttyname(ends[0])} >&0 2>&1"] if self.terminal else []
-        for name, limit in (self.spec.get("limits") or {}).items():
-            steps.append(f"ulimit -{ULIMITS[name]} {limit:d}")
+        spec, args, out = self.spec, self.spec["args"], subprocess.PIPE
+        into = out if spec.get("stdin") else subprocess.DEVNULL
+        limits = (spec.get("limits") or {}).items()
+        steps = [f"ulimit -{ULIMITS[name]} {most:d}" for name, most in limits]
+        environment, options = as_user(spec["user"]) if spec.get("user") else ({}, {})
+        if self.terminal:
+            into = out = self._open_terminal(options.get("user", -1))
+            steps.insert(0, f"exec <>{os.ttyname(out)} >&0 2>&1")
         if steps:
             args = ["/bin/sh", "-c", " && ".join([*steps, 'exec "$@"']), "sh", *args]
-        return GROUPS.start(
-            args, stdin=ends[0], stdout=ends[1], stderr=ends[2], cwd=self.spec.get("cwd"),
-            env=environment | (self.spec.get("env") or {}), start_new_session=True, **as_user,
-        )  # fmt: skip
+        with self.group.entered():
+            child = subprocess.Popen(
+                args, 0, None, into, out, out, cwd=spec.get("cwd"), start_new_session=True,
+                env={**os.environ, **environment, **(spec.get("env") or {})}, **options,
+            )  # fmt: skip
+        if child.stdout and child.stderr:
+            self.input, self.outlets = child.stdin, {child.stdout: "stdout", child.stderr: "stderr"}
+        return child
 
-    def _run(self) -> None:
-        limit = self.spec.get("timeout_ms")
-        deadline = time.monotonic() + limit / 1000 if limit else None
-        while not self._step(deadline):
-            pass
-        for _ in range(32):  # what is there now: others may write for ever
-            if not (found := ready(self.outlets, 0)):
+    def _open_terminal(self, user: int) -> int:
+        """Opens both ends of a terminal, and returns that of the program, which stays open here.
+
+        Else there would be moments without any, which end the terminal.
+        """
+        outer, inner = os.openpty()
+        self.ends.callback(os.close, inner)
+        self.outer = self.ends.enter_context(os.fdopen(outer, "rb", 0))
+        self.input = self.ends.enter_context(os.fdopen(os.dup(outer), "wb", 0))
+        self.outlets = {self.outer: "stdout"}
+        resize(outer, self.spec["terminal"])
+        os.fchown(inner, user, -1)
+        return inner
+
+    # For the thread that follows.
+
+    def _read(self, outlet: Any) -> bool:
+        """Takes what an outlet has now; false if that is nothing."""
+        with self.news:
+            data: bytes | None = outlet.read(PART)  # None if there is nothing
+            if data == b"":
+                self._leave(outlet)
+            elif data and self.returncode is None:
+                self.frames.append((self.end, self.outlets[outlet], data))
+                self.end += len(data)
+                self._flow()
+                self.news.notify_all()
+            return bool(data)
+
+    def _leave(self, outlet: IO[bytes]) -> None:
+        unwatch(outlet.fileno())
+        outlet.close()
+        del self.outlets[outlet]
+
+    def _flow(self) -> None:
+        """Drops output that was read, and reads more unless that which was not fills the replay."""
+        while len(self.frames) > 1 and (after := self.frames[1][0]) <= self.acknowledged:
+            if self.end - after < REPLAY and len(self.frames) <= MOST_FRAMES:
                 break
-            for outlet in found:
-                self._append(*self._read(outlet))
-        with self.condition:
-            self.returncode = self.child.wait()
-            self.condition.notify_all()
-        while self.outlets:  # processes that it left behind must not wait
-            for outlet in ready(self.outlets, None):
-                self._read(outlet)
-        self._close()
-
-    def _step(self, deadline: float | None) -> bool:
-        """Waits for news and handles them; true once the program has ended."""
-        left = None if deadline is None or self.timed_out else deadline - time.monotonic()
-        outlets = self.outlets if self._has_room() else ()
-        found = ready((self.exited, self.awake, *outlets), left)
-        if self.exited in found:
-            return True
-        if left is not None and left <= 0:
-            self.timed_out = True
-            with contextlib.suppress(PermissionError):  # of another user: it ends by itself
-                self.kill()
-        for end in found:
-            if end == self.awake:
-                os.read(end, 4096)
-            else:
-                self._append(*self._read(end))
-        return False
-
-    def _read(self, outlet: int) -> tuple[str, bytes]:
-        """The next bytes of an outlet, with their stream; at its end, it is an outlet no more."""
-        stream, data = self.outlets[outlet], b""
-        with contextlib.suppress(OSError):  # EIO: a terminal without programs
-            data = os.read(outlet, 65536)
-        if not data:
-            del self.outlets[outlet]
-        return stream, data
-
-    def _append(self, stream: str, data: bytes) -> None:
-        with self.condition:
-            if data:
-                self.frames.append((self.end, stream, data))
-            self.end += len(data)
-            self._trim()
-            self.condition.notify_all()
-
-    def _trim(self) -> None:
-        """Drops the oldest output beyond the replay, if it is acknowledged or may be lost."""
-        while len(self.frames) > 1:
-            after = self.frames[1][0]
-            is_over = self.end - after >= self.replay or len(self.frames) > MOST_FRAMES
-            if not is_over or not (self.drops or after <= self.acknowledged):
-                return
             del self.frames[0]
+        unread = self.end - self.acknowledged
+        self.is_full = unread >= REPLAY or len(self.frames) > MOST_FRAMES
+        for outlet in self.outlets:
+            if not self.is_full or self.returncode is not None:
+                watch(outlet.fileno(), functools.partial(self._read, outlet))
+            else:
+                unwatch(outlet.fileno())
 
-    def _has_room(self) -> bool:
-        with self.condition:
-            unread = self.end - self.acknowledged
-            return self.drops or (unread < self.replay and len(self.frames) <= MOST_FRAMES)
+    def _feed(self) -> None:
+        """Writes the input that is pending, and closes the input after the last."""
+        with self.news:
+            if self.input is None:
+                return
+            try:
+                self.pending = self.pending[self.input.write(self.pending) or 0 :]
+            except OSError:  # the program reads no more
+                self.pending, self.is_closing = b"", True
+            if self.pending:
+                watch(self.input.fileno(), self._feed, select.EPOLLOUT)
+            elif self.is_closing:
+                self._close_input()
+            else:
+                unwatch(self.input.fileno())
+            self.news.notify_all()
+
+    def _close_input(self) -> None:
+        if self.input is not None:
+            unwatch(self.input.fileno())
+            self.input.close()
+        self.input = None
+
+    def _finish(self) -> None:
+        """The program has ended: what there is now is the rest of its output.
+
+        What others write to pipes later is read, too, so that they do not wait for ever.
+        """
+        with self.news:
+            if self.child.poll() is None:  # the event was of another program's end
+                return
+            for outlet in list(self.outlets):
+                any(not self._read(outlet) for _ in range(32))
+                if self.terminal:
+                    self._leave(outlet)
+            self.returncode = self.child.returncode
+            self.timer.cancel()
+            self._close_input()
+            unwatch(self.exited)
+            self.ends.close()
+            self._flow()
+            self.news.notify_all()
+            if self.group.path and not self.is_killed and not self.group.processes():
+                SPARE.append(self.group)
+                self.group = Group("")  # what is killed later is not the next program
+
+    def _expire(self) -> None:
+        with self.news:
+            self.timed_out = self.child.poll() is None
+        if self.timed_out:
+            self.kill()
 
     # For hosts, from any thread.
 
@@ -436,106 +439,79 @@ class Program:
             "id": self.name, "pid": self.child.pid,
             "args": [word[:ARGUMENT] for word in self.spec["args"][:ARGUMENTS]],
             "returncode": self.returncode, "timed_out": self.timed_out,
-            "output_bytes": self.end, "input_bytes": self.input_size,
+            "output_bytes": self.end, "input_bytes": self.input_bytes,
+            "takes_input": self.input is not None and not self.is_closing,
         }  # fmt: skip
 
-    def wait(self, seconds: float) -> dict[str, object]:
-        """The state at the end, or when the time is up."""
-        with self.condition:
-            self.condition.wait_for(lambda: self.returncode is not None, seconds)
-        return self.view()
+    def exchange(self, body: dict[str, Any], seconds: float) -> dict[str, object]:
+        """Takes input, and returns the output from an offset on: all before it is acknowledged.
 
-    def output(self, offset: int, seconds: float) -> dict[str, object]:
-        """The output from a position on, at most `PART` bytes; all before it is acknowledged."""
-        with self.condition:
-            if not 0 <= offset <= self.end:
+        Waits until all input is taken or the replay is full; without input, until there is output.
+        Without both, it waits for the end.
+        """
+        offset, given = body.get("offset"), base64.b64decode(body.get("data", ""))
+        with self.news:
+            if not 0 <= (offset or 0) <= self.end:
                 raise Refused(409, "no_such_offset", f"the output has {self.end} bytes")
-            self.acknowledged = max(self.acknowledged, offset)
-            self._trim()
-            with contextlib.suppress(OSError):  # the thread is awake already, or has ended
-                os.write(self.waking, b"x")
-            self.condition.wait_for(
-                lambda: self.end > offset or self.returncode is not None, seconds
-            )
-            at = begin = max(offset, self.frames[0][0] if self.frames else 0)
-            found: list[object] = []
-            for position, stream, data in self.frames:
-                if part := data[at - position :][: begin + PART - at]:
-                    found.append({"stream": stream, "data": base64.b64encode(part).decode()})
-                    at += len(part)
-            lost = begin - offset
-            return {"frames": found, "lost_bytes": lost, "next_offset": at, "program": self.view()}
+            self.acknowledged = max(self.acknowledged, offset or 0)
+            self._flow()
+            self.news.wait_for(lambda: self._takes(given, body) or self._has_news(body), seconds)
+            return self._output(self.end if offset is None else offset)
 
-    def write(self, offset: int, data: bytes, seconds: float, close: bool) -> dict[str, object]:
-        """Writes what the program takes in time; bytes that it has are not written again."""
-        deadline = time.monotonic() + seconds
-        while True:
-            with self.input_lock:
-                end = self._write_once(offset, data, close)
-            if end is None or not ready([end], deadline - time.monotonic(), select.POLLOUT):
-                return {"input_bytes": self.input_size, "is_open": self.input is not None}
+    def _has_news(self, body: dict[str, Any]) -> bool:
+        if self.returncode is not None or "offset" not in body:
+            return self.returncode is not None
+        return self.is_full if "input_offset" in body else self.end > body["offset"]
 
-    def _write_once(self, offset: int, data: bytes, close: bool) -> int | None:
-        """Writes what fits now; returns the end that has no room for the rest."""
-        if not 0 <= offset <= self.input_size:
-            raise Refused(409, "no_such_offset", f"the input has {self.input_size} bytes")
-        if self.input is None:
-            return None
-        try:
-            if rest := data[self.input_size - offset :]:
-                size = os.write(self.input, rest)
-                self.input_size, self.is_in_line = self.input_size + size, rest[size - 1] != 10
-                if size < len(rest):
-                    return self.input
-            if close and self.terminal:  # once more ends a line that has begun
-                os.write(self.input, b"\x04" * (1 + self.is_in_line))
-            if close:
-                self._close_input()
-        except BlockingIOError:
-            return self.input
-        except OSError:  # the program reads no more
-            self._close_input()
-        return None
+    def _output(self, offset: int) -> dict[str, object]:
+        """The output from a position on, at most `PART` bytes."""
+        at = begin = max(offset, self.frames[0][0] if self.frames else 0)
+        found: list[object] = []
+        for position, stream, data in self.frames:
+            if part := data[max(0, at - position) :][: begin + PART - at]:
+                found.append({"stream": stream, "data": base64.b64encode(part).decode()})
+                at += len(part)
+        lost = begin - offset
+        return {"frames": found, "lost_bytes": lost, "next_offset": at, "program": self.view()}
+
+    def _takes(self, given: bytes, body: dict[str, Any]) -> bool:
+        """Takes input once all before it is written; bytes that it has are not written again."""
+        if (position := body.get("input_offset")) is None:
+            return False
+        if not 0 <= position <= self.input_bytes:
+            raise Refused(409, "no_such_offset", f"the input has {self.input_bytes} bytes")
+        if self.pending or self.input is None:
+            return not self.pending
+        rest, self.is_closing = given[self.input_bytes - position :], body.get("close", False)
+        self.input_bytes += len(rest)
+        if rest:
+            self.is_in_line = not rest.endswith(b"\n")
+        if self.terminal and self.is_closing:  # once more ends a line that has begun
+            rest += b"\x04" * (1 + self.is_in_line)
+        self.pending = rest
+        self._feed()
+        return True
 
     def resize(self, size: dict[str, int]) -> None:
         """Sets the size of the terminal; nothing happens after the end."""
-        with self.input_lock:
+        with self.news:
             if not self.terminal:
                 raise Refused(409, "no_terminal", f"{self.name} has no terminal")
-            if self.ends:
-                resize(self.outer, size)
+            if not self.outer.closed:
+                resize(self.outer.fileno(), size)
 
-    def signal(self, number: int) -> dict[str, object]:
+    def signal(self, number: int) -> None:
         """Signals the process group; SIGKILL ends every process that the program has started."""
-        with self.condition:
-            if self.returncode is None:  # else another group may have its number
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.child.pid, number)
+        with self.news:
+            if self.child.poll() is None:  # else another group may have its number
+                os.killpg(self.child.pid, number)
+            self.is_killed |= number == signal.SIGKILL
         if number == signal.SIGKILL:
             self.group.kill()
-        return self.view()
-
-    def hold(self, wanted: bool) -> None:
-        """Makes every process of the program stand still, or run again."""
-        if self.group.path:
-            freeze(self.group.path, wanted)
-        else:
-            self.signal(signal.SIGSTOP if wanted else signal.SIGCONT)
 
     def kill(self) -> None:
         """Ends every process of the program, those in other sessions included."""
         self.signal(signal.SIGKILL)
-
-    def _close_input(self) -> None:
-        if self.input is not None and not self.terminal:  # whose output has the same descriptor
-            self._shut(self.input)
-        self.input = None
-
-    def _close(self) -> None:
-        with self.condition, self.input_lock:
-            for end in self.ends:
-                os.close(end)
-            self.ends, self.input, self.waking = set(), None, -1
 
 
 class Programs:
@@ -548,55 +524,45 @@ class Programs:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[str, Program] = {}
-        self.held_until: float | None = None
+        self.held: threading.Timer | None = None  # which ends the hold
 
     def hold(self) -> None:
         """Makes everything stand still, until `release` or for some time."""
         with self.lock:
-            self._extend()
-            GROUPS.leave(GROUPS.current)
+            self.held = threading.Timer(HELD_SECONDS, self.expire)
+            self.held.daemon = True
+            self.held.start()
             try:
                 self._freeze(True)
             except BaseException:
-                self._release()
+                self._freeze(False)
                 raise
 
-    def release(self) -> None:
-        """Lets everything run again."""
-        with self.lock:
-            self._release()
+    def release(self, steps: Iterable[Callable[[], object]] = (), is_held: bool = False) -> None:
+        """Lets everything run again after some steps; if one fails, it stands still.
 
-    @contextlib.contextmanager
-    def releasing(self) -> Iterator[None]:
-        """A block before a release. Raises `Refused` if something has run since the hold."""
+        Raises `Refused` if it must have stood still since the hold, and has not.
+        """
         with self.lock:
-            if self.held_until is None:
+            if is_held and self.held is None:
                 raise Refused(409, "not_held", "the programs are not held any more")
-            self._extend()
-            yield
-            self._release()
-
-    def _extend(self) -> None:
-        self.held_until = time.monotonic() + HELD_SECONDS
-        timer = threading.Timer(HELD_SECONDS, self.expire)
-        timer.daemon = True
-        timer.start()
+            for step in steps:
+                step()
+            self._freeze(False)
 
     def expire(self) -> None:
         """Lets everything run again, unless the guest has been held anew."""
         with self.lock:
-            if self.held_until is not None and self.held_until <= time.monotonic():
-                self._release()
-
-    def _release(self) -> None:
-        self._freeze(False)
-        self.held_until = None
+            if self.held is threading.current_thread():
+                self._freeze(False)
 
     def _freeze(self, wanted: bool) -> None:
-        for program in list(self.known.values()):
-            program.hold(wanted)
-        for group in groups_beside(GROUPS.current.path) if ISOLATED else ():
-            freeze(group, wanted)
+        for program in self.known.values():
+            if not program.group.path:
+                program.signal(signal.SIGSTOP if wanted else signal.SIGCONT)
+        for group in groups_beside(HOME) if ISOLATED else groups_of_programs(GROUP_NAME):
+            group.freeze(wanted)
+        self.held = self.held if wanted else None
 
     def start(self, name: str, spec: dict[str, Any]) -> Program:
         """Starts the program once, however often it is asked to."""
@@ -605,7 +571,7 @@ class Programs:
                 if program.spec != spec:
                     raise Refused(409, "id_taken", f"{name} is the id of another program")
                 return program
-            if self.held_until is not None:
+            if self.held is not None:
                 raise Refused(503, "held", "nothing starts before the programs are released")
             if spec.get("agent", INSTANCE) != INSTANCE:
                 text = f"the agent was restarted; {name} may have run before"
@@ -618,22 +584,13 @@ class Programs:
         sizes = [one.end - one.frames[0][0] if one.frames else 0 for one in ended]
         while len(ended) > ENDED_PROGRAMS or sum(sizes) > ENDED_BYTES:
             sizes.pop(0)
-            del self.known[ended.pop(0).name]
+            self.known.pop(ended.pop(0).name).group.is_gone()
 
     def get(self, name: str) -> Program:
         """The program. Raises `Refused`."""
         if program := self.known.get(name):
             return program
         raise Refused(404, "no_such_program", f"{name}: no such program")
-
-    def remove(self, name: str) -> None:
-        """Ends the program and forgets it."""
-        program = self.get(name)
-        program.kill()
-        program.wait(5)
-        with self.lock:
-            if self.known.get(name) is program:
-                del self.known[name]
 
 
 # Files
@@ -679,30 +636,42 @@ def owner_of(owner: str) -> tuple[int, int]:
     return user.pw_uid, user.pw_gid
 
 
+UNPACK = """[ -e "$1" ] && exec tar -C "$1" -xpof -
+trap 'cut_off=1' TERM
+mkdir -m 700 "$2" && mkdir -m 755 "$2/new" && tar -C "$2/new" -xpof - && [ ! "$cut_off" ] &&
+    mv "$2/new" "$1"
+status=$?
+rm -rf "$2"
+exit $status
+"""  # nobody else reads the new one before it is whole
+
+
 @contextlib.contextmanager
-def tool(*args: str | bytes, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
+def tool(*args: str | bytes, stdin: int = subprocess.DEVNULL) -> Iterator[Any]:
     """A program of the guest's system; raises OSError with what it said if it fails."""
     with open(os.memfd_create("said"), "rb") as said:
-        child, _ = GROUPS.start(
-            [*args], stdin=stdin, stdout=subprocess.PIPE, stderr=said,
-            env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
-        with child:
+        ends, environment = (stdin, subprocess.PIPE, said), {**os.environ, "LC_ALL": "C"}
+        with subprocess.Popen(args, 0, None, *ends, env=environment) as child:
             try:
                 yield child
             except BrokenPipeError:  # it has failed, and says why
                 pass
             except BaseException:
-                child.kill()
+                child.terminate()
                 raise
-        if child.returncode:
-            text = os.pread(said.fileno(), 500, 0).decode(errors="replace")
-            known = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
-            number = next((one for one in known if os.strerror(one) in text), errno.EIO)
-            raise OSError(number, f"{os.strerror(number)} ({args[0]!s}: {' '.join(text.split())})")
+        text = " ".join(os.pread(said.fileno(), 500, 0).decode(errors="replace").split())
+    if child.returncode:
+        known = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
+        number = next((one for one in known if os.strerror(one) in text), errno.EIO)
+        raise OSError(number, f"{os.strerror(number)} ({text})")
 
 
 # The machine
+
+HOST_KEYS = """
+cd /etc/ssh && rm -f ssh_host_*_key ssh_host_*_key.pub && ssh-keygen -A
+systemctl --no-block try-restart ssh.service sshd.service
+"""  # A server that is held cannot end before it runs again: nobody waits for its restart.
 
 
 def write_text(path: bytes, text: str) -> None:
@@ -725,15 +694,10 @@ def set_hostname(name: str) -> None:
     write_text(b"/etc/hostname", f"{name}\n")
 
 
-def renew_host_keys(folder: str = "/etc/ssh") -> None:
+def renew_host_keys(wanted: bool) -> None:
     """New keys of the SSH server, if there is one."""
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        if re.fullmatch(r"ssh_host_\w+_key(\.pub)?", name):
-            os.unlink(os.path.join(folder, name))
-    # A server that is held cannot end before it runs again: nobody waits for its restart.
-    for command in ("ssh-keygen -A", "systemctl --no-block try-restart ssh.service sshd.service"):
-        with contextlib.suppress(OSError), tool(*command.split()):  # if the guest has it
-            pass
+    if wanted:
+        subprocess.run(["/bin/sh", "-c", HOST_KEYS], capture_output=True)
 
 
 RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps need randomness
@@ -741,15 +705,13 @@ RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps 
     "unix_ns": lambda nanoseconds: time.clock_settime_ns(time.CLOCK_REALTIME, nanoseconds),
     "machine_id": lambda name: write_text(b"/etc/machine-id", f"{name}\n"),
     "hostname": set_hostname,
-    "host_keys": lambda wanted: renew_host_keys() if wanted else None,
+    "host_keys": renew_host_keys,
 }
 
 # Requests
 
-SPEC = (
-    "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms", "replay_bytes",
-    "drop_output", "agent",
-)  # fmt: skip
+SPEC = "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms", "agent"
+EXCHANGE = ("offset", "input_offset", "data", "close", "signal", "terminal")
 
 
 def require_known(members: Iterable[str], known: Iterable[str]) -> None:
@@ -776,23 +738,19 @@ class Link(threading.Thread):
                 self._answer_one()
 
     def _answer_one(self) -> None:
-        self.link.settimeout(None)
-        method, target, _ = self.file.readline(LONGEST_LINE).decode("ascii").split(" ", 2)
-        self.link.settimeout(LONGEST_SILENCE)
-        head = b""
-        while not (b"\r\n" + head).endswith(b"\r\n\r\n"):
-            line = self.file.readline(LONGEST_HEAD)
-            if not line or len(head := head + line) > LONGEST_HEAD:
+        method, target, _ = self.file.readline().decode("ascii").split(" ", 2)
+        head = b"\n"
+        while not head.endswith(b"\n\r\n"):
+            if not (line := self.file.readline()):
                 raise ValueError("no end of the head")
-        length = re.search(rb"(?i)\ncontent-length: *(\d+)", b"\n" + head)
+            head += line
+        length = re.search(rb"(?i)\ncontent-length: *(\d+)", head)
         self.parts = self._parts(int(length[1]) if length else 0)
         path, _, query = target.partition("?")
         self.query, self.has_replied = dict(parse_qsl(query)), False
         try:
             value = self._answer(method, path)
-            if isinstance(value, bytes):
-                self.link.sendall(value)
-            elif not self.has_replied:
+            if not self.has_replied:
                 self._reply(200, {} if value is None else value)
         except Exception as error:
             if self.has_replied:
@@ -817,12 +775,7 @@ class Link(threading.Thread):
 
     def body(self, *known: str) -> dict[str, Any]:
         """The JSON body. A member that is not known is of a newer version: it is named."""
-        content = bytearray()
-        for part in self.parts:
-            content += part
-            if len(content) > LARGEST_BODY:
-                raise Refused(413, "too_large", f"the body is over {LARGEST_BODY} bytes")
-        if not isinstance(body := read_json(bytes(content)), dict):
+        if not isinstance(body := read_json(b"".join(self.parts)), dict):
             raise ValueError("the body is no object")
         require_known(body, known)
         return {name: value for name, value in body.items() if value is not None}
@@ -842,7 +795,7 @@ class Link(threading.Thread):
         self._begin(status, kind, f"Content-Length: {len(body)}", body=body)
 
     def _stream(self, data: bytes, file: IO[bytes]) -> None:
-        """Replies with these bytes and the rest of a file, whose size is not known."""
+        """Replies with these bytes and the rest of a file; `LAST_CHUNK` comes after it."""
         self._begin(200, "Transfer-Encoding: chunked")
         while data:
             self.link.sendall(b"%x\r\n%b\r\n" % (len(data), data))
@@ -854,13 +807,16 @@ class Link(threading.Thread):
         """Starts a program, once."""
         spec = self.body(*SPEC)
         require_known(spec.get("limits") or {}, ULIMITS)
-        return PROGRAMS.start(name, spec).output(0, self.seconds())
+        return PROGRAMS.start(name, spec).exchange({"offset": 0}, self.seconds())
 
-    def write_input(self, name: str) -> object:
-        """Input for a program."""
-        body = self.body("offset", "data", "close")
-        data, close = base64.b64decode(body["data"]), body.get("close", False)
-        return PROGRAMS.get(name).write(body["offset"], data, self.seconds(), close)
+    def exchange(self, name: str) -> object:
+        """Whatever a host has for a program, and its news."""
+        body, program = self.body(*EXCHANGE), PROGRAMS.get(name)
+        if "signal" in body:
+            program.signal(body["signal"])
+        if "terminal" in body:
+            program.resize(body["terminal"])
+        return program.exchange(body, self.seconds())
 
     def stat_file(self, path: str) -> object:
         """What a path leads to."""
@@ -872,20 +828,18 @@ class Link(threading.Thread):
             "modified_ns": found.st_mtime_ns,
         }  # fmt: skip
 
-    def read_file(self, path: str) -> object:
+    def read_file(self, path: str) -> None:
         """The content of a file."""
         with open(unquote_to_bytes(path), "rb", opener=opened) as file:
             data, size = file.read(PART) or b"", os.fstat(file.fileno()).st_size
             if len(data) < PART:  # all of it; files in /proc and /sys have no size or a wrong one
-                self._begin(200, f"Content-Length: {len(data)}", body=data)
-            elif size <= PART:
+                return self._begin(200, f"Content-Length: {len(data)}", body=data)
+            if size <= PART:
                 self._stream(data, file)
-                return LAST_CHUNK
-            else:
-                self._begin(200, f"Content-Length: {size}", body=data)
-                if self.link.sendfile(file, PART, size - PART) != size - PART:
-                    raise ConnectionResetError(errno.ECONNRESET, "the file was cut off")
-        return None
+                return self.link.sendall(LAST_CHUNK)
+            self._begin(200, f"Content-Length: {size}", body=data)
+            if self.link.sendfile(file, PART, size - PART) != size - PART:
+                raise ConnectionResetError(errno.ECONNRESET, "the file was cut off")
 
     def write_file(self, path: str) -> None:
         """Replaces a file as a whole."""
@@ -893,34 +847,20 @@ class Link(threading.Thread):
             for part in self.parts:
                 file.write(part)
 
-    def read_folder(self, path: str) -> object:
+    def read_folder(self, path: str) -> None:
         """A folder as a tar stream, which is cut off if tar fails."""
         folder = unquote_to_bytes(path)
         os.listdir(folder)  # raises what is wrong with it, before the response begins
         with tool("tar", "-C", folder, "-cf", "-", ".") as child:
-            assert child.stdout
             self._stream(child.stdout.read(PART), child.stdout)
-        return LAST_CHUNK
+        self.link.sendall(LAST_CHUNK)
 
     def write_folder(self, path: str) -> None:
         """Unpacks a tar stream: into a folder that is there, else as a whole or not at all."""
         target = os.path.realpath(unquote_to_bytes(path))
-        if os.path.lexists(target):
-            return self._unpack(target)
-        around = beside(target)
-        os.mkdir(around, 0o700)  # nobody else reads the new one before it is whole
-        try:
-            os.mkdir(new := os.path.join(around, b"new"), 0o755)
-            self._unpack(new)
-            os.rename(new, target)
-        finally:
-            with tool("rm", "-rf", "--", around):
-                pass
-
-    def _unpack(self, folder: bytes) -> None:
-        with tool("tar", "-C", folder, "-xpof", "-", stdin=subprocess.PIPE) as child:
+        with tool("sh", "-c", UNPACK, "sh", target, beside(target), stdin=subprocess.PIPE) as child:
             for part in self.parts:
-                child.stdin.write(part)  # type: ignore[union-attr]  # a pipe
+                child.stdin.write(part)
 
     def connect_port(self, number: str) -> None:
         """Joins this connection to a port of the guest's own address."""
@@ -928,7 +868,6 @@ class Link(threading.Thread):
             port = socket.create_connection(("127.0.0.1", int(number)))
         except ConnectionRefusedError:
             port = socket.create_connection(("::1", int(number)))
-        self.link.settimeout(None)
         self.goes_on = False
         self._begin(200)
         with port:
@@ -947,9 +886,12 @@ class Link(threading.Thread):
         if not ISOLATED:
             raise Refused(403, "no_machine", "this agent is a process of a host, not of a machine")
         done = [name for name in RENEWALS if name in body]
-        with PROGRAMS.releasing() if body.get("release") else contextlib.nullcontext():
-            for name in done:
-                RENEWALS[name](body[name])
+        steps = [functools.partial(RENEWALS[name], body[name]) for name in done]
+        if body.get("release"):
+            PROGRAMS.release(steps, is_held=True)
+        else:
+            for step in steps:
+                step()
         return {"renewed": done}
 
 
@@ -962,32 +904,15 @@ def relay(source: socket.socket, target: socket.socket, end: int = socket.SHUT_W
         target.shutdown(end)
 
 
-GROUPS = Groups()
+HOME, SPARE = own_group(), list[Group]()
 PROGRAMS = Programs()
 ISOLATED = False  # before `main` knows where it listens, and wherever this is only imported
-NAME, PATH = "/programs/([^/]+)", "/([^/]+)"
+PATH = "/([^/]+)"
 ROUTES: tuple[tuple[str, str, Callable[..., object]], ...] = (
     ("GET", "/agent", lambda _: {"version": VERSION, "instance": INSTANCE, "isolated": ISOLATED}),
     ("GET", "/programs", lambda _: [each.view() for each in list(PROGRAMS.known.values())]),
-    ("GET", NAME, lambda link, name: PROGRAMS.get(name).wait(link.seconds())),
-    ("PUT", NAME, Link.start_program),
-    ("DELETE", NAME, lambda _, name: PROGRAMS.remove(name)),
-    (
-        "GET",
-        f"{NAME}/output",
-        lambda link, name: PROGRAMS.get(name).output(int(link.query["offset"]), link.seconds()),
-    ),
-    ("PUT", f"{NAME}/input", Link.write_input),
-    (
-        "PUT",
-        f"{NAME}/signal",
-        lambda link, name: PROGRAMS.get(name).signal(link.body("signal")["signal"]),
-    ),
-    (
-        "PUT",
-        f"{NAME}/terminal",
-        lambda link, name: PROGRAMS.get(name).resize(link.body("rows", "columns")),
-    ),
+    ("PUT", f"/programs{PATH}", Link.start_program),
+    ("PATCH", f"/programs{PATH}", Link.exchange),
     ("GET", f"/stat{PATH}", Link.stat_file),
     ("GET", f"/files{PATH}", Link.read_file),
     ("PUT", f"/files{PATH}", Link.write_file),
@@ -1013,21 +938,18 @@ def listener_for(where: str) -> socket.socket:
     return listener
 
 
-def serve(listener: socket.socket, ends: Iterable[int]) -> None:
-    """Answers hosts until there is something to read from one of the ends."""
-    while ready((listener.fileno(), *ends), None) == [listener.fileno()]:
-        try:
-            link, address = listener.accept()
-        except OSError:  # no descriptor is left for it
-            time.sleep(0.1)
-            continue
-        if ISOLATED and address[0] != HOST_CID:  # a program in the guest
-            link.close()
-            continue
-        try:
-            Link(link).start()
-        except RuntimeError:  # no thread is left for it
-            link.close()
+def accept(listener: socket.socket) -> None:
+    """Answers the next host in a thread of its own."""
+    try:
+        link, address = listener.accept()
+    except OSError:  # no descriptor is left for it
+        return time.sleep(0.1)
+    if ISOLATED and address[0] != HOST_CID:  # a program in the guest
+        return link.close()
+    try:
+        Link(link).start()
+    except RuntimeError:  # no thread is left for it
+        link.close()
 
 
 def main(where: str) -> None:
@@ -1038,19 +960,25 @@ def main(where: str) -> None:
     signal.set_wakeup_fd(stopping)  # whichever thread gets the signal
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
+    for end in [stopped] if where.isdecimal() else [stopped, 0]:
+        watch(end, sys.exit)
     listener = listener_for(where)
     ISOLATED = listener.family == socket.AF_VSOCK
-    prefer_to_end(LAST_TO_END)
-    GROUPS.move()
-    if not GROUPS.current.path:
+    if not os.access(f"{HOME or '/none'}/cgroup.threads", os.W_OK):
         print("agent: no cgroup 2: a kill reaches one process group alone", file=sys.stderr)
-    PROGRAMS.release()  # of an agent before this one
+    if ISOLATED:
+        end_groups(NAMES)  # of an agent before this one
+    PROGRAMS.release()
+    listener.setblocking(False)
+    watch(listener.fileno(), lambda: accept(listener))
     print("agent: listening", flush=True)
-    serve(listener, [stopped] if where.isdecimal() else [stopped, 0])
-    PROGRAMS.lock.acquire()  # nothing starts any more
-    for program in PROGRAMS.known.values():
-        program.kill()
-    GROUPS.close()
+    try:
+        follow()
+    finally:
+        PROGRAMS.lock.acquire()  # nothing starts any more
+        for program in PROGRAMS.known.values():
+            program.kill()
+        end_groups(GROUP_NAME)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,10 @@ mount_at devpts /dev/pts
 mount_at tmpfs /run
 mount_at tmpfs /tmp
 mount_at cgroup2 /sys/fs/cgroup
-mount -o remount,favordynmods /sys/fs/cgroup 2>/dev/null # the agent changes its group sooner
 ip link set lo up 2>/dev/null
 modprobe vmw_vsock_virtio_transport 2>/dev/null
 ulimit -n 65536 # a program takes six
 while :; do
-    for group in /sys/fs/cgroup/guest-*; do # programs of an agent that was killed
-        echo 1 2>/dev/null >"$group/cgroup.kill"
-    done
     python3 -S /usr/lib/guest-agent/agent.py
     sleep 1
 done

@@ -57,15 +57,14 @@ class AsyncLink:
         operation: Operation[Answer],
         wait: float = 0.0,
         *,
-        repeat: bool = True,
         name: str = "",
         deadline: float = math.inf,
     ) -> Answer:
         """The value in the response, which the agent may delay by `wait` seconds.
 
-        With `repeat`, for an operation that may arrive twice, a lost connection is replaced. An
-        operation that a guest that is held refuses is repeated. Raises
-        `GuestError`, and the OSError that the agent reports, with `name` as its file.
+        A lost connection is replaced: every operation may arrive twice. What a guest that is held
+        refuses is repeated. Raises `GuestError`, and the OSError that the agent reports, with
+        `name` as its file.
         """
         deadline = min(deadline, deadline_after(self.timeout + wait))
         request = request_bytes(operation)
@@ -73,7 +72,7 @@ class AsyncLink:
             try:
                 return await self._exchange(operation, request, (), deadline, name)
             except (GuestAgentLost, GuestHeld):
-                if not repeat or time.monotonic() + PAUSE >= deadline:
+                if time.monotonic() + PAUSE >= deadline:
                     raise
             await sleep(PAUSE)
 
@@ -93,19 +92,20 @@ class AsyncLink:
         name: str,
     ) -> Answer:
         """The value in the response to one request; without a deadline, each part has its own."""
-        connection, keep, is_whole = await self._take(deadline or self._soon()), False, True
+        connection = await (self._take(deadline) if deadline else self._open(self._soon()))
+        keep = False
         try:
             for part in parts:
                 with failures(self.what, operation):
                     await send(connection, request, self._soon())
-                request, is_whole = part, connection.is_quiet()
-                if not is_whole:  # the agent refuses it, and responds early
+                request = part
+                if not connection.is_quiet():  # the agent refuses it, and responds early
                     request = b""
                     break
             with failures(self.what, operation):
                 until = deadline or self._soon()
                 answer = await answered(connection, request, until, LARGEST_ANSWER)
-            keep = is_whole and answer.reusable
+            keep = bool(deadline) and answer.reusable
             return value_of(self.what, operation, answer, name)
         finally:
             self._put_back(connection, keep=keep)
@@ -115,7 +115,7 @@ class AsyncLink:
     ) -> AsyncIterator[tuple[bytes, int | None]]:
         """The body of the response in parts, with the size of the whole if it is known."""
         answer, is_whole = AnswerParser(LARGEST_ANSWER), False
-        connection = await self._take(self._soon())
+        connection = await self._open(self._soon())
         try:
             with failures(self.what, operation):
                 await send(connection, request_bytes(operation), self._soon())
@@ -132,7 +132,7 @@ class AsyncLink:
     async def join(self, operation: Operation[None], name: str) -> Stream:
         """The connection itself, after a response that is a head alone."""
         deadline = self._soon()
-        connection = await self._take(deadline)
+        connection = await self._open(deadline)
         try:
             answer = AnswerParser(LARGEST_ANSWER)
             with failures(self.what, operation):
@@ -157,6 +157,10 @@ class AsyncLink:
             if idle.is_quiet():
                 return idle
             idle.close()
+        return await self._open(deadline)
+
+    async def _open(self, deadline: float) -> Connection:
+        """A new connection, for what is not repeated: an idle one may be lost unnoticed."""
         machine: Any = self.machine
         seconds = max(0.001, deadline - time.monotonic())
         try:

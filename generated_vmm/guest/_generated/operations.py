@@ -44,22 +44,6 @@ def list_programs() -> Operation[list[models.ProgramState]]:
     )
 
 
-def describe_program(
-    program_id: str, *, wait_ms: int | None = None
-) -> Operation[models.ProgramState]:
-    """Read the state of a program, once it has ended or after some time.
-
-    GET /programs/{program_id}.
-    """
-    return Operation(
-        id="describeProgram",
-        method="GET",
-        path=with_query(f"/programs/{quote(program_id, safe='')}", {"wait_ms": wait_ms}),
-        body=None,
-        read=models.ProgramState.from_answer,
-    )
-
-
 def start_program(
     program_id: str, body: models.ProgramSpec, *, wait_ms: int | None = None
 ) -> Operation[models.ProgramOutput]:
@@ -77,79 +61,22 @@ def start_program(
     )
 
 
-def remove_program(program_id: str) -> Operation[None]:
-    """End a program with every process that it has started, and forget it.
-
-    DELETE /programs/{program_id}.
-    """
-    return Operation(
-        id="removeProgram",
-        method="DELETE",
-        path=f"/programs/{quote(program_id, safe='')}",
-        body=None,
-        read=no_answer,
-    )
-
-
-def read_output(
-    program_id: str, *, offset: int, wait_ms: int | None = None
+def exchange_with_program(
+    program_id: str, body: models.Exchange, *, wait_ms: int | None = None
 ) -> Operation[models.ProgramOutput]:
-    """Read the output of a program from a position on, and acknowledge all before it.
+    """Tell a program something, and wait some time for its news: that it has output after the
+    offset,
+    that it takes the input, or that it has ended.
 
-    GET /programs/{program_id}/output.
+
+    PATCH /programs/{program_id}.
     """
     return Operation(
-        id="readOutput",
-        method="GET",
-        path=with_query(
-            f"/programs/{quote(program_id, safe='')}/output", {"offset": offset, "wait_ms": wait_ms}
-        ),
-        body=None,
+        id="exchangeWithProgram",
+        method="PATCH",
+        path=with_query(f"/programs/{quote(program_id, safe='')}", {"wait_ms": wait_ms}),
+        body=body.to_json(),
         read=models.ProgramOutput.from_answer,
-    )
-
-
-def write_input(
-    program_id: str, body: models.ProgramInput, *, wait_ms: int | None = None
-) -> Operation[models.InputState]:
-    """Write as much input as the program takes in some time. Bytes that it has are skipped.
-
-    PUT /programs/{program_id}/input.
-    """
-    return Operation(
-        id="writeInput",
-        method="PUT",
-        path=with_query(f"/programs/{quote(program_id, safe='')}/input", {"wait_ms": wait_ms}),
-        body=body.to_json(),
-        read=models.InputState.from_answer,
-    )
-
-
-def signal_program(program_id: str, body: models.ProgramSignal) -> Operation[models.ProgramState]:
-    """Signal the process group of a program; SIGKILL ends every process that it has started.
-
-    PUT /programs/{program_id}/signal.
-    """
-    return Operation(
-        id="signalProgram",
-        method="PUT",
-        path=f"/programs/{quote(program_id, safe='')}/signal",
-        body=body.to_json(),
-        read=models.ProgramState.from_answer,
-    )
-
-
-def resize_terminal(program_id: str, body: models.TerminalSize) -> Operation[None]:
-    """Set the size of a program's terminal.
-
-    PUT /programs/{program_id}/terminal.
-    """
-    return Operation(
-        id="resizeTerminal",
-        method="PUT",
-        path=f"/programs/{quote(program_id, safe='')}/terminal",
-        body=body.to_json(),
-        read=no_answer,
     )
 
 

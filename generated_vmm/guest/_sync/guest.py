@@ -18,6 +18,7 @@ from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link, Machine
 from generated_vmm.guest._sync.path import AnyPath, GuestPath
 from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, LONGEST_WAIT, Program
+from generated_vmm.guest.answers import Output
 from generated_vmm.guest.errors import (
     CompletedProgram,
     GuestAgentLost,
@@ -40,8 +41,7 @@ class ProgramOptions(TypedDict, total=False):
 
     `env` adds to the variables of the agent; `timeout` is in seconds, and ends the program with all
     its processes. `terminal` gives it a terminal of some `rows` and `columns`; then it has one
-    stream. Output that no host has read makes the program wait once it has `replay_bytes`, 1 MiB by
-    default; with `drop_output` the oldest is dropped instead. `id` is random by default.
+    stream. `id` is random by default.
     """
 
     cwd: str | None
@@ -50,8 +50,6 @@ class ProgramOptions(TypedDict, total=False):
     limits: models.Limits | models.LimitsFields | None
     terminal: models.TerminalSize | models.TerminalSizeFields | None
     timeout: float | None
-    replay_bytes: int | None
-    drop_output: bool
     id: str | None
 
 
@@ -135,16 +133,16 @@ class Guest(Context):
         timeout = options.get("timeout")
         try:
             wait = LONGEST_WAIT if input is None else 0.0
-            program = self._start(args, input is not None, wait, options)
+            program, known = self._start(args, input is not None, wait, options)
             deadline = deadline_after(None if timeout is None else timeout + self.timeout)
-            completed = program.complete(input, max_output_bytes, deadline)
+            completed = program.complete(known, input, max_output_bytes, deadline)
         except BaseException as error:
             # What was refused is not there. Else it may be.
             is_refused = isinstance(error, Exception) and not isinstance(error, NO_RESPONSE)
             if program or not is_refused:
                 with suppress(GuestError, OSError):
-                    kill = models.ProgramSignal(signal=SIGKILL)
-                    self._link.send(operations.signal_program(name, kill))
+                    kill = models.Exchange(signal=SIGKILL)
+                    self._link.send(operations.exchange_with_program(name, kill))
             raise
         if program.timed_out:
             raise ProgramTimeout(completed)
@@ -159,12 +157,14 @@ class Guest(Context):
 
         A second call with the same `id` and arguments returns the same program, from any process.
         """
-        return self._start(args, stdin, 0.0, options)
+        program, _ = self._start(args, stdin, 0.0, options)
+        program.offset = 0
+        return program
 
     def _start(
         self, args: Sequence[str], stdin: bool, wait: float, options: ProgramOptions
-    ) -> Program:
-        """The program, which has read the output that comes in time, if it waits."""
+    ) -> tuple[Program, list[Output]]:
+        """The program, and the output that comes in time."""
         if isinstance(args, str | bytes):
             raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
         if unknown := sorted(options.keys() - ProgramOptions.__annotations__.keys()):
@@ -184,16 +184,15 @@ class Guest(Context):
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         answer = self._link.send(operation, wait, name=args[0])
         program = Program(self._link, name, spec.args, answer.program, 0)
-        if wait:
-            program.keep(operation, answer)
-        return program
+        return program, program.take(operation, answer)
 
     def attach(self, id: str, *, offset: int = 0) -> Program:
         """A program that this or another process of the host has started.
 
         `offset` is the number of bytes of its output that are known. Raises `ProgramLost`.
         """
-        state = self._link.send(operations.describe_program(id))
+        operation = operations.exchange_with_program(id, models.Exchange())
+        state = (self._link.send(operation)).program
         return Program(self._link, id, state.args, state, offset)
 
     def programs(self) -> list[models.ProgramState]:

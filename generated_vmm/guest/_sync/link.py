@@ -58,15 +58,14 @@ class Link:
         operation: Operation[Answer],
         wait: float = 0.0,
         *,
-        repeat: bool = True,
         name: str = "",
         deadline: float = math.inf,
     ) -> Answer:
         """The value in the response, which the agent may delay by `wait` seconds.
 
-        With `repeat`, for an operation that may arrive twice, a lost connection is replaced. An
-        operation that a guest that is held refuses is repeated. Raises
-        `GuestError`, and the OSError that the agent reports, with `name` as its file.
+        A lost connection is replaced: every operation may arrive twice. What a guest that is held
+        refuses is repeated. Raises `GuestError`, and the OSError that the agent reports, with
+        `name` as its file.
         """
         deadline = min(deadline, deadline_after(self.timeout + wait))
         request = request_bytes(operation)
@@ -74,7 +73,7 @@ class Link:
             try:
                 return self._exchange(operation, request, (), deadline, name)
             except (GuestAgentLost, GuestHeld):
-                if not repeat or time.monotonic() + PAUSE >= deadline:
+                if time.monotonic() + PAUSE >= deadline:
                     raise
             sleep(PAUSE)
 
@@ -94,19 +93,20 @@ class Link:
         name: str,
     ) -> Answer:
         """The value in the response to one request; without a deadline, each part has its own."""
-        connection, keep, is_whole = self._take(deadline or self._soon()), False, True
+        connection = self._take(deadline) if deadline else self._open(self._soon())
+        keep = False
         try:
             for part in parts:
                 with failures(self.what, operation):
                     send(connection, request, self._soon())
-                request, is_whole = part, connection.is_quiet()
-                if not is_whole:  # the agent refuses it, and responds early
+                request = part
+                if not connection.is_quiet():  # the agent refuses it, and responds early
                     request = b""
                     break
             with failures(self.what, operation):
                 until = deadline or self._soon()
                 answer = answered(connection, request, until, LARGEST_ANSWER)
-            keep = is_whole and answer.reusable
+            keep = bool(deadline) and answer.reusable
             return value_of(self.what, operation, answer, name)
         finally:
             self._put_back(connection, keep=keep)
@@ -114,7 +114,7 @@ class Link:
     def download(self, operation: Operation[None], name: str) -> Iterator[tuple[bytes, int | None]]:
         """The body of the response in parts, with the size of the whole if it is known."""
         answer, is_whole = AnswerParser(LARGEST_ANSWER), False
-        connection = self._take(self._soon())
+        connection = self._open(self._soon())
         try:
             with failures(self.what, operation):
                 send(connection, request_bytes(operation), self._soon())
@@ -131,7 +131,7 @@ class Link:
     def join(self, operation: Operation[None], name: str) -> Stream:
         """The connection itself, after a response that is a head alone."""
         deadline = self._soon()
-        connection = self._take(deadline)
+        connection = self._open(deadline)
         try:
             answer = AnswerParser(LARGEST_ANSWER)
             with failures(self.what, operation):
@@ -156,6 +156,10 @@ class Link:
             if idle.is_quiet():
                 return idle
             idle.close()
+        return self._open(deadline)
+
+    def _open(self, deadline: float) -> Connection:
+        """A new connection, for what is not repeated: an idle one may be lost unnoticed."""
         machine: Any = self.machine
         seconds = max(0.001, deadline - time.monotonic())
         try:

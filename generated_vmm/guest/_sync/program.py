@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator
 from signal import SIGKILL, SIGTERM
+from typing import Unpack
 
 from generated_vmm.concurrency._sync import sleep
 from generated_vmm.guest._generated import models, operations
@@ -33,12 +34,9 @@ class Program:
     def __init__(
         self, link: Link, id: str, args: list[str], state: models.ProgramState, offset: int
     ) -> None:
-        self._link = link
-        self.id, self.args, self.pid = id, args, state.pid
-        self.offset = offset
-        self._input_bytes, self._takes_input = state.input_bytes, True
-        self._state = state
-        self._kept: list[Output] = []
+        self._link, self._state, self._input_bytes = link, state, state.input_bytes
+        self.id, self.args, self.pid, self.offset = id, args, state.pid, offset
+        self._takes_input = True
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.args!r}>"
@@ -60,7 +58,7 @@ class Program:
 
     def poll(self) -> int | None:
         """The `returncode`, None while the program runs."""
-        self._state = self._link.send(operations.describe_program(self.id))
+        self._exchange()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -71,82 +69,46 @@ class Program:
         """
         deadline = deadline_after(timeout)
         while True:
-            begun = time.monotonic()
-            wait = max(0.0, min(LONGEST_WAIT, deadline - begun))
-            operation = operations.describe_program(self.id, wait_ms=round(wait * 1000))
-            self._state = self._link.send(operation, wait=wait)
+            self._exchange(max(0.0, min(LONGEST_WAIT, deadline - time.monotonic())))
             if self._state.returncode is not None:
                 return self._state.returncode
             if time.monotonic() >= deadline:
                 unread = self.output_bytes - self.offset
                 why = f"; {unread} bytes of output are unread: use `communicate`" if unread else ""
-                message = f"{self!r} has not ended within {timeout} s{why}"
-                raise GuestAgentTimeout(message, operation)
-            _rest_of(begun, wait)
+                raise GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
 
     def output(self) -> Iterator[Output]:
         """The output from `offset` to the end of the program, in the order in which it came."""
         while not self._is_at_end():
-            for each in self._read(LONGEST_WAIT):
+            for each in self._exchange(LONGEST_WAIT, offset=self.offset):
                 yield each
 
-    def _read(self, wait: float) -> list[Output]:
-        """The output that is there, or comes in time; the next call acknowledges it."""
-        if found := self._kept:
-            self._kept = []
-            return found
-        begun = time.monotonic()
-        operation = operations.read_output(self.id, offset=self.offset, wait_ms=round(wait * 1000))
-        found = self._take(operation, self._link.send(operation, wait=wait))
-        if not found and not self._is_at_end():
-            _rest_of(begun, wait)
-        return found
-
-    def keep(self, operation: Operation[object], answer: models.ProgramOutput) -> None:
-        """Stores the output in the response to the start, which is read next."""
-        self._kept = self._take(operation, answer)
-
-    def _take(self, operation: Operation[object], answer: models.ProgramOutput) -> list[Output]:
-        try:
-            found = list(frames_of(self.offset, answer))
-        except ValueError as error:
-            raise broken(self._link.what, operation, str(error)) from error
-        self._state, self.offset = answer.program, answer.next_offset
-        return found
-
     def _is_at_end(self) -> bool:
-        is_read = self.offset >= self._state.output_bytes and not self._kept
-        return self._state.returncode is not None and is_read
+        return self._state.returncode is not None and self.offset >= self._state.output_bytes
 
     def write(self, data: bytes) -> None:
-        """Writes to the program's input, and waits until the program has taken all.
+        """Writes to the program's input, and waits until the agent has taken all.
 
-        Raises BrokenPipeError if it reads no more.
+        The agent takes 256 KiB at once, and more when the program has them. Raises BrokenPipeError
+        if the program reads no more.
         """
-        view = memoryview(data)
-        while view:
-            view = view[self._write(bytes(view[:INPUT_BYTES]), LONGEST_WAIT) :]
-            if view and not self._takes_input:
+        rest = memoryview(data)
+        while rest:
+            before = self._input_bytes
+            self._exchange(LONGEST_WAIT, **self._input(rest))
+            rest = rest[self._input_bytes - before :]
+            if rest and not self._takes_input:
                 raise BrokenPipeError(f"{self!r} reads no more input")
 
     def close_input(self) -> None:
         """Ends the program's input; a terminal gets the character for it, ^D."""
-        self._write(b"", 0, close=True)
+        self._exchange(LONGEST_WAIT, **self._input(memoryview(b""), close=True))
 
-    def _write(self, data: bytes, wait: float, *, close: bool = False) -> int:
-        """How many bytes the program took in time."""
-        encoded, before = base64.b64encode(data).decode(), self._input_bytes
-        body = models.ProgramInput(offset=before, data=encoded, close=close)
-        operation = operations.write_input(self.id, body, wait_ms=round(wait * 1000))
-        begun = time.monotonic()
-        answer = self._link.send(operation, wait=wait)
-        taken = answer.input_bytes - before
-        if not 0 <= taken <= len(data):
-            raise broken(self._link.what, operation, f"it took {taken} of {len(data)} bytes")
-        self._input_bytes, self._takes_input = answer.input_bytes, answer.is_open
-        if not taken:
-            _rest_of(begun, wait)
-        return taken
+    def _input(self, rest: memoryview, *, close: bool = False) -> models.ExchangeFields:
+        """What an exchange has of the input."""
+        part = base64.b64encode(rest[:INPUT_BYTES]).decode()
+        is_last = close and len(rest) <= INPUT_BYTES
+        return {"input_offset": self._input_bytes, "data": part, "close": is_last}
 
     def communicate(
         self, input: bytes | None = None, max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES
@@ -155,39 +117,66 @@ class Program:
 
         Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program.
         """
-        return self.complete(input, max_output_bytes, math.inf)
+        return self.complete([], input, max_output_bytes, math.inf)
 
     def complete(
-        self, input: bytes | None, max_output_bytes: int, deadline: float
+        self, known: list[Output], input: bytes | None, max_output_bytes: int, deadline: float
     ) -> CompletedProgram:
-        """Communicates. Raises `GuestAgentTimeout` at the deadline."""
+        """Communicates, after some output. Raises `GuestAgentTimeout` at the deadline."""
         rest = None if input is None else memoryview(input)
-        found = {"stdout": bytearray(), "stderr": bytearray()}
-        while not self._is_at_end():
-            if (left := deadline - time.monotonic()) < 0:
-                raise GuestAgentTimeout(f"{self!r}: the agent has not ended it in time")
-            taken = 0
-            if rest is not None:
-                taken = self._write(bytes(rest[:INPUT_BYTES]), 0, close=len(rest) <= INPUT_BYTES)
-                rest = rest[taken:]
-                if not self._takes_input:
-                    rest = None
-            wait = LONGEST_WAIT if rest is None else 0.0 if taken else PAUSE
-            for each in self._read(min(wait, left)):
-                found[each.stream] += each.data
-            if sum(map(len, found.values())) > max_output_bytes:
+        streams = {"stdout": bytearray(), "stderr": bytearray()}
+        while True:
+            for each in known:
+                streams[each.stream] += each.data
+            if sum(map(len, streams.values())) > max_output_bytes:
                 self.kill()
                 raise ProgramOutputTooLarge(f"{self!r} wrote more than {max_output_bytes} bytes")
-        assert self.returncode is not None
-        return CompletedProgram(self.args, self.returncode, *map(bytes, found.values()))
+            if self._is_at_end():
+                assert self.returncode is not None
+                return CompletedProgram(self.args, self.returncode, *map(bytes, streams.values()))
+            if (left := deadline - time.monotonic()) < 0:
+                raise GuestAgentTimeout(f"{self!r}: the agent has not ended it in time")
+            before = self._input_bytes
+            fields = models.ExchangeFields() if rest is None else self._input(rest, close=True)
+            fields["offset"] = self.offset
+            known = self._exchange(min(LONGEST_WAIT, left), **fields)
+            if rest is not None:
+                rest = rest[self._input_bytes - before :] if self._takes_input else None
+
+    def _exchange(self, wait: float = 0.0, **fields: Unpack[models.ExchangeFields]) -> list[Output]:
+        """Tells the program something, and returns the output that there is or comes in time."""
+        begun, body = time.monotonic(), models.Exchange(**fields)
+        operation = operations.exchange_with_program(self.id, body, wait_ms=round(wait * 1000))
+        answer = self._link.send(operation, wait)
+        self._state, found, taken = answer.program, list[Output](), 0
+        if body.offset is not None:
+            found = self.take(operation, answer)
+        if body.input_offset is not None:
+            taken = answer.program.input_bytes - self._input_bytes
+            if not 0 <= taken <= INPUT_BYTES:
+                raise broken(self._link.what, operation, f"it took {taken} bytes")
+            self._input_bytes += taken
+            self._takes_input = self._state.takes_input
+        is_news = found or taken or self.returncode is not None
+        if not is_news and time.monotonic() - begun < wait:  # agents wait, this one may not
+            sleep(PAUSE)
+        return found
+
+    def take(self, operation: Operation[object], answer: models.ProgramOutput) -> list[Output]:
+        """The output in a response, which the next exchange acknowledges."""
+        try:
+            found = list(frames_of(self.offset, answer))
+        except ValueError as error:
+            raise broken(self._link.what, operation, str(error)) from error
+        self.offset = answer.next_offset
+        return found
 
     def send_signal(self, signal: int) -> None:
         """Sends a signal to the program's process group; nothing happens after its end.
 
         SIGKILL ends every process that it has started, those in other sessions included.
         """
-        body = models.ProgramSignal(signal=int(signal))
-        self._state = self._link.send(operations.signal_program(self.id, body))
+        self._exchange(signal=int(signal))
 
     def terminate(self) -> None:
         """Sends SIGTERM."""
@@ -199,15 +188,4 @@ class Program:
 
     def resize(self, rows: int, columns: int) -> None:
         """Sets the size of the program's terminal; nothing happens after its end."""
-        size = models.TerminalSize(rows=rows, columns=columns)
-        self._link.send(operations.resize_terminal(self.id, size))
-
-    def remove(self) -> None:
-        """Ends the program and every process that it has started; its id is unknown then."""
-        self._link.send(operations.remove_program(self.id), repeat=False)
-
-
-def _rest_of(begun: float, wait: float) -> None:
-    """A pause after a response that came early without news: agents wait, this one may not."""
-    if time.monotonic() - begun < wait:
-        sleep(PAUSE)
+        self._exchange(terminal=models.TerminalSize(rows=rows, columns=columns))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -113,8 +115,13 @@ def sync_guest(running: Agent) -> Iterator[Guest]:
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> agent.Programs:
-    """Programs of this process, which stays in its own control group."""
-    groups = agent.Groups()
-    groups.home = ""
-    monkeypatch.setattr(agent, "GROUPS", groups)
+    """Programs of this process, without control groups."""
+    monkeypatch.setattr(agent, "HOME", "")
+    following()
     return agent.Programs()
+
+
+@functools.cache
+def following() -> None:
+    """Follows the programs of this process."""
+    threading.Thread(target=agent.follow, daemon=True).start()

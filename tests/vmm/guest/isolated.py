@@ -56,8 +56,8 @@ def renewing(folder: Path, name: str) -> Callable[[Any], object]:
 
 def main(where: str, folder: Path, *, held: bool) -> None:
     agent.listener_for = listener_for
-    agent.LAST_TO_END = "10"  # less is for root alone
-    agent.groups_beside = lambda own: []  # they are those of the host
+    agent.groups_beside = lambda own: agent.groups_of_programs(agent.GROUP_NAME)  # no others
+    agent.NAMES = agent.GROUP_NAME  # other agents of this host are no earlier ones
     agent.RENEWALS.update({name: renewing(folder, name) for name in agent.RENEWALS})
     (folder / "machine_id").exists() or (folder / "machine_id").write_text("of the snapshot\n")
     (folder / "seen").touch()

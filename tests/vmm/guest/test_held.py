@@ -46,7 +46,8 @@ def test_a_program_without_a_control_group_stands_still_too(
     assert written.stat().st_size == size
     programs.release()
     program.kill()
-    assert program.child.wait() == -9
+    program.exchange({}, 10)
+    assert program.returncode == -9
 
 
 def test_nothing_starts_while_the_guest_is_held(running: Agent, connect: Start) -> None:
@@ -59,7 +60,7 @@ def test_nothing_starts_while_the_guest_is_held(running: Agent, connect: Start) 
 
 
 def test_a_program_that_is_held_can_be_killed(guest: Guest) -> None:
-    program = guest.start(["sh", "-c", LOOP], drop_output=True)
+    program = guest.start(["sh", "-c", f"{LOOP} >/dev/null"])
     guest.hold()
     program.kill()
     assert program.wait(10) == -9
@@ -70,24 +71,29 @@ def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
     monkeypatch: pytest.MonkeyPatch, programs: agent.Programs
 ) -> None:
     programs.hold()
-    programs.expire()  # of a hold before this one
-    with programs.releasing():
-        pass
+    before = programs.held
+    programs.hold()
+    assert before is not None
+    before.function()  # in another thread than that of the hold before
+    programs.release(is_held=True)
     monkeypatch.setattr(agent, "HELD_SECONDS", 0.0)
     programs.hold()
-    programs.expire()
-    with pytest.raises(agent.Refused, match="not held any more"), programs.releasing():
+    while programs.held:
         pass
+    with pytest.raises(agent.Refused, match="not held any more"):
+        programs.release(is_held=True)
 
 
 def test_what_fails_in_a_renewal_leaves_the_guest_held(programs: agent.Programs) -> None:
-    programs.hold()
-    programs.held_until = 0.0  # the last moment
-    with pytest.raises(OSError, match="no"), programs.releasing():
+    def fail() -> None:
         raise OSError("no")
-    programs.expire()
-    assert programs.held_until is not None
+
+    programs.hold()
+    with pytest.raises(OSError, match="no"):
+        programs.release([fail], is_held=True)
+    assert programs.held is not None
     programs.release()
+    assert programs.held is None
 
 
 @pytest.fixture
@@ -123,24 +129,15 @@ def test_a_copy_that_was_released_before_is_refused(copy: Path) -> None:
     assert not (copy / "renewed").exists()
 
 
-def test_a_program_begins_without_the_protection_of_the_agent(copy: Path) -> None:
-    with Guest(copy / "s", port=None) as guest:
-        guest.release()
-        script = "cat /proc/self/oom_score_adj; echo $PPID"
-        score, pid = guest.run(["sh", "-c", script]).text.split()
-        agents = guest.path(f"/proc/{pid}/oom_score_adj").read_text().strip()
-    assert (score, agents) == ("0", "10")
-
-
 def test_everything_beside_the_agent_is_held_but_process_1(tmp_path: Path) -> None:
     unit = Path(agent.__file__).with_name("guest-agent.service").read_text()
     assert "\nSlice=agent.slice\n" in unit
-    own = tmp_path / "agent.slice" / "guest-agent.service" / "guest-1"
-    programs = own.with_name("guest-2")
+    own = tmp_path / "agent.slice" / "guest-agent.service"
+    program = own / "guest-1"
     services = tmp_path / "system.slice" / "sshd.service"  # held with its slice
-    for group in (tmp_path / "init.scope", tmp_path / "user.slice", own, programs, services):
+    for group in (tmp_path / "init.scope", tmp_path / "user.slice", program, services):
         group.mkdir(parents=True)
     for folder in (tmp_path, *tmp_path.rglob("*")):
         (folder / "cgroup.procs").touch()
-    found = sorted(agent.groups_beside(str(own)))
-    assert found == [str(programs), str(tmp_path / "system.slice"), str(tmp_path / "user.slice")]
+    found = sorted(group.path for group in agent.groups_beside(str(own)))
+    assert found == [str(program), str(tmp_path / "system.slice"), str(tmp_path / "user.slice")]

@@ -23,8 +23,9 @@ from tests.vmm.scripted import Play, ScriptedServer, Serve, Wire, answer, served
 AGENT = {"version": 1, "instance": "one", "isolated": True}
 PROGRAM = {
     "id": "p", "pid": 7, "args": ["true"], "timed_out": False, "output_bytes": 0, "input_bytes": 0,
+    "takes_input": True,
 }  # fmt: skip
-OF_OUTPUT = re.compile(rb"PUT /programs/[^/]+\?|GET /programs/[^/]+/output\?")
+START, EXCHANGE = b"PUT /programs/", b"PATCH /programs/"
 OUTPUT = {"frames": [], "lost_bytes": 0, "next_offset": 0, "program": PROGRAM}
 
 
@@ -42,12 +43,7 @@ def lying(output: object) -> Play:
 
     def play(wire: Wire) -> None:
         while wire.request():
-            if b"/agent " in wire.latest:
-                wire.send(reply(AGENT))
-            elif OF_OUTPUT.match(wire.latest):
-                wire.send(reply(output))
-            else:
-                wire.send(reply(PROGRAM))
+            wire.send(reply(AGENT if b"/agent " in wire.latest else output))
 
     return play
 
@@ -96,15 +92,14 @@ def test_output_without_end_is_too_large(serve: Serve, connect: Start) -> None:
 
     def flood(wire: Wire) -> None:
         while wire.request():
-            _, _, query = wire.latest.partition(b"offset=")
-            offset = int(query.partition(b"&")[0] or 0) if query else 0
+            found = re.search(rb'"offset":(\d+)', wire.latest)
+            offset = int(found[1]) if found else 0
             more = OUTPUT | {
                 "frames": [frame(b"x" * size)],
                 "next_offset": offset + size,
                 "program": PROGRAM | {"output_bytes": 10**9},
             }
-            is_output = OF_OUTPUT.match(wire.latest)
-            wire.send(reply(AGENT if b"/agent " in wire.latest else more if is_output else PROGRAM))
+            wire.send(reply(AGENT if b"/agent " in wire.latest else more))
 
     guest = connect(serve(flood).path, port=None)
     with pytest.raises(ProgramOutputTooLarge):
@@ -244,7 +239,7 @@ def test_a_time_limit_that_the_agent_ignores_ends_the_call(serve: Serve, connect
     guest = connect(server.path, port=None, timeout=0.3)
     with pytest.raises(GuestAgentTimeout, match="has not ended it in time"):
         guest.run(["true"], timeout=0.1)
-    assert b"/signal " in server.requests[-1]
+    assert b'{"signal":9}' in server.requests[-1]
 
 
 def test_input_that_an_agent_does_not_take_does_not_keep_the_host_busy(
@@ -255,12 +250,9 @@ def test_input_that_an_agent_does_not_take_does_not_keep_the_host_busy(
     def full(wire: Wire) -> None:
         nonlocal asked
         while wire.request():
-            asked += b"/input?" in wire.latest
-            state = {"input_bytes": 0, "is_open": asked < 10}
-            if b"/agent " in wire.latest:
-                wire.send(reply(AGENT))
-            else:
-                wire.send(reply(state if b"/input?" in wire.latest else OUTPUT))
+            asked += wire.latest.startswith(EXCHANGE)
+            state = OUTPUT | {"program": PROGRAM | {"takes_input": asked < 10}}
+            wire.send(reply(AGENT if b"/agent " in wire.latest else state))
 
     program = connect(serve(full).path, port=None).start(["cat"], stdin=True)
     begun = time.monotonic()
@@ -280,14 +272,15 @@ def test_a_program_has_the_name_that_its_host_gave_it(serve: Serve, connect: Sta
 def test_a_start_without_a_response_is_taken_back(serve: Serve, connect: Start) -> None:
     def forgetful(wire: Wire) -> None:
         while wire.request():
-            if OF_OUTPUT.match(wire.latest):
+            if wire.latest.startswith(START):
                 wire.receive()
-            wire.send(reply(AGENT if b"/agent " in wire.latest else PROGRAM))
+            wire.send(reply(AGENT if b"/agent " in wire.latest else OUTPUT))
 
     server = serve(forgetful)
     with pytest.raises(GuestAgentTimeout):
         connect(server.path, port=None, timeout=0.2).run(["true"], input=b"", id="mine")
-    assert server.requests[-1].startswith(b"PUT /programs/mine/signal ")
+    assert server.requests[-1].startswith(b"PATCH /programs/mine ")
+    assert b'{"signal":9}' in server.requests[-1]
 
 
 def test_a_version_of_any_length_is_read(serve: Serve, connect: Start) -> None:
@@ -297,3 +290,18 @@ def test_a_version_of_any_length_is_read(serve: Serve, connect: Start) -> None:
     with pytest.raises(GuestAgentTooOld) as caught:
         connect(server.path, port=None).info()
     assert caught.value.version == 0
+
+
+def test_a_file_needs_no_connection_that_may_be_lost_unnoticed(
+    serve: Serve, connect: Start
+) -> None:
+    def once(wire: Wire) -> None:  # as after a resume: the second request has no response
+        wire.request()
+        wire.send(reply(AGENT))
+        wire.request()
+
+    guest = connect(serve(once).path, port=None)
+    guest.info()
+    assert json.loads(guest.path("/file").read_bytes()) == AGENT
+    guest.path("/file").write_bytes(b"x")
+    assert guest.info().version == 1

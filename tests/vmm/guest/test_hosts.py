@@ -184,10 +184,10 @@ def test_a_host_that_is_interrupted_ends_its_program(
 ) -> None:
     from generated_vmm.guest._sync import program
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(program.Program, "_read", interrupted)
+    monkeypatch.setattr(program.Program, "_exchange", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sync_guest.run(["sh", "-c", "echo; sleep 60"])
     (state,) = sync_guest.programs()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import base64
 import errno
+import io
 import os
 import socket
 import stat
+import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,8 @@ import pytest
 
 from generated_vmm.guest import Guest, agent
 from generated_vmm.guest._generated.models import TerminalSizeFields
-from tests.vmm.guest.conftest import Agent
-from tests.vmm.guest.test_programs import in_groups
+from tests.vmm.guest.conftest import Agent, following
+from tests.vmm.guest.test_programs import gone, in_groups
 
 SLEEP = {"args": ["sleep", "60"]}
 
@@ -58,52 +60,28 @@ def test_a_start_that_fails_leaves_no_process_and_no_descriptor(
     ends, processes = open_ends(), children()
     monkeypatch.setattr(owner, name, failing(error))
     with pytest.raises(type(error)):
-        programs.start("one", {**SLEEP, "terminal": {"rows": 1, "columns": 1}})
+        programs.start("one", {**SLEEP, "terminal": TERMINAL, "timeout_ms": 60_000})
     assert (open_ends(), children()) == (ends, processes)
     assert programs.known == {}
-
-
-def test_what_is_removed_is_not_what_has_its_name_since(
-    programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = programs.start("one", {"args": ["true"]})
-
-    def meanwhile(_: float) -> None:
-        del programs.known["one"]
-        programs.start("one", SLEEP)
-
-    monkeypatch.setattr(first, "wait", meanwhile)
-    programs.remove("one")
-    second = programs.get("one")
-    second.kill()
-    assert second.wait(10)["returncode"] == -9
 
 
 # The end
 
 
-def test_a_program_that_ends_in_its_last_moment_is_not_late(
-    programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", lambda _: None)
-        program = programs.start("one", {"args": ["true"], "timeout_ms": 1})
-    os.waitid(os.P_PID, program.child.pid, os.WEXITED | os.WNOWAIT)
-    assert program._step(0.0)
+def test_a_program_that_ends_in_its_last_moment_is_not_late(programs: agent.Programs) -> None:
+    program = programs.start("one", {"args": ["true"], "timeout_ms": 60_000})
+    with program.news:  # nobody has seen its end
+        os.waitid(os.P_PID, program.child.pid, os.WEXITED | os.WNOWAIT)
+        program._expire()
     assert not program.timed_out
-    program._run()
-    assert program.view()["returncode"] == 0
+    assert program.exchange({}, 10)["program"] == program.view() | {"returncode": 0}
 
 
-def test_a_program_that_may_not_be_ended_is_followed_to_its_end(
-    programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "killpg", failing(PermissionError(errno.EPERM, "not ours")))
-    program = programs.start("one", {"args": ["cat"], "stdin": True, "timeout_ms": 1})
-    while not program.timed_out:
-        program.wait(0.01)
-    program.write(0, b"", 1, True)
-    assert program.wait(10)["returncode"] == 0
+def test_a_terminal_lives_until_its_program_ends(programs: agent.Programs) -> None:
+    args = ["sh", "-c", "exec <&- >&- 2>&-; sleep 0.1; echo again >/dev/tty"]
+    program = programs.start("one", {"args": args, "terminal": TERMINAL})
+    program.exchange({}, 10)
+    assert [data for _, _, data in program.frames] == [b"again\r\n"]
 
 
 HOPPER = """
@@ -129,14 +107,39 @@ def test_a_kill_ends_what_is_a_new_process_each_moment(guest: Guest, tmp_path: P
 
 
 @in_groups
-def test_a_kill_does_not_move_the_agent(running: Agent, sync_guest: Guest) -> None:
+def test_the_agent_stays_in_its_group(running: Agent, sync_guest: Guest) -> None:
     own = Path(f"/proc/{running.process.pid}/cgroup")
-    program = sync_guest.start(["sleep", "60"])
     before = own.read_text()
-    program.kill()
-    program.wait(10)
-    sync_guest.run(["true"])
+    program = sync_guest.start(["sleep", "60"])
+    assert Path(f"/proc/{program.pid}/cgroup").read_text() != before
     assert own.read_text() == before
+    program.kill()
+
+
+def group_of(pid: int) -> Path:
+    return Path(agent.own_group(), Path(f"/proc/{pid}/cgroup").read_text().rpartition("/")[2][:-1])
+
+
+@in_groups
+def test_a_group_is_used_again_when_nobody_is_in_it(running: Agent, sync_guest: Guest) -> None:
+    first = sync_guest.start(["sh", "-c", "read x"], stdin=True)
+    group = group_of(first.pid)
+    first.close_input()
+    first.wait(10)
+    second = sync_guest.start(["sleep", "60"])
+    assert group_of(second.pid) == group
+    first.kill()
+    assert second.poll() is None
+    second.kill()
+    assert second.wait(10) == -9
+    third = sync_guest.start(["sh", "-c", "setsid sleep 60 & read x"], stdin=True)
+    third.communicate(b"x")
+    fourth = sync_guest.start(["sleep", "60"])
+    assert not group.exists()
+    running.stop()
+    for program in (third, fourth):
+        assert gone([program.pid])
+    assert not list(group.parent.glob(f"{group.name[:15]}*"))
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -144,7 +147,7 @@ def test_a_group_that_ends_while_it_is_frozen_is_no_error(
     monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
     monkeypatch.setattr(agent, "put", failing(OSError(errno.ENODEV, "No such device")))
-    agent.freeze("/a/group", wanted)
+    agent.Group("/a/group").freeze(wanted)
 
 
 def test_a_kill_leaves_no_group_whose_last_process_is_not_quite_gone(
@@ -158,59 +161,44 @@ def test_a_kill_leaves_no_group_whose_last_process_is_not_quite_gone(
     assert not folder.exists()
 
 
-@in_groups
-def test_an_agent_does_not_freeze_itself(programs: agent.Programs) -> None:
-    program = programs.start("one", SLEEP)
-    program.group.path = agent.own_group()  # as after a failure to move elsewhere
-    with pytest.raises(OSError, match="cannot leave its control group"):
-        programs.hold()
-    program.group.path = ""
-    program.kill()
-
-
 # Input and terminals
 
 TERMINAL: TerminalSizeFields = {"rows": 5, "columns": 5}
 
 
+def given(position: int, data: bytes, *, close: bool = False) -> dict[str, Any]:
+    encoded = base64.b64encode(data).decode()
+    return {"input_offset": position, "data": encoded, "close": close}
+
+
 def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Programs) -> None:
     spec = {"args": ["sh", "-c", "stty raw -echo; echo; sleep 60"], "terminal": TERMINAL}
     program = programs.start("one", spec)
-    program.output(0, 10)
-    writer = threading.Thread(target=program.write, args=(0, bytes(1_000_000), 60, False))
-    writer.start()
-    while program.write(0, b"", 0, False)["input_bytes"] == 0:
-        pass
+    program.exchange({"offset": 0}, 10)
+    program.exchange(given(0, bytes(1_000_000)), 0)
+    asked = threading.Thread(target=program.exchange, args=(given(1_000_000, b"x"), 60))
+    asked.start()
     program.resize({"rows": 7, "columns": 7})
-    assert writer.is_alive()
+    assert program.pending
+    assert program.input_bytes == 1_000_000
     program.kill()
-    writer.join()
+    asked.join()
 
 
 def test_a_terminal_takes_any_size_after_the_end(programs: agent.Programs) -> None:
     program = programs.start("one", {"args": ["true"], "terminal": TERMINAL})
-    program.wait(10)
-    while program.ends:  # the last step of its thread
-        program.wait(0)
+    program.exchange({}, 10)
     program.resize({"rows": 7, "columns": 7})
 
 
-def test_the_end_of_a_terminals_input_is_sent_once(
-    programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = programs.start("one", {**SLEEP, "terminal": TERMINAL})
-    written: list[bytes] = []
-    write = os.write
-
-    def recorded(end: int, data: bytes) -> int:
-        written.append(data)
-        return write(end, data)
-
-    monkeypatch.setattr(os, "write", recorded)
+def test_the_end_of_a_terminals_input_is_sent_once(programs: agent.Programs) -> None:
+    program = programs.start("one", {"args": ["cat"], "terminal": TERMINAL})
     for _ in range(2):  # the host has lost the first response
-        assert program.write(0, b"one\n", 1, True) == {"input_bytes": 4, "is_open": False}
-    assert written == [b"one\n", b"\x04"]
-    program.kill()
+        state: Any = program.exchange(given(0, b"one\n", close=True), 1)["program"]
+        assert (state["input_bytes"], state["takes_input"]) == (4, False)
+    program.exchange({}, 10)
+    assert b"".join(data for _, _, data in program.frames) == b"one\r\none\r\n"
+    assert program.returncode == 0
 
 
 def test_a_terminals_input_may_end_within_a_line(guest: Guest) -> None:
@@ -228,23 +216,24 @@ def test_nobody_else_reads_a_file_before_it_is_whole(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o644
 
 
-@pytest.mark.usefixtures("programs")
-def test_nobody_else_reads_a_folder_before_it_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[int] = []
+def test_nobody_else_reads_a_folder_before_it_is_whole(tmp_path: Path, guest: Guest) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("file"))
+    whole = archive.getvalue()
+    modes: list[int] = []
 
-    def unpack(_: agent.Link, folder: bytes) -> None:
-        seen.extend(
-            stat.S_IMODE(os.stat(path).st_mode) for path in (os.path.dirname(folder), folder)
-        )
+    class Watched(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            while self.tell() and not modes:  # tar has begun
+                paths = [*tmp_path.glob("new/.guest-*"), *tmp_path.glob("new/.guest-*/new")]
+                modes.extend(stat.S_IMODE(path.stat().st_mode) for path in paths[1:] and paths)
+            return super().read(512 if not self.tell() else size)
 
-    monkeypatch.setattr(agent.Link, "_unpack", unpack)
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        agent.Link(theirs).write_folder(f"{tmp_path}/new")
-    assert seen == [0o700, 0o755]
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    (tmp_path / "new").mkdir()
+    guest.path(tmp_path / "new" / "folder").write_tar_from(Watched(whole))
+    assert modes == [0o700, 0o755]
+    assert os.listdir(tmp_path / "new") == ["folder"]
 
 
 # Connections
@@ -261,43 +250,22 @@ class Exhausted(socket.socket):
         return super().accept()
 
 
-@contextlib.contextmanager
-def serving(path: Path, errors: list[OSError]) -> Iterator[None]:
-    stopped, stopping = os.pipe()
-    with Exhausted(socket.AF_UNIX) as listener:
-        listener.errors = errors
-        listener.bind(str(path))
-        listener.listen()
-        thread = threading.Thread(target=agent.serve, args=(listener, [stopped]))
-        thread.start()
-        yield
-        os.close(stopping)
-        thread.join()
-    os.close(stopped)
-
-
 def test_an_agent_without_descriptors_or_threads_serves_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = [failing(RuntimeError("can't start new thread"))]
     start = agent.Link.start
     monkeypatch.setattr(agent.Link, "start", lambda link: starts.pop()() if starts else start(link))
-    errors = [OSError(errno.EMFILE, "Too many open files")]
-    with serving(tmp_path / "s", errors), Guest(tmp_path / "s", port=None) as guest:
-        assert guest.info().version == agent.VERSION
-    assert starts == []
-
-
-def test_hosts_that_come_all_the_time_do_not_keep_the_agent(tmp_path: Path) -> None:
-    stopped, stopping = os.pipe()
-    os.close(stopping)
-    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as host:
+    following()
+    with Exhausted(socket.AF_UNIX) as listener:
+        listener.errors = [OSError(errno.EMFILE, "Too many open files")]
         listener.bind(str(tmp_path / "s"))
         listener.listen()
-        host.connect(str(tmp_path / "s"))
-        agent.serve(listener, [stopped])
-        assert agent.ready([listener.fileno()], 0)  # the host still waits
-    os.close(stopped)
+        agent.watch(listener.fileno(), lambda: agent.accept(listener))
+        with Guest(tmp_path / "s", port=None) as guest:
+            assert guest.info().version == agent.VERSION
+        agent.unwatch(listener.fileno())
+    assert starts == []
 
 
 # What it tells

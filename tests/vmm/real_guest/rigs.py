@@ -87,7 +87,7 @@ class Firecracker:
             for name, port in zip(("api", "vsock"), ports, strict=True)
         )
         self._programs: list[Program] = [
-            outer.start(args, drop_output=True)
+            outer.start(["sh", "-c", 'exec "$@" >/dev/null 2>&1', "sh", *args])
             for args in (
                 [
                     "python3",
@@ -133,4 +133,4 @@ class Firecracker:
     def end(self) -> None:
         """Ends the monitor and its relay."""
         for program in self._programs:
-            program.remove()
+            program.kill()

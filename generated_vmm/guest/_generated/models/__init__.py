@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .agent_info import AgentInfo
     from .environment import Environment, EnvironmentFields
+    from .exchange import Exchange, ExchangeFields
     from .fault import Fault
     from .file_stat import FileStat
     from .file_stat_kind import FileStatKind
     from .frame import Frame
     from .frame_stream import FrameStream
     from .identity import Identity, IdentityFields
-    from .input_state import InputState
     from .limits import Limits, LimitsFields
-    from .program_input import ProgramInput, ProgramInputFields
     from .program_output import ProgramOutput
-    from .program_signal import ProgramSignal, ProgramSignalFields
     from .program_spec import ProgramSpec, ProgramSpecFields
     from .program_state import ProgramState
     from .renewed import Renewed
@@ -30,6 +28,8 @@ _MODULES = {
     "AgentInfo": "agent_info",
     "Environment": "environment",
     "EnvironmentFields": "environment",
+    "Exchange": "exchange",
+    "ExchangeFields": "exchange",
     "Fault": "fault",
     "FileStat": "file_stat",
     "FileStatKind": "file_stat_kind",
@@ -37,14 +37,9 @@ _MODULES = {
     "FrameStream": "frame_stream",
     "Identity": "identity",
     "IdentityFields": "identity",
-    "InputState": "input_state",
     "Limits": "limits",
     "LimitsFields": "limits",
-    "ProgramInput": "program_input",
-    "ProgramInputFields": "program_input",
     "ProgramOutput": "program_output",
-    "ProgramSignal": "program_signal",
-    "ProgramSignalFields": "program_signal",
     "ProgramSpec": "program_spec",
     "ProgramSpecFields": "program_spec",
     "ProgramState": "program_state",
@@ -57,6 +52,8 @@ __all__ = [
     "AgentInfo",
     "Environment",
     "EnvironmentFields",
+    "Exchange",
+    "ExchangeFields",
     "Fault",
     "FileStat",
     "FileStatKind",
@@ -64,14 +61,9 @@ __all__ = [
     "FrameStream",
     "Identity",
     "IdentityFields",
-    "InputState",
     "Limits",
     "LimitsFields",
-    "ProgramInput",
-    "ProgramInputFields",
     "ProgramOutput",
-    "ProgramSignal",
-    "ProgramSignalFields",
     "ProgramSpec",
     "ProgramSpecFields",
     "ProgramState",

@@ -50,17 +50,6 @@ class ProgramSpec(ApiModel):
     )
     """Milliseconds until it is ended with all its processes."""
 
-    replay_bytes: Annotated[int, Field(ge=4096), AnsweredAs(int)] | None = Field(
-        default=None, description="Output that can be read again."
-    )
-    """Output that can be read again."""
-
-    drop_output: bool | None = Field(
-        default=None,
-        description="Whether it drops old output that no host has read rather than wait.",
-    )
-    """Whether it drops old output that no host has read rather than wait."""
-
     agent: str | None = Field(
         default=None,
         description="Refuse to start it if the agent is another process than this one.",
@@ -80,8 +69,6 @@ class ProgramSpec(ApiModel):
             terminal: TerminalSize | TerminalSizeFields | None = None,
             stdin: bool | None = None,
             timeout_ms: int | None = None,
-            replay_bytes: int | None = None,
-            drop_output: bool | None = None,
             agent: str | None = None,
         ) -> None: ...
 
@@ -97,6 +84,4 @@ class ProgramSpecFields(TypedDict):
     terminal: NotRequired[TerminalSize | TerminalSizeFields | None]
     stdin: NotRequired[bool | None]
     timeout_ms: NotRequired[int | None]
-    replay_bytes: NotRequired[int | None]
-    drop_output: NotRequired[bool | None]
     agent: NotRequired[str | None]

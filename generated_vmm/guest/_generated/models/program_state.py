@@ -30,6 +30,9 @@ class ProgramState(ApiModel):
     input_bytes: int = Field(description="How much input it has taken.")
     """How much input it has taken."""
 
+    takes_input: bool = Field(description="Whether it takes more.")
+    """Whether it takes more."""
+
     returncode: int | None = Field(
         default=None,
         description="Its exit status, or the negative number of the signal that ended it.",
