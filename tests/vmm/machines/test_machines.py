@@ -144,9 +144,7 @@ def test_one_process_controls_the_machines(folder: Path, machines: Machines) -> 
     machines.create("web", definition(folder))
     other = machines_in(folder)
     assert [one.name for one in other.all()] == ["web"]
-    with pytest.raises(
-        MachineError, match="another `Machines` of this process"
-    ):
+    with pytest.raises(MachineError, match="another `Machines` of this process"):
         other.reconcile()
 
 
