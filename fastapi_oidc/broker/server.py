@@ -86,9 +86,9 @@ def _listener(path: str, owner: Owner | None) -> socket.socket:
         listener.bind(path)
         if owner is not None:
             _give(path, owner)
-    except OSError:
+    except OSError as error:
         listener.close()
-        raise
+        raise OSError(error.errno, error.strerror, path) from error  # `bind` names no path
     return listener
 
 

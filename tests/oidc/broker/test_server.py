@@ -79,7 +79,7 @@ async def test_what_is_another_ones_is_left_alone(tmp_path: Path) -> None:
         (tmp_path / "notes").write_text("mine")
         _, elsewhere = another_broker(rig)
         for path in (rig.guest.path, str(tmp_path / "notes")):
-            with pytest.raises(OSError, match="in use"):
+            with pytest.raises(OSError, match=f"in use: {path!r}"):
                 async with elsewhere.serve(rig.access, path):
                     raise AssertionError
         assert (await rig.guest.get()).status_code == 200
