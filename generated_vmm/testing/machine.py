@@ -175,7 +175,7 @@ class Machine:
             self.finish_boot()
         if self.drivers_up:
             self.balloon_actual_mib = self.value("/balloon", "amount_mib", 0)
-        if self._reset_pending:
+        if self._reset_pending and self.exit_code is None:
             self.print_line("guest resets")
             self.outlets.metrics.count("i8042", "reset_count")
             self.exit_code = 0

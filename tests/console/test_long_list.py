@@ -59,7 +59,11 @@ def long(host: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> Iterator[Long
         self.last_state = "Running"
         return {}
 
+    async def running(self: AsyncHeld) -> None:
+        """See `AsyncHeld.find`."""
+
     monkeypatch.setattr(HostedMonitor, "_read_figures", figures)
+    monkeypatch.setattr(AsyncHeld, "find", running)
     monkeypatch.setattr(AsyncHeld, "is_up", property(lambda _: True))
     found = host.parts.monitors
     assert isinstance(found, Host)
