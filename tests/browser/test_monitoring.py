@@ -29,8 +29,6 @@ from tests.browser.watched_provider import (
     watched,
 )
 
-LOGOUT = "POST /auth/logout"
-
 
 @pytest.fixture(autouse=True)
 def provider(site: Site) -> Iterator[None]:

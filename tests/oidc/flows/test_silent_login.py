@@ -163,12 +163,3 @@ async def test_only_an_iframe_of_this_site_may_check(change: dict[str, str]) -> 
     answer = await check(browser, IFRAME | change)
     assert answer.status_code == 403
     assert "session.cross_site" in answer.text
-
-
-async def test_page_of_the_check_can_be_framed_by_this_site_alone() -> None:
-    browser = await make_world().signed_in()
-    headers = (await check(browser)).headers
-    assert "frame-ancestors 'self'" in headers["content-security-policy"]
-    assert "default-src 'none'" in headers["content-security-policy"]
-    assert headers["x-frame-options"] == "SAMEORIGIN"
-    assert headers["cache-control"] == "no-store"

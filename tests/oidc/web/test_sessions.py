@@ -21,11 +21,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     async def refresh(request: Request) -> int:
         return (await oidc.refresh(request)).generation
 
-    @app.get("/info")
-    async def info(request: Request) -> object:
-        session = await oidc.require_auth(request)
-        return await oidc.user_info(session)
-
 
 async def test_a_refresh_that_cannot_be_done_now_says_when() -> None:
     world, browser = await signed_in_world(mount=mount)
@@ -34,11 +29,6 @@ async def test_a_refresh_that_cannot_be_done_now_says_when() -> None:
     assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
     assert int(answer.headers["retry-after"]) > 0
     assert (await browser.get("/me")).status_code == 200, "the session goes on"
-
-
-async def test_user_info_is_asked_and_checked() -> None:
-    _, browser = await signed_in_world(mount=mount)
-    assert (await browser.get("/info")).json()["sub"] == "alice"
 
 
 async def test_the_providers_metadata() -> None:

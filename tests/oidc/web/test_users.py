@@ -62,7 +62,7 @@ async def test_an_identity_without_roles_is_a_mistake_and_no_user_gets_in() -> N
 
 
 def test_a_role_is_a_text() -> None:
-    with pytest.raises(TypeError, match=r"role of oidc.require_role .* must be str, not list"):
+    with pytest.raises(TypeError, match=r"for several: oidc\.require.* must be str, not list"):
         make_world().oidc.require_role(["admin"])  # type: ignore[arg-type]  # the mistake
     with pytest.raises(ConfigurationError, match=r"oidc.require_role"):
         FastAPI().get("/", dependencies=[Depends(make_world().oidc.require_role)])(lambda: None)
