@@ -88,18 +88,6 @@ async def test_a_callback_whose_browser_went_away_is_answered_by_another_worker(
     assert pair.fleet.token_calls("authorization_code") == 1
 
 
-async def test_a_refresh_whose_client_went_away_is_there_for_the_next_request(pair: Pair) -> None:
-    async with pair.fleet.signed_in(pair.first) as browser:
-        held = Held()
-        pair.fleet.op.faults.put("token", held)
-        pair.fleet.pass_seconds(LONG_AFTER)
-        await disconnected(browser, pair.first.at("/me"), held)
-        for worker in (pair.second, pair.first):
-            answer = await answered(browser, worker.at("/me"), held)
-            assert answer.json() == {"sub": "alice", "generation": 1}
-    assert pair.fleet.token_calls() == 1
-
-
 async def test_a_worker_that_ends_waits_for_the_refresh_that_it_sent(fleet: Fleet) -> None:
     """Its client has gone away: no request keeps the worker from ending."""
     first, second = fleet.workers({}, {})
