@@ -39,17 +39,6 @@ def test_activity_moves_the_deadline_until_it_has_passed_while_the_machine_slept
     expect(page).to_have_url(site.origin + "/signed-out")
 
 
-def test_loading_a_page_after_the_deadline_does_not_revive_the_session(
-    page: Page, site: Site
-) -> None:
-    page.clock.install()
-    opened(page, site, TEN_MINUTES)
-    page.goto("about:blank")
-    page.clock.set_system_time(page.evaluate("Date.now() / 1000 + 601"))
-    page.goto(site.origin + "/again")
-    expect(page).to_have_url(site.origin + "/signed-out")
-
-
 def test_an_idle_session_is_ended_at_the_provider_and_a_new_login_has_a_whole_timeout(
     page: Page, site: Site
 ) -> None:
