@@ -76,12 +76,9 @@ async def test_a_bearer_token_is_no_bound_token() -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"url": "https://other.test/machines"}, Code.DPOP_TARGET),
         ({"url": "https://app.test/other"}, Code.DPOP_TARGET),
         ({"method": "POST"}, Code.DPOP_TARGET),
-        ({"at": -61}, Code.DPOP_ISSUED_AT),
         ({"at": 61}, Code.DPOP_ISSUED_AT),
-        ({"token": None}, Code.DPOP_ACCESS_TOKEN),
         ({"token": "another"}, Code.DPOP_ACCESS_TOKEN),
     ],
 )
