@@ -12,9 +12,9 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import Message
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware
-from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.web.asking import begin, browser_of, who
-from tests.oidc.world import BASE_URL, Time, make_world, signed_in_world
+from tests.oidc.world import BASE_URL, make_world
 
 
 def redirect_uri(answer: httpx.Response) -> str:
@@ -51,9 +51,9 @@ async def test_a_login_at_another_host_is_sent_to_the_hosts_own(
 
 async def test_behind_a_proxy_that_strips_the_root_path() -> None:
     """The browser asks for /proxied/auth/login, the application sees /auth/login."""
-    store, options = fallible("store", Time())
-    world, browser = await signed_in_world(**options)
-    world.app.root_path, store.is_down = "/proxied", True
+    world, outage = fallible_world("store")
+    browser = await world.signed_in()
+    world.app.root_path, outage.is_down = "/proxied", True
     assert (
         redirect_uri(await begin(world.app, "/auth/login")) == f"{BASE_URL}/proxied/auth/callback"
     )
