@@ -54,9 +54,9 @@ def with_suffix(name: str, suffix: str) -> Edit:
     return lambda original: original | {name: f"{original[name]}{suffix}"}
 
 
-def with_keys(*others: Members, named: bool = True) -> Edit:
-    """The edit that publishes `others` before the provider's keys, or all of them without names."""
-    unnamed = without() if named else without("kid", "alg")
+def with_unnamed_keys(*others: Members) -> Edit:
+    """The edit that publishes `others` and the provider's keys, all of them without names."""
+    unnamed = without("kid", "alg")
 
     def edit(document: Members) -> Members:
         keys = document["keys"]

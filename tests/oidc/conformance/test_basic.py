@@ -12,8 +12,8 @@ from tests.oidc.conformance.relying_party import (
     Refusals,
     RelyingParty,
     relying_party,
-    with_keys,
     with_suffix,
+    with_unnamed_keys,
     without,
 )
 from tests.oidc.protocol.jose.keypairs import rsa_jwk, rsa_key
@@ -46,13 +46,13 @@ async def test_an_id_token_is_refused(rp: RelyingParty, module: str) -> None:
 
 async def test_oidcc_client_test_kid_absent_single_jwks(rp: RelyingParty) -> None:
     rp.edit("id_token_header", without("kid"))
-    rp.edit("jwks", with_keys(named=False))
+    rp.edit("jwks", with_unnamed_keys())
     await rp.must_accept()
 
 
 async def test_oidcc_client_test_kid_absent_multiple_jwks(rp: RelyingParty) -> None:
     rp.edit("id_token_header", without("kid"))
-    rp.edit("jwks", with_keys(rsa_jwk(rsa_key("another"), use="sig"), named=False))
+    rp.edit("jwks", with_unnamed_keys(rsa_jwk(rsa_key("another"), use="sig")))
     await rp.must_accept()
 
 

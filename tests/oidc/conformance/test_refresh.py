@@ -13,7 +13,6 @@ from tests.oidc.conformance.relying_party import (
     Refusals,
     RelyingParty,
     relying_party,
-    with_members,
     with_suffix,
     without,
 )
@@ -25,8 +24,6 @@ ENDED: Refusals = {
         Code.ID_TOKEN_ISSUER,
     ),
     "oidcc-client-test-refresh-token-invalid-sub": (with_suffix("sub", "1"), Code.ID_TOKEN_SUBJECT),
-    # Core 12.2: another audience than at login.
-    "further-refresh-token-invalid-aud": (with_suffix("aud", "1"), Code.ID_TOKEN_AUDIENCE),
 }
 
 
@@ -64,34 +61,11 @@ async def test_a_refreshed_id_token_ends_the_session(rp: RelyingParty, module: s
     await must_end(rp, code)
 
 
-async def test_further_refresh_token_other_auth_time() -> None:
-    """Core 12.2: another authentication than at login."""
-    rp = relying_party()
-    at_login = int(rp.world.time.now)
-    rp.edit("id_token", with_members(auth_time=at_login))
-    await rp.must_accept()
-    rp.world.time.advance(DEFAULT_ACCESS_TOKEN_LIFETIME)
-    rp.edit("id_token", with_members(auth_time=at_login + 1))
-    await must_end(rp, Code.ID_TOKEN_AUTH_TIME)
-
-
 async def test_further_refresh_without_id_token(rp: RelyingParty, left_out: list[str]) -> None:
     """Core 12.2: the answer might have no ID token; the claims of the login stay."""
     rp.edit("token_response", without(*left_out, "id_token"))
     assert await rp.is_signed_in()
     assert tokens(rp) == 2
-    rp.must_have_erred_never()
-
-
-async def test_further_refresh_without_expires_in() -> None:
-    """RFC 6749 5.1: the lifetime may be left out; the default holds to its last seconds."""
-    rp = relying_party()
-    rp.edit("token_response", without("expires_in"))
-    await rp.must_accept()
-    for seconds, issued in ((DEFAULT_ACCESS_TOKEN_LIFETIME - 100, 1), (100, 2)):
-        rp.world.time.advance(seconds)
-        assert await rp.is_signed_in()
-        assert tokens(rp) == issued
     rp.must_have_erred_never()
 
 
