@@ -75,7 +75,7 @@ def pair_of_module() -> Iterator[Pair]:
         yield Pair(fleet, *fleet.workers({}, {}))
 
 
-@pytest.fixture(params=FAULTS.values(), ids=FAULTS.keys())
+@pytest.fixture(params=list(FAULTS.values()), ids=list(FAULTS))
 def fault(request: pytest.FixtureRequest) -> Seen:
     fault: Seen = request.param
     return fault
