@@ -22,10 +22,8 @@ from tests.browser.watched_provider import (
     SILENT_LOGIN,
     answering,
     asked,
-    is_believed,
     monitored,
     say,
-    wait_for_checks,
     watched,
 )
 
@@ -60,18 +58,6 @@ def test_a_browser_that_begins_to_block_them_loses_one_session_at_most(
     eventually(page, lambda: member(page, "monitoring") == "stopped")
     assert site.asked(SILENT_LOGIN) == 1
     assert member(page, "isAuthenticated") is True
-
-
-def test_unchanged_makes_the_provider_believable_again(page: Page, site: Site) -> None:
-    page.clock.install()
-    frame = monitored(page, site)
-    for checks in range(1, 6):
-        say(frame, "changed")
-        page.clock.run_for(1000)
-        wait_for_checks(page, site, checks)
-        say(frame, "unchanged")
-        page.clock.run_for(2000)
-        eventually(page, partial(is_believed, page))
 
 
 def test_changed_does_not_hurry_a_server_that_is_down(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page
 
 from tests.browser.element import (
     PATIENCE,
@@ -108,18 +108,6 @@ def test_a_clock_that_was_set_back_delays_no_question(page: Page, site: Site) ->
     page.clock.set_system_time(page.evaluate("Date.now() / 1000 - 3600"))
     page.clock.run_for(6000)
     expect_status(page, "revoked")
-
-
-def test_a_clock_that_was_set_back_keeps_no_idle_session(page: Page, site: Site) -> None:
-    page.clock.install()
-    opened(page, site, f"{ON_FOCUS_ONLY} idle-timeout=600")
-    asked = site.asked(SESSION_ASKED)
-    page.clock.set_system_time(page.evaluate("Date.now() / 1000 - 3600"))
-    page.clock.run_for(6000)
-    eventually(page, lambda: site.asked(SESSION_ASKED) > asked)
-    revalidate(page)
-    page.clock.fast_forward(601_000)
-    expect(page).to_have_url(site.origin + "/signed-out")
 
 
 HOLD_THE_IDLE_LOCK = """

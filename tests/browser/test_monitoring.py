@@ -29,8 +29,6 @@ from tests.browser.watched_provider import (
     watched,
 )
 
-LOGOUT = "POST /auth/logout"
-
 
 @pytest.fixture(autouse=True)
 def provider(site: Site) -> Iterator[None]:
@@ -195,16 +193,6 @@ def test_two_tabs_check_once(page: Page, site: Site) -> None:
         say(frame, "changed")
     eventually(page, lambda: all("app state.2" in asked(frame) for frame in frames))
     assert site.asked(SILENT_LOGIN) == 1
-
-
-def test_without_support_or_on_another_origin_nothing_is_watched(page: Page, site: Site) -> None:
-    supported = site.monitoring
-    for change in ({"supported": False}, {"redirect_origin": "https://elsewhere.test"}):
-        site.monitoring = supported | change
-        opened(page, site)
-        page.wait_for_timeout(300)
-        assert member(page, "monitoring") == "off"
-        assert len(page.frames) == 1
 
 
 def test_without_a_session_state_nobody_asks_for_the_configuration(page: Page, site: Site) -> None:

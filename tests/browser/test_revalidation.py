@@ -8,37 +8,14 @@ from playwright.sync_api import Page
 
 from tests.browser.element import (
     HIDE,
-    PATIENCE,
-    eventually,
     expect_status,
     member,
     opened,
     revalidate,
-    standing_still,
 )
 from tests.browser.site import Site
 
 SESSION = "GET /auth/session"
-
-COUNT_QUESTIONS = """
-window.asked = 0
-const { fetch } = window
-window.fetch = (...question) => {
-  asked += 1
-  return fetch(...question)
-}
-"""
-
-
-def test_the_interval_drifts_by_a_tenth(page: Page, site: Site) -> None:
-    standing_still(page)
-    opened(page, site, "revalidate-interval=60")
-    revalidate(page)
-    asked = site.asked(SESSION)
-    page.clock.run_for(53_000)
-    assert site.asked(SESSION) == asked
-    page.clock.run_for(14_000)
-    eventually(page, lambda: site.asked(SESSION) == asked + 1)
 
 
 def test_focus_revalidates_at_once(page: Page, site: Site) -> None:
@@ -95,31 +72,6 @@ def test_whatever_is_no_answer_changes_nothing_and_401_is_one(
     assert revalidate(page) == "authenticated"
     site.session, site.session_status = session, 401
     assert revalidate(page) == "revoked"
-
-
-def test_a_server_that_is_down_is_asked_ever_less_often(
-    page: Page, site: Site, tolerate: Callable[[str], None]
-) -> None:
-    standing_still(page)
-    opened(page, site, "revalidate-interval=0")
-    site.session_status = 503
-    page.evaluate(COUNT_QUESTIONS)
-    revalidate(page)
-    for seconds in (5, 10, 20, 40, 80, 160, 300, 300):
-        gate, asked = site.hold(SESSION), page.evaluate("asked")
-        page.clock.run_for(seconds * 890)
-        assert page.evaluate("asked") == asked
-        until = page.evaluate("Date.now()") + seconds * 220 + 1000
-        while page.evaluate("asked") == asked:
-            page.clock.run_for(1000)
-            assert page.evaluate("Date.now()") < until
-        page.locator("oidc-context").evaluate(
-            "element => { window.answered = element.revalidate() }"
-        )
-        assert gate.held.wait(PATIENCE)
-        gate.released.set()
-        page.evaluate("answered")
-    tolerate("status of 503")
 
 
 def test_a_page_that_was_opened_while_the_server_was_down_recovers(

@@ -89,15 +89,6 @@ def test_the_server_hears_of_activity_until_it_could_be_told_and_then_no_more(
     assert site.asked("active") == 2
 
 
-def test_an_idle_end_that_moves_is_no_news_to_the_page(page: Page, site: Site) -> None:
-    site.session = idling()
-    opened(page, site, ON_FOCUS_ONLY)
-    changes = len(events(page, "oidc-change"))
-    site.session = site.session | {"idle_expires_at": int(time.time()) + 2 * TEN_MINUTES}
-    assert revalidate(page) == "authenticated"
-    assert len(events(page, "oidc-change")) == changes
-
-
 def test_a_heartbeat_does_not_keep_a_session_alive_that_nobody_uses(page: Page, site: Site) -> None:
     site.session = idling()
     opened(page, site, f'{ON_FOCUS_ONLY} heartbeat-url="/heartbeat"')

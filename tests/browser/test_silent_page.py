@@ -33,14 +33,6 @@ def test_the_policy_allows_its_one_script_alone(page: SilentPage) -> None:
     )
 
 
-def test_no_other_origin_frames_it_and_nobody_keeps_it() -> None:
-    headers = SilentPage("same_user").headers
-    assert headers["X-Frame-Options"] == "SAMEORIGIN"
-    assert headers["Cache-Control"] == "no-store"
-    assert headers["Referrer-Policy"] == "no-referrer"
-    assert headers["X-Content-Type-Options"] == "nosniff"
-
-
 def test_the_message_goes_to_its_own_origin_only() -> None:
     assert b"location.origin)" in SilentPage("same_user").body
     assert b"'*'" not in SilentPage("same_user").body

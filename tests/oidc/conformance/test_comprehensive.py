@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from fastapi_oidc import Code, HTTPOptions
-from tests.oidc.conformance.relying_party import RelyingParty, relying_party
-from tests.oidc.conformance.suite_keys import Members
-from tests.oidc.conformance.suite_messages import without
-from tests.oidc.conformance.suite_op import ISSUER, SUB
-from tests.oidc.protocol.jose.keypairs import compact
+from tests.oidc.conformance.relying_party import (
+    TRAPS,
+    Members,
+    RelyingParty,
+    relying_party,
+    with_members,
+    without,
+)
+from tests.oidc.conformance.test_basic import with_damaged_signature
+from tests.oidc.protocol.jose.keypairs import hs
 
 
 @pytest.fixture
@@ -18,7 +23,7 @@ def rp() -> RelyingParty:
 
 
 async def test_oidcc_client_test_missing_aud(rp: RelyingParty) -> None:
-    rp.op.edits["id_token"] = without("aud")
+    rp.edit("id_token", without("aud"))
     await rp.must_refuse(Code.ID_TOKEN_AUDIENCE)
 
 
@@ -26,73 +31,69 @@ async def test_oidcc_client_test_userinfo_bearer_header(rp: RelyingParty) -> Non
     await rp.must_accept()
 
 
-async def test_oidcc_client_test_userinfo_signed(rp: RelyingParty) -> None:
-    rp.op.signs_userinfo = True
-    await rp.must_accept()
+async def test_oidcc_client_test_userinfo_signed() -> None:
+    await relying_party(client={"userinfo_signed_response_alg": "RS256"}).must_accept()
 
 
 async def test_oidcc_client_test_invalid_sig_hs256() -> None:
-    rp = relying_party(id_token_signed_response_alg="HS256")
-    rp.op.keys.client_secret += "1"
+    rp = relying_party(signs="HS256")
+    rp.sign_id_tokens({"alg": "HS256"}, hs("another secret of more than 32 bytes"))
     await rp.must_refuse(Code.JWS_SIGNATURE)
 
 
 async def test_oidcc_client_test_invalid_sig_es256() -> None:
-    rp = relying_party(id_token_signed_response_alg="ES256")
-    kid = rp.op.keys.name("ec-P-256-1")
-    rp.op.sign_id_token = lambda claims: compact(
-        {"alg": "ES256", "kid": kid}, claims, lambda _message: bytes(64)
-    )
+    rp = relying_party(signs="ES256")
+    rp.edit("token_response", with_damaged_signature)
     await rp.must_refuse(Code.JWS_SIGNATURE)
 
 
 async def test_oidcc_client_test_aggregated_claims(rp: RelyingParty) -> None:
-    source: Members = {"JWT": rp.op.keys.sign({"address": "1 Main Street"}, "RS256")}
-    rp.op.edits["userinfo"] = lambda claims: {
-        **claims,
-        "_claim_names": {"address": "src1"},
-        "_claim_sources": {"src1": source},
-    }
+    source: Members = {"JWT": "e30.eyJhZGRyZXNzIjogIjEgTWFpbiBTdHJlZXQifQ.c2ln"}
+    names: Members = {"address": "src1"}
+    rp.edit("userinfo", with_members(_claim_names=names, _claim_sources={"src1": source}))
     await rp.must_accept()
 
 
 async def test_oidcc_client_test_distributed_claims(rp: RelyingParty) -> None:
     """Nothing is fetched from an address that a claim names."""
     source: Members = {"endpoint": "https://evil.test/claims", "access_token": "token-1"}
-    rp.op.edits["userinfo"] = lambda claims: {
-        **claims,
-        "_claim_names": {"credit_score": "src1"},
-        "_claim_sources": {"src1": source},
-    }
+    names: Members = {"credit_score": "src1"}
+    rp.edit("userinfo", with_members(_claim_names=names, _claim_sources={"src1": source}))
     await rp.must_accept()
-    assert rp.op.calls[-1] == "userinfo"
+    assert rp.paths[-1] == "/userinfo"
 
 
 async def test_oidcc_client_test_mtls_endpoint_aliases() -> None:
     """RFC 8705 5: a client with a certificate asks the aliases."""
     rp = relying_party(http=HTTPOptions(mutual_tls=True))
-    names = ("token", "userinfo")
-    aliases: Members = {f"{name}_endpoint": f"{ISSUER}mtls/{name}" for name in names}
-    rp.op.edits["metadata"] = lambda members: {**members, "mtls_endpoint_aliases": aliases}
+    issuer = rp.world.op.issuer
+    aliases: Members = {
+        f"{name}_endpoint": f"{issuer}/mtls/{name}" for name in ("token", "userinfo")
+    }
+    rp.edit("metadata", with_members(**TRAPS, mtls_endpoint_aliases=aliases))
     await rp.must_accept()
-    assert rp.op.aliases == ["mtls/token", "mtls/userinfo"]
+    assert [path for path in rp.paths if "mtls" in path] == ["/mtls/token", "/mtls/userinfo"]
 
 
 async def test_oidcc_client_test_form_post_error() -> None:
-    rp = relying_party(response_mode="form_post", extra_params={"prompt": "none"}, max_age=0)
-    rp.op.edits["authorization_response"] = lambda response: {
-        "error": "login_required",
-        "error_description": "<b>Not signed in</b>",
-        "state": response["state"],
-    }
+    rp = relying_party(settings={"response_mode": "form_post", "max_age": 0})
+    rp.edit(
+        "authorization_response",
+        lambda response: {
+            "error": "login_required",
+            "error_description": "<b>Not signed in</b>",
+            "state": response["state"],
+            "iss": response["iss"],
+        },
+    )
     answer = await rp.sign_in()
     assert answer.json()["code"] == Code.AUTHORIZATION_REFUSED
     assert "<b>" not in answer.text
-    assert "token" not in rp.op.calls
+    assert "/token" not in rp.paths
 
 
 async def test_oidcc_client_test_3rd_party_init_login(rp: RelyingParty) -> None:
     """With the login route registered as `initiate_login_uri` (Core 4)."""
-    query = {"iss": "https://suite.test/test/a/rp/", "return_to": "/me"}
+    query = {"iss": rp.world.op.issuer, "login_hint": "alice", "return_to": "/me"}
     answer = await rp.browser.get("/auth/login", params=query)
-    assert answer.json()["sub"] == SUB
+    assert answer.json()["sub"] == "alice"

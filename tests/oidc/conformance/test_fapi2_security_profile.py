@@ -5,24 +5,34 @@ from __future__ import annotations
 import pytest
 
 from fastapi_oidc import Code
-from tests.oidc.conformance.relying_party import RelyingParty, relying_party
-from tests.oidc.conformance.suite_fapi2 import SecurityProfileOP
-from tests.oidc.conformance.suite_messages import Refusals, with_members, with_suffix, without
-from tests.oidc.conformance.suite_op import ID_TOKEN_LIFETIME
+from fastapi_oidc.testing import AuthorizationRequested
+from tests.oidc.conformance.relying_party import (
+    METADATA,
+    Refusals,
+    RelyingParty,
+    with_members,
+    with_method,
+    with_suffix,
+    without,
+)
 from tests.oidc.world import Time
 
 PLAN = "fapi2-security-profile-final-client-test"
-EXPIRED = int(Time().now) - ID_TOKEN_LIFETIME
+EXPIRED = int(Time().now) - 300
 
 
 @pytest.fixture
 def rp() -> RelyingParty:
-    return relying_party(
-        suite=SecurityProfileOP,
-        token_endpoint_auth_method="private_key_jwt",
-        token_endpoint_auth_signing_alg="PS256",
-        id_token_signed_response_alg="PS256",
+    rp = with_method("private_key_jwt", assertions="PS256", signs="PS256")
+    rp.edit(
+        "metadata",
+        with_members(
+            require_pushed_authorization_requests=True,
+            token_endpoint_auth_methods_supported=["private_key_jwt", "tls_client_auth"],
+            id_token_signing_alg_values_supported=["PS256", "ES256", "EdDSA"],
+        ),
     )
+    return rp
 
 
 ID_TOKENS: Refusals = {
@@ -62,54 +72,61 @@ RESPONSES: Refusals = {
 
 @pytest.mark.parametrize("module", ID_TOKENS)
 async def test_an_id_token_is_refused(rp: RelyingParty, module: str) -> None:
-    rp.op.edits["id_token"], code = ID_TOKENS[module]
+    edit, code = ID_TOKENS[module]
+    rp.edit("id_token", edit)
     await rp.must_refuse(code)
 
 
 @pytest.mark.parametrize("module", SIGNED_OTHERWISE)
 async def test_a_signature_is_refused(rp: RelyingParty, module: str) -> None:
-    rp.op.sign_id_token = lambda claims: rp.op.keys.sign(claims, SIGNED_OTHERWISE[module])
+    rp.edit("id_token_header", with_members(alg=SIGNED_OTHERWISE[module]))
     await rp.must_refuse(Code.JWS_ALGORITHM)
 
 
 @pytest.mark.parametrize("module", RESPONSES)
 async def test_a_response_is_refused_before_its_code_is_used(rp: RelyingParty, module: str) -> None:
-    rp.op.edits["authorization_response"], code = RESPONSES[module]
+    edit, code = RESPONSES[module]
+    rp.edit("authorization_response", edit)
     await rp.must_refuse(code)
-    assert "authorization" in rp.op.calls
-    assert "token" not in rp.op.calls
+    assert rp.world.op.record.of(AuthorizationRequested)
+    assert "/token" not in rp.paths
 
 
 async def test_fapi2_security_profile_final_client_test_happy_path(rp: RelyingParty) -> None:
+    """FAPI 2.0 Security Profile 5.3.2.2: the browser brings the reference and no parameters."""
+    begun = await rp.browser.get("/auth/login", follow_redirects=False)
+    assert begun.next_request is not None
+    assert set(begun.next_request.url.params) == {"client_id", "request_uri"}
+    rp.paths.clear()
     await rp.must_accept()
-    calls = ["metadata", "pushed request", "authorization", "token", "jwks", "userinfo"]
-    assert rp.op.calls == calls
+    assert rp.world.op.record.of(AuthorizationRequested)[-1].pushed
+    assert rp.paths == ["/par", "/token", "/jwks", "/userinfo"]
 
 
 async def test_fapi2_security_profile_final_client_test_discovery_issuer_mismatch(
     rp: RelyingParty,
 ) -> None:
-    rp.op.edits["metadata"] = with_suffix("issuer", "1")
+    rp.edit("metadata", with_suffix("issuer", "1"))
     await rp.must_refuse(Code.PROVIDER_ISSUER_MISMATCH)
-    assert rp.op.calls == ["metadata"]
+    assert rp.paths == [METADATA]
 
 
 async def test_fapi2_security_profile_final_client_test_valid_aud_as_array(
     rp: RelyingParty,
 ) -> None:
-    rp.op.edits["id_token"] = lambda claims: {**claims, "aud": [claims["aud"]]}
+    rp.edit("id_token", lambda claims: {**claims, "aud": [claims["aud"]]})
     await rp.must_accept()
 
 
 async def test_fapi2_security_profile_final_client_test_token_endpoint_response_without_expires_in(
     rp: RelyingParty,
 ) -> None:
-    assert rp.op.expires_in is None
+    rp.edit("token_response", without("expires_in"))
     await rp.must_accept()
 
 
 async def test_fapi2_security_profile_final_client_test_token_type_case_insensitivity(
     rp: RelyingParty,
 ) -> None:
-    rp.op.edits["token_response"] = with_members(token_type="bEAReR")
+    rp.edit("token_response", with_members(token_type="bEAReR"))
     await rp.must_accept()

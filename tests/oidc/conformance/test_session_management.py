@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from tests.oidc.conformance.relying_party import BASE_URL, relying_party
-from tests.oidc.conformance.suite_messages import with_members
-from tests.oidc.conformance.suite_op import ISSUER
+from tests.oidc.conformance.relying_party import CLIENT_ID, relying_party, with_members
+from tests.oidc.world import BASE_URL
 
 
 async def test_oidcc_client_test_session_management() -> None:
     rp = relying_party()
-    rp.op.edits["metadata"] = with_members(check_session_iframe=f"{ISSUER}session")
-    rp.op.edits["authorization_response"] = with_members(session_state="abc123.salt")
+    rp.edit("authorization_response", with_members(session_state="abc123.salt"))
     await rp.must_accept()
     session = (await rp.browser.get("/auth/session")).json()
     config = (await rp.browser.get("/auth/session-management")).json()
     assert session["session_state"] == "abc123.salt"
     assert config["supported"]
-    assert config["client_id"] == rp.op.client.client_id
-    assert config["check_session_iframe"] == f"{ISSUER}session"
+    assert config["client_id"] == CLIENT_ID
+    assert config["check_session_iframe"] == f"{rp.world.op.issuer}/check-session"
     assert config["redirect_origin"] == BASE_URL

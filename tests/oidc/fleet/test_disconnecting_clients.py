@@ -7,11 +7,9 @@ import threading
 from dataclasses import dataclass, field
 
 import httpx
-import pytest
 from starlette.responses import Response
 
 from fastapi_oidc.testing.faults import Answer
-from tests.oidc.fleet.conftest import Pair
 from tests.oidc.fleet.fleet import LONG_AFTER, Fleet
 from tests.oidc.fleet.worker_process import PATIENCE
 
@@ -39,13 +37,6 @@ class Unread(Held):
         return Response(status_code=503)
 
 
-@pytest.fixture
-def held(pair: Pair) -> Held:
-    held = Held()
-    pair.fleet.op.faults.put("token", held)
-    return held
-
-
 async def until_reached(held: Held) -> None:
     assert await asyncio.to_thread(held.reached.wait, PATIENCE)
 
@@ -59,45 +50,12 @@ async def disconnected(browser: httpx.AsyncClient, url: str, held: Held) -> None
     assert request.cancelled()
 
 
-async def answered(browser: httpx.AsyncClient, url: str, held: Held) -> httpx.Response:
-    """What the browser gets that asks again, before or just after the provider's answer came."""
-    request = asyncio.create_task(browser.get(url, follow_redirects=True))
-    held.opened.set()
-    return await request
-
-
 async def callback_of_login(browser: httpx.AsyncClient, url: str) -> str:
     """Where the provider sends the browser, which has not gone there."""
     answer = await browser.get(url)
     page = await browser.get(answer.headers["location"])
     assert page.is_redirect
     return str(page.headers["location"])
-
-
-async def test_a_callback_whose_browser_went_away_is_answered_by_another_worker(
-    pair: Pair, held: Held
-) -> None:
-    login = pair.first.at("/auth/login?return_to=/me&login_hint=alice")
-    async with pair.fleet.browser() as browser:
-        callback = await callback_of_login(browser, login)
-        await disconnected(browser, callback, held)
-        elsewhere = callback.replace(pair.first.at("/"), pair.second.at("/"))
-        page = await answered(browser, elsewhere, held)
-        assert page.json() == {"sub": "alice", "generation": 0}
-        assert (await browser.get(pair.second.at("/me"))).status_code == 200
-    assert pair.fleet.token_calls("authorization_code") == 1
-
-
-async def test_a_refresh_whose_client_went_away_is_there_for_the_next_request(pair: Pair) -> None:
-    async with pair.fleet.signed_in(pair.first) as browser:
-        held = Held()
-        pair.fleet.op.faults.put("token", held)
-        pair.fleet.pass_seconds(LONG_AFTER)
-        await disconnected(browser, pair.first.at("/me"), held)
-        for worker in (pair.second, pair.first):
-            answer = await answered(browser, worker.at("/me"), held)
-            assert answer.json() == {"sub": "alice", "generation": 1}
-    assert pair.fleet.token_calls() == 1
 
 
 async def test_a_worker_that_ends_waits_for_the_refresh_that_it_sent(fleet: Fleet) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
-from fastapi_oidc.testing import sign_in
 from tests.oidc.fleet.fleet import LONG_AFTER, ONE_PAUSE, Fleet
 from tests.oidc.fleet.test_disconnecting_clients import Held, until_reached
 from tests.oidc.fleet.worker_process import PATIENCE, Worker
@@ -127,20 +126,6 @@ async def unserved(browser: httpx.AsyncClient, worker: Worker) -> float:
     return time.monotonic() - began
 
 
-async def test_a_redis_that_is_mute_at_a_refresh_loses_no_session(fleet: Fleet) -> None:
-    fleet.mode = "cookie"
-    fleet.redis_options = {"socket_timeout": SECONDS_FOR_ONE_ANSWER}
-    [worker] = fleet.workers({})
-    async with fleet.signed_in(worker) as browser:
-        fleet.pass_seconds(LONG_AFTER)
-        fleet.redis.mute()
-        assert (await browser.get(worker.at("/me"))).status_code == 503
-        fleet.redis.unmute()
-        fleet.pass_seconds(ONE_PAUSE)
-        assert (await served(browser, worker)).json()["generation"] == 1
-    assert fleet.token_calls() == 1
-
-
 async def test_a_redis_that_is_mute_when_the_successor_is_to_be_saved_loses_no_session(
     fleet: Fleet,
 ) -> None:
@@ -195,18 +180,3 @@ async def test_a_sign_out_while_redis_is_gone_holds_here_at_once_and_soon_everyw
         browser.cookies.update(stolen)
         assert await is_refused(browser, second if ends else first)
         await until_refused(browser, second)
-
-
-async def test_while_redis_is_gone_a_browser_signs_out_and_nobody_signs_in(
-    fleet: Fleet,
-) -> None:
-    [worker] = fleet.workers({})
-    async with fleet.signed_in(worker) as alice, fleet.browser() as bob:
-        fleet.redis.kill()
-        await alice.post(worker.at("/auth/logout"), data={"local": "1"})
-        login = worker.at("/auth/login?return_to=/me")
-        assert (await sign_in(bob, login, user="bob")).status_code == 503
-        fleet.redis.start()
-        for browser in (alice, bob):
-            assert (await browser.get(worker.at("/me"))).status_code == 401
-        assert (await sign_in(bob, login, user="bob")).json()["sub"] == "bob"

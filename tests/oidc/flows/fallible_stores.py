@@ -9,7 +9,7 @@ from typing import Any, Final
 from fastapi_oidc import Clock, MemoryStore
 from fastapi_oidc.session.store import Cell, Stored
 from tests.oidc.flows.steps import stores_of
-from tests.oidc.world import Time
+from tests.oidc.world import Time, World, make_world
 
 READ: Final = frozenset({"read"})
 WRITTEN: Final = frozenset({"swap"})
@@ -31,8 +31,8 @@ class Outage:
 class FallibleStore(MemoryStore):
     """A store whose methods raise ConnectionError in an outage."""
 
-    def __init__(self, outage: Outage, clock: Clock) -> None:
-        super().__init__(clock=clock)
+    def __init__(self, outage: Outage, clock: Clock | None = None) -> None:
+        super().__init__(clock=clock or Clock())
         self.outage = outage
 
     async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
@@ -49,3 +49,10 @@ def fallible(mode: str, time: Time) -> tuple[Outage, dict[str, Any]]:
     `OIDC` object with it."""
     outage = Outage()
     return outage, stores_of(mode, FallibleStore(outage, Clock(read=time)))
+
+
+def fallible_world(mode: str, **options: Any) -> tuple[World, Outage]:
+    """A world whose sessions are kept in what can be down."""
+    time = Time()
+    outage, stores = fallible(mode, time)
+    return make_world(time=time, **stores, **options), outage

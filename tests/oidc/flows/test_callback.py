@@ -22,7 +22,7 @@ from fastapi_oidc import (
     SignedIn,
 )
 from fastapi_oidc.testing import TokenRevoked, sign_in
-from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     callback_url,
@@ -106,9 +106,7 @@ async def test_login_ends_the_sessions_that_its_browser_has_and_had(mode: str, h
 
 
 async def test_login_that_began_while_the_store_was_down_ends_the_session_before(mode: str) -> None:
-    time = Time()
-    outage, options = fallible(mode, time)
-    world = make_world(time=time, **options)
+    world, outage = fallible_world(mode)
     browser = await world.signed_in()
     copy = copy_of(browser, world)
     outage.is_down = True

@@ -46,7 +46,6 @@ BOUND: dict[str, Any] = {
         "dpop_bound_access_tokens": True,
     },
 }
-STEP_UP = "/auth/login?max_age=60&return_to=/"
 
 
 def with_session(app: FastAPI, oidc: OIDC[Any, Any]) -> None:

@@ -1,16 +1,23 @@
-"""Each event is one log line and one call of `on_event`, with when, to whom and why."""
+"""Each event is one log line and one call of `on_event`, with when, to whom and why.
+
+What is set up wrongly, and shows only in use, is one warning that names the setting.
+"""
 
 from __future__ import annotations
 
 import logging
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import httpx
 import pytest
 
 from fastapi_oidc import Code, Event, EventName, OIDCSession, SessionError
 from fastapi_oidc.events import Announcer, refusal
-from fastapi_oidc.testing import ServerError
-from tests.oidc.world import World, make_world
+from fastapi_oidc.testing import ServerError, sign_in
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 AT = 1_800_000_000
 WARNINGS = {
@@ -106,3 +113,126 @@ async def test_back_channel_logout_names_user_and_sid() -> None:
     await watched.world.op.log_out("alice")
     event = watched.last("back_channel_logout.accepted")
     assert (event.sub, event.sid) == ("alice", watched.sessions[-1].sid)
+
+
+def advice(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The settings that were named, in order."""
+    records = [each for each in caplog.records if each.name == "fastapi_oidc.configuration"]
+    return [record.getMessage().partition(":")[0] for record in records]
+
+
+async def visit(world: World, cookies: dict[str, str]) -> int:
+    """Ask another process, or another application, with the browser's cookies."""
+    async with world.browser() as other:
+        other.cookies.update(cookies)
+        return (await other.get("/me")).status_code
+
+
+def another_process(world: World, **options: Any) -> World:
+    """The same application again: the same secret and clock, and nothing in memory."""
+    settings = {"cookie_secret": world.oidc.settings.cookie_secret}
+    return make_world(settings=settings, time=world.time, **options)
+
+
+@pytest.mark.parametrize("store", [None, "memory"])
+async def test_a_changed_secret_is_named_once(caplog: pytest.LogCaptureFixture, store: Any) -> None:
+    browser = await make_world(session_store=store).signed_in()
+    changed = make_world(session_store=store)
+    cookies = dict(browser.cookies)
+    assert [await visit(changed, cookies) for _ in range(3)] == [401, 401, 401]
+    assert advice(caplog) == ["cookie_secret"]
+    assert browser.cookies["__Host-oidc_session"] not in caplog.text
+    assert "__Host-oidc_session" in caplog.text
+
+
+async def test_a_rotated_secret_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
+    old = secrets.token_urlsafe(32)
+    world = make_world(settings={"cookie_secret": old})
+    browser = await world.signed_in()
+    both = {"cookie_secret": [secrets.token_urlsafe(32), old]}
+    rotated = make_world(settings=both, time=world.time)
+    assert await visit(rotated, dict(browser.cookies)) == 200
+    assert advice(caplog) == []
+
+
+async def test_a_grant_in_another_process_than_the_memory_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world(session_store="memory")
+    browser = await world.signed_in()
+    (session,) = await world.oidc.sessions_of("alice")
+    other = another_process(world, session_store="memory")
+    for process, named in ((world, []), (other, ["session_store"])):
+        with suppress(SessionError):
+            await process.oidc.grant(session.id)
+        assert advice(caplog) == named
+    await browser.post("/auth/logout")
+    with pytest.raises(SessionError):
+        await world.oidc.grant(session.id)
+    assert advice(caplog) == ["session_store"]
+
+
+async def ended(world: World, browser: httpx.AsyncClient) -> World:
+    await browser.post("/auth/logout")
+    return world
+
+
+async def expired(world: World, browser: httpx.AsyncClient) -> World:
+    world.time.advance(9 * 3600)
+    return another_process(world, session_store="memory")
+
+
+@pytest.mark.parametrize("happened", [ended, expired])
+async def test_a_session_that_is_over_is_no_mistake(
+    caplog: pytest.LogCaptureFixture, happened: Callable[..., Any]
+) -> None:
+    world = make_world(session_store="memory")
+    browser = await world.signed_in()
+    cookies = dict(browser.cookies)
+    asked = await happened(world, browser)
+    assert await visit(asked, cookies) == 401
+    assert advice(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "has_token", "offered", "named"),
+    [
+        (["openid"], False, True, ["scope"]),
+        (["openid"], False, False, []),
+        (["openid"], True, True, []),
+        (["openid", "offline_access"], False, True, []),
+    ],
+)
+async def test_a_missing_offline_access_is_named_once(
+    caplog: pytest.LogCaptureFixture,
+    scope: list[str],
+    has_token: bool,
+    offered: bool,
+    named: list[str],
+) -> None:
+    world = make_world(settings={"scope": scope}, client={"issue_refresh_tokens": has_token})
+    if not offered:
+        world.op.edits.put("metadata", lambda document: document | {"scopes_supported": ["openid"]})
+    for _ in range(2):
+        await world.signed_in()
+    assert advice(caplog) == named
+
+
+async def test_advice_keeps_nobody_from_signing_in(caplog: pytest.LogCaptureFixture) -> None:
+    """The metadata have expired by the time the tokens come, and cannot be had again."""
+    time = Time()
+    world = make_world(
+        settings={"scope": ["openid"], "fetch_userinfo": False},
+        client={"issue_refresh_tokens": False},
+        time=time,
+    )
+    await world.signed_in()
+    time.advance(3 * 24 * 3600)
+    async with world.browser() as browser:
+
+        def no_metadata(message: dict[str, Any]) -> dict[str, Any]:
+            world.op.faults.put("metadata", ServerError(503), times=10)
+            return message
+
+        world.op.edits.put("token_response", no_metadata)
+        assert (await sign_in(browser, LOGIN_URL, user="alice")).status_code == 200

@@ -129,14 +129,6 @@ async def test_session_used_in_one_process_goes_on_in_the_other(
     assert not await here.oidc.is_still_signed_in(connection)
 
 
-async def test_polling_the_session_is_no_use(world: World) -> None:
-    browser = await world.signed_in()
-    for _ in range(3):
-        world.time.advance(IDLE // 2 - 1)
-        await browser.get("/auth/session")
-    assert await generation(browser) is None
-
-
 @pytest.mark.parametrize("how", ["sign-out", "revocation", "refusal", "expiry"])
 async def test_open_connection_learns_that_its_session_is_over(mode: str, how: str) -> None:
     here, there = two_processes(mode, mount=with_connection)

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from fastapi_oidc.testing import OAuthError, sign_in
-from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, generation, two_processes, user
 from tests.oidc.interleaving import Gate, begun, same_browser, with_gate
-from tests.oidc.world import LOGIN_URL, Time, World, make_world
+from tests.oidc.world import LOGIN_URL, World
 
 EIGHT_HOURS = 8 * 3600
 AS_BOB = f"{LOGIN_URL}&prompt=login"
@@ -101,9 +101,8 @@ async def test_response_of_an_expired_session_leaves_a_new_login_alone(
 
 async def test_cookie_is_left_alone_while_a_store_cannot_tell(mode: str) -> None:
     """The session is refreshed, and its next request finds the newest one."""
-    gate, time = Gate(), Time()
-    outage, options = fallible(mode, time)
-    world = make_world(time=time, mount=with_gate(gate), **options)
+    gate = Gate()
+    world, outage = fallible_world(mode, mount=with_gate(gate))
     late = await a_late_response(world, world, gate, AFTER_EXPIRY)
     outage.is_down = True
     answer = await late.arrives()

@@ -32,14 +32,6 @@ async def sent(world: World, options: LoginOptions | None = None) -> dict[str, s
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
 
-async def test_login_signs_in_and_returns(world: World) -> None:
-    browser = world.browser()
-    answer = await sign_in(browser, LOGIN_URL, user="alice")
-    assert answer.url == f"{BASE_URL}/me"
-    assert answer.json()["identity"]["email"] == "alice@example.com"
-    assert world.event_names() == ["login.started", "login.succeeded"]
-
-
 async def test_request_has_pkce_state_and_nonce() -> None:
     parameters = await sent(make_world())
     challenge, state, nonce = (parameters.pop(n) for n in ("code_challenge", "state", "nonce"))
@@ -102,10 +94,8 @@ async def test_logins_in_two_tabs_are_independent() -> None:
 @pytest.mark.parametrize(
     ("name", "values", "code"),
     [
-        ("state", [], Code.AUTHORIZATION_STATE_MISSING),
         ("state", ["x" * 43], Code.AUTHORIZATION_TRANSACTION_MISSING),
         ("code", ["another"], Code.TOKEN_INVALID_GRANT),
-        ("iss", ["https://evil.test"], Code.AUTHORIZATION_ISSUER_MISMATCH),
         ("iss", [], Code.AUTHORIZATION_ISSUER_MISSING),
     ],
 )

@@ -12,10 +12,10 @@ from fastapi_oidc import Code, ConfigurationError, ProtocolViolation
 from fastapi_oidc.protocol.logout import front_channel_session
 from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.testing import DevUser, LogoutDelivered, SignedIn
-from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import copy_of, two_processes, user
 from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
-from tests.oidc.world import Time, World, make_world
+from tests.oidc.world import World, make_world
 
 OURS, THEIRS = "11111111-aaaa-4444-8888-000000000000", "22222222-bbbb-4444-8888-000000000000"
 
@@ -118,9 +118,7 @@ async def test_malformed_request_is_400_and_json(content: bytes, content_type: s
 
 async def test_store_that_is_down_is_400(mode: str) -> None:
     """The provider may deliver the token again."""
-    time = Time()
-    outage, options = fallible(mode, time)
-    world = make_world(time=time, **options)
+    world, outage = fallible_world(mode)
     browser = await world.signed_in()
     outage.is_down = True
     await logged_out(world)
@@ -229,9 +227,7 @@ def test_a_shared_issuer_stands_for_its_tenants(allowed: str) -> None:
 
 
 async def test_a_store_that_is_down_is_no_success() -> None:
-    time = Time()
-    outage, stores = fallible("cookie", time)
-    world = world_of(time=time, **stores)
+    world, outage = fallible_world("cookie", settings={"front_channel_logout": True})
     outage.is_down = True
     assert (await framed(world, iss=ISSUER, sid="1")).status_code == 503
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import Clock, MemoryStore, RefreshLock
+from fastapi_oidc import Clock, MemoryStore
 from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import OAuthError, ServerError, TokenRevoked
@@ -98,23 +98,6 @@ async def test_old_cookie_does_not_end_a_session_whose_row_was_lost() -> None:
     assert await generation(copy_of(old, after)) == 2
 
 
-class Lock(RefreshLock):
-    """Excludes, and can fail before or after its operation."""
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self.fails = ""
-
-    async def run_exclusive(self, session_id: str, operation: Any, /) -> Any:
-        if self.fails == "before":
-            raise ConnectionError("down")
-        async with self._lock:
-            result = await operation()
-        if self.fails == "after":
-            raise ConnectionError("down")
-        return result
-
-
 SHARED = pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
 
 
@@ -188,7 +171,7 @@ def shared(mode: str, url: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def processes(mode: str, sql_url: str) -> AsyncIterator[tuple[World, World]]:
+async def processes_of_a_database(mode: str, sql_url: str) -> AsyncIterator[tuple[World, World]]:
     async with opened_values(sql_url):
         time = Time()
         here = make_world(time=time, **shared(mode, sql_url))
@@ -199,11 +182,11 @@ async def processes(mode: str, sql_url: str) -> AsyncIterator[tuple[World, World
 
 
 async def test_processes_refresh_end_and_revoke_sessions_of_a_database(
-    processes: tuple[World, World],
+    processes_of_a_database: tuple[World, World],
 ) -> None:
-    here, there = processes
+    here, there = processes_of_a_database
     browser = await here.signed_in()
-    tabs = [copy_of(browser, world) for world in processes] * 5
+    tabs = [copy_of(browser, world) for world in (here, there)] * 5
     for number in (1, 2):
         here.time.advance(AFTER_EXPIRY)
         assert set(await asyncio.gather(*map(generation, tabs))) == {number}

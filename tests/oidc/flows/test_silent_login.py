@@ -11,14 +11,14 @@ import pytest
 
 from fastapi_oidc import Code, PersistContext, SessionError
 from fastapi_oidc.testing import AuthorizationRequested
-from tests.oidc.flows.fallible_stores import WRITTEN, fallible
+from tests.oidc.flows.fallible_stores import WRITTEN, fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     copy_of,
     generation,
     user,
 )
-from tests.oidc.world import Time, World, make_world
+from tests.oidc.world import World, make_world
 
 IFRAME = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate"}
 SAME_USER = ("same_user", "")
@@ -106,9 +106,7 @@ async def test_check_that_the_application_refuses_changes_nothing() -> None:
 
 
 async def test_store_that_is_down_changes_nothing(mode: str) -> None:
-    time = Time()
-    outage, options = fallible(mode, time)
-    world = make_world(time=time, **options)
+    world, outage = fallible_world(mode)
     browser = await world.signed_in()
     outage.is_down, outage.failing = True, WRITTEN
     assert outcome(await check(browser)) == ("error", "session.store_unavailable")
@@ -163,12 +161,3 @@ async def test_only_an_iframe_of_this_site_may_check(change: dict[str, str]) -> 
     answer = await check(browser, IFRAME | change)
     assert answer.status_code == 403
     assert "session.cross_site" in answer.text
-
-
-async def test_page_of_the_check_can_be_framed_by_this_site_alone() -> None:
-    browser = await make_world().signed_in()
-    headers = (await check(browser)).headers
-    assert "frame-ancestors 'self'" in headers["content-security-policy"]
-    assert "default-src 'none'" in headers["content-security-policy"]
-    assert headers["x-frame-options"] == "SAMEORIGIN"
-    assert headers["cache-control"] == "no-store"

@@ -9,7 +9,7 @@ import httpx
 from fastapi import Depends, FastAPI
 
 from fastapi_oidc import OIDC, OIDCSession
-from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
@@ -21,7 +21,6 @@ from tests.oidc.flows.steps import (
     user,
 )
 from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import Time, make_world
 
 STEP_UP = "/auth/login?max_age=60&return_to=/who"
 
@@ -97,9 +96,7 @@ async def test_a_refresh_under_way_elsewhere_is_completed_first(mode: str) -> No
 
 
 async def test_a_store_that_fails_revokes_nothing_that_the_session_may_need(mode: str) -> None:
-    time = Time()
-    outage, stores = fallible(mode, time)
-    world = make_world(time=time, **stores)
+    world, outage = fallible_world(mode)
     browser, held = await world.signed_in(), Held(first=True)
     world.op.faults.put("token", held)
     url = await callback_url(browser, STEP_UP)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any
+from typing import Any
 
 import httpx
 import httpx2
-from fastapi import Depends, FastAPI
-from fastapi.middleware.cors import CORSMiddleware
+from fastapi import FastAPI
 
-from fastapi_oidc import OIDCMiddleware, OIDCSession, OIDCSettings, StandardIdentity
-from tests.oidc.mistakes.desk import Desk, an_application, an_instance, error_of, refusal_to_start
+from fastapi_oidc import OIDCMiddleware, OIDCSettings
+from tests.oidc.mistakes.desk import Desk, an_instance, error_of
 from tests.oidc.web.test_startup import start
 from tests.oidc.world import BASE_URL, make_world
 
@@ -35,27 +34,8 @@ async def nothing_set(desk: Desk) -> str:
     return settings_error(desk, ISSUER="", CLIENT_ID="")
 
 
-async def a_file_that_nothing_reads(desk: Desk) -> str:
-    desk.monkeypatch.chdir(desk.folder)
-    (desk.folder / ".env").write_text("OIDC_ISSUER=https://op.example.com")
-    return settings_error(desk, ISSUER="")
-
-
-async def a_misspelt_variable(desk: Desk) -> str:
-    settings_error(desk, COOKIE_SECRET="", COOKIE_SECERT=secrets.token_urlsafe(32))
-    return desk.log
-
-
-async def commas_between_scopes(desk: Desk) -> str:
-    return settings_error(desk, SCOPE="openid,profile")
-
-
 async def a_short_secret(desk: Desk) -> str:
     return settings_error(desk, COOKIE_SECRET=secrets.token_hex(4))
-
-
-async def plain_http(desk: Desk) -> str:
-    return settings_error(desk, ISSUER="http://op.example.com")
 
 
 async def the_address_of_the_metadata(desk: Desk) -> str:
@@ -95,31 +75,6 @@ async def the_name_of_a_role(_desk: Desk) -> str:
     return error_of(lambda: oidc.require("admin"))
 
 
-async def no_dependency(_desk: Desk) -> str:
-    def endpoint(session: OIDCSession[StandardIdentity]) -> None: ...
-
-    return error_of(lambda: FastAPI().get("/")(endpoint))
-
-
-async def hidden_names(_desk: Desk) -> str:
-    oidc = an_instance()
-    app = an_application(oidc)
-
-    @app.get("/notes")
-    async def notes(session: Annotated[Any, Depends(oidc.require_auth)]) -> None: ...
-
-    return await refusal_to_start(app)
-
-
-async def a_login_behind_a_guard(_desk: Desk) -> str:
-    oidc = an_instance()
-    app = FastAPI(dependencies=[Depends(oidc.require_auth)])
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.get("/login", name="login")(oidc.login_handler())
-    app.get("/auth/login")(oidc.login_handler())
-    return await refusal_to_start(app)
-
-
 async def a_prefix_that_is_no_list(_desk: Desk) -> str:
     oidc = an_instance()
     return error_of(lambda: OIDCMiddleware(FastAPI().router, oidc, exclude="/static"))
@@ -129,26 +84,6 @@ async def no_middleware(desk: Desk) -> str:
     app = FastAPI()
     app.include_router(an_instance().router, prefix="/auth")
     await start(app)
-    return desk.log
-
-
-async def no_routes(desk: Desk) -> str:
-    await start(an_application(an_instance()))
-    return desk.log
-
-
-async def cors_inside(desk: Desk) -> str:
-    oidc, app = an_instance(), FastAPI()
-    app.add_middleware(CORSMiddleware, allow_origins=["https://pages.test"])
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.include_router(oidc.router)
-    await start(app)
-    return desk.log
-
-
-async def memory_of_several(desk: Desk) -> str:
-    desk.monkeypatch.setattr("sys.argv", ["uvicorn", "app:app", "--workers", "2"])
-    await start(make_world(session_store="memory").app)
     return desk.log
 
 

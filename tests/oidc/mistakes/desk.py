@@ -11,7 +11,6 @@ import pytest
 from fastapi import FastAPI
 
 from fastapi_oidc import OIDC, ConfigurationError, OIDCMiddleware
-from tests.oidc.web.test_startup import start
 from tests.oidc.world import make_world
 
 
@@ -38,13 +37,6 @@ def error_of(mistake: Callable[[], object]) -> str:
     """The message of the ConfigurationError that the mistake raises."""
     with pytest.raises(ConfigurationError) as caught:
         mistake()
-    return str(caught.value)
-
-
-async def refusal_to_start(app: FastAPI) -> str:
-    """The message of the ConfigurationError with which an application does not start."""
-    with pytest.raises(ConfigurationError) as caught:
-        await start(app)
     return str(caught.value)
 
 

@@ -9,8 +9,9 @@ from fastapi import Depends, FastAPI, WebSocket
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.testclient import TestClient
 
-from fastapi_oidc import OIDC, MemoryStore, OIDCMiddleware, require_auth
+from fastapi_oidc import OIDC, OIDCMiddleware, require_auth
 from fastapi_oidc.testing import sign_in, sign_in_sync
+from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.mistakes.desk import Desk, an_application, an_instance
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_websockets import opened
@@ -79,19 +80,10 @@ async def a_link_to_the_sign_out(_desk: Desk) -> str:
         return (await browser.get("/auth/logout", headers={"accept": "text/html"})).text
 
 
-class Breakable(MemoryStore):
-    is_down = False
-
-    async def read(self, keys: Any, /) -> Any:
-        if self.is_down:
-            raise ConnectionError
-        return await super().read(keys)
-
-
 async def a_store_that_is_down(desk: Desk) -> str:
-    store = Breakable()
-    browser = await make_world(session_store=store, back_channel_logout_store=None).signed_in()
-    store.is_down = True
+    world, outage = fallible_world("store")
+    browser = await world.signed_in()
+    outage.is_down = True
     answer = await browser.get("/me")
     return f"{answer.status_code} {answer.headers.raw} {answer.text}\n{desk.log}"
 

@@ -17,7 +17,6 @@ from fastapi_oidc import (
     MemoryStore,
     OIDCLocals,
     OIDCSettings,
-    StandaloneAPI,
     StandardIdentity,
 )
 from fastapi_oidc.session.sql import SQLStore
@@ -87,8 +86,6 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
         lambda _: unchecked(DevClient)(client_id="a", redirect_uris="https://a.test"),
         "is a list of URLs",
     ),
-    (lambda w: w.oidc.require_role(["admin", "editor"]), "for several: oidc.require"),
-    (lambda w: w.oidc.auth(Request({"type": "http"})), r"oidc\.auth\(session\) must be"),
     (lambda _: unchecked(StandardIdentity(sub="alice"))["sub"], r"read its attributes, \.sub"),
     (lambda _: a_session().claims.setdefault("cart", []), "no place for data of the application"),
     (lambda _: a_session().claims.update(cart=[]), "no place for data of the application"),
@@ -100,7 +97,6 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
         lambda _: unchecked(OIDC)(settings(), session_store=MemoryStore),
         "class MemoryStore, not",
     ),
-    (lambda _: StandaloneAPI("https://op.test", "api://x"), "needs the URL of the API"),
     (
         lambda _: unchecked(OIDC)(settings(), transport=DevProvider(users=[], clients=[]).app),
         "ASGITransport",

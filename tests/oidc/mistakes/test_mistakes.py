@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.oidc.mistakes import at_the_start, monitor, requests, signing_in
+from tests.oidc.mistakes import at_the_start, requests, signing_in
 from tests.oidc.mistakes.desk import Desk, Mistake
 
 PAGES: Final = (
@@ -26,11 +26,7 @@ QUOTED: Final = re.compile(r'"([^"`]+)"|`([^`]+)`')
 MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
     "The application does not start": (
         at_the_start.nothing_set,
-        at_the_start.a_file_that_nothing_reads,
-        at_the_start.a_misspelt_variable,
-        at_the_start.commas_between_scopes,
         at_the_start.a_short_secret,
-        at_the_start.plain_http,
         at_the_start.the_address_of_the_metadata,
         at_the_start.a_base_url_with_a_path,
         at_the_start.no_base_url,
@@ -39,16 +35,10 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         at_the_start.no_annotation,
         at_the_start.an_async_listener,
         at_the_start.the_name_of_a_role,
-        at_the_start.no_dependency,
-        at_the_start.hidden_names,
-        at_the_start.a_login_behind_a_guard,
         at_the_start.a_prefix_that_is_no_list,
     ),
     "The log warns at the start": (
         at_the_start.no_middleware,
-        at_the_start.no_routes,
-        at_the_start.cors_inside,
-        at_the_start.memory_of_several,
         at_the_start.a_mounted_application,
     ),
     "Nobody can sign in": (
@@ -81,11 +71,6 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         requests.a_store_that_is_down,
     ),
     "Tests fail": (requests.a_client_without_the_provider, requests.a_user_whom_nobody_knows),
-    "The monitor's client": (
-        monitor.no_monitor,
-        monitor.a_mute_monitor,
-        monitor.a_value_that_is_forbidden,
-    ),
 }
 """By the page's section, one for each of its rows."""
 

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from fastapi_oidc import MemoryStore, OIDCSession, PersistContext
+from fastapi_oidc import OIDCSession, PersistContext
 from fastapi_oidc.settings import revealed
+from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.property.app_requests import (
     Answered,
     Sent,
@@ -66,15 +67,6 @@ async def prepared(**options: Any) -> Target:
     return Target(world, parameters, cookies, [secret for secret in secrets if secret])
 
 
-class Store(MemoryStore):
-    is_down = False
-
-    async def read(self, keys: Any, /) -> Any:
-        if self.is_down:
-            raise ConnectionError
-        return await super().read(keys)
-
-
 class Line(httpx.AsyncBaseTransport):
     """The way to the provider."""
 
@@ -98,10 +90,10 @@ class Lines(logging.Handler):
         self.lines.append(self.format(record))
 
 
-STORE, LINE = Store(), Line()
+OUTAGE, LINE = Outage(), Line()
 STANDING = asyncio.run(prepared())
 POSTING = asyncio.run(prepared(settings={"response_mode": "form_post"}))
-FALLEN = asyncio.run(prepared(session_store=STORE, transport=LINE))
+FALLEN = asyncio.run(prepared(session_store=FallibleStore(OUTAGE), transport=LINE))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,9 +112,9 @@ def log() -> Iterator[Lines]:
 def outage() -> Iterator[None]:
     """The provider and the session store of FALLEN cannot be reached."""
     FALLEN.world.time.advance(4000)
-    LINE.is_down = STORE.is_down = True
+    LINE.is_down = OUTAGE.is_down = True
     yield
-    LINE.is_down = STORE.is_down = False
+    LINE.is_down = OUTAGE.is_down = False
 
 
 def require_discreet(target: Target, answered: Answered, log: Lines) -> None:

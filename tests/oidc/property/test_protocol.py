@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
 from fastapi_oidc.protocol.urls import fault_of_url
-from tests.oidc.property.protocol_values import json_values, texts
+
+texts = st.text(st.characters(exclude_categories=[]), max_size=40)
+"""Any text, lone surrogates included."""
+
+json_texts = st.text(max_size=40)
+"""What JSON can hold: no lone surrogates."""
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | json_texts
+json_values: st.SearchStrategy[JSON] = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(json_texts, inner, max_size=4),
+    max_leaves=12,
+)
 
 
 @given(text=st.binary() | st.text('[]{}:,"\\ud80eE+-0123456789.ntfalsruN ').map(str.encode))

@@ -117,13 +117,6 @@ def test_one_flipped_bit_of_the_sealed_bytes_never_opens(content: bytes, place: 
     assert not opens(base64.urlsafe_b64encode(raw).decode().rstrip("="), "a")
 
 
-@given(content=st.binary(max_size=200), place=st.integers(min_value=0))
-def test_one_flipped_bit_of_the_text_never_opens(content: bytes, place: int) -> None:
-    text = bytearray(SEALER_OF_ANY.seal(content, name="a").encode())
-    text[place // 8 % len(text)] ^= 1 << place % 8
-    assert not opens(text.decode("latin-1"), "a")
-
-
 @given(content=st.binary(max_size=200), text=st.text(min_size=1, max_size=8), place=st.integers(0))
 def test_no_text_can_be_put_in_or_taken_out(content: bytes, text: str, place: int) -> None:
     sealed = SEALER_OF_ANY.seal(content, name="a")
@@ -141,8 +134,3 @@ def test_a_seal_opens_under_its_own_name_alone(content: bytes, name: str, other:
 @given(text=st.text())
 def test_any_text_gives_a_session_error(text: str) -> None:
     assert not opens(text, "a")
-
-
-@given(raw=st.binary(max_size=200))
-def test_any_bytes_give_a_session_error(raw: bytes) -> None:
-    assert not opens(base64.urlsafe_b64encode(raw).decode().rstrip("="), "a")

@@ -165,12 +165,6 @@ def answer_signed(op: OP, claims: Mapping[str, object]) -> None:
     op.answer_text("/userinfo", key.sign(claims), "application/jwt")
 
 
-async def code_of(op: OP) -> Code:
-    with pytest.raises(OIDCError) as caught:
-        await op.provider().userinfo("at", sub="alice")
-    return caught.value.code
-
-
 async def test_a_signed_answer_is_verified(op: OP) -> None:
     answer_signed(op, SIGNED)
     assert await op.provider().userinfo("at", sub="alice") == SIGNED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -34,10 +34,8 @@ class Node(Server):
 class Cluster:
     """Its nodes are found by asking the first one."""
 
-    def __init__(
-        self, program: str, folder: Path, node: Callable[[str, Path], Node] = Node
-    ) -> None:
-        self.nodes = [node(program, folder / f"node-{number}") for number in range(3)]
+    def __init__(self, program: str, folder: Path) -> None:
+        self.nodes = [Node(program, folder / f"node-{number}") for number in range(3)]
 
     @property
     def url(self) -> str:

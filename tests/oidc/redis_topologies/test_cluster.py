@@ -139,24 +139,6 @@ async def test_a_mute_node_costs_one_wait(cluster: Cluster) -> None:
     await store.aclose()
 
 
-async def test_a_slot_that_moves_is_followed(cluster: Cluster) -> None:
-    async with store_of(cluster) as store:
-        await put_one(store)
-        source = node_of_value(cluster)
-        target = next(node for node in cluster.nodes if node is not source)
-        name = f"fastapi_oidc:{KEY}"
-        slot = source.command("CLUSTER KEYSLOT", name)
-        source_id, target_id = source.command("CLUSTER MYID"), target.command("CLUSTER MYID")
-        target.command("CLUSTER SETSLOT", slot, "IMPORTING", source_id)
-        source.command("CLUSTER SETSLOT", slot, "MIGRATING", target_id)
-        source.command("MIGRATE", "127.0.0.1", target.port, name, 0, 5000)
-        assert await store.read(KEYS) == VALUES
-        for node in (target, source):
-            node.command("CLUSTER SETSLOT", slot, "NODE", target_id)
-        assert await store.read(KEYS) == VALUES
-        assert await store.swap(KEY, ONE.value, ONE) is None
-
-
 FOR_A_NODE = "?socket_timeout=2"
 """Seconds that a worker waits for one of them, on a busy machine."""
 

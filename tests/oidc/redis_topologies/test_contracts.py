@@ -35,14 +35,6 @@ async def test_values_are_stored_read_together_replaced_and_deleted(store: Redis
     assert await store.swap(KEY, ONE.value, ONE) == Stored(b"", 0.0)
 
 
-async def test_concurrent_movers_lose_nothing(store: RedisStore) -> None:
-    await store.read([KEY])  # the client has found the nodes
-    await asyncio.gather(
-        *(store.move(KEY, lambda value, _: Cell(value + b"x", LATER)) for _ in range(8))
-    )
-    assert list(await store.read([KEY])) == [b"x" * 8]
-
-
 async def test_a_client_of_a_sentinel_is_taken(program: str, tmp_path: Path) -> None:
     with running_watched(program, tmp_path, patience=60_000) as watched:
         sentinel = Sentinel([("127.0.0.1", watched.sentinel.port)])  # type: ignore[no-untyped-call]

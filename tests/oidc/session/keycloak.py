@@ -1,4 +1,4 @@
-"""Sessions as a Keycloak 26 realm makes them: its claims and lengths, random where it is random."""
+"""A session as a Keycloak 26 realm makes it: its claims and lengths, random where it is random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from fastapi_oidc.session.model import OIDCSession, Tokens
 from tests.oidc.session.examples import LIFETIME, NOW
 
 ISSUER = "https://sso.example.com/realms/example"
-NO_ROLES: tuple[str, ...] = ()
 TWENTY_LONG_ROLES = tuple(
     f"{department}-{application}-{right}"
     for department in ("finance", "logistics", "purchasing", "engineering", "administration")
@@ -22,11 +21,9 @@ TWENTY_LONG_ROLES = tuple(
 )
 
 
-def keycloak_session(
-    *, roles: tuple[str, ...] = NO_ROLES, mapper: bool = False, offline: bool = False
-) -> OIDCSession[StandardIdentity]:
-    """`mapper` puts the roles into the ID token too; `offline` asks for offline_access."""
-    scope = "openid profile email" + (" offline_access" if offline else "")
+def keycloak_session() -> OIDCSession[StandardIdentity]:
+    """The largest of the field: twenty long roles, also in the ID token, and an offline token."""
+    scope = "openid profile email offline_access"
     common: dict[str, JsonValue] = {
         "exp": NOW + 300,
         "iat": NOW,
@@ -48,7 +45,7 @@ def keycloak_session(
     }
     usual = ["offline_access", "default-roles-example", "uma_authorization"]
     granted: dict[str, JsonValue] = {
-        "realm_access": {"roles": [*usual, *roles]},
+        "realm_access": {"roles": [*usual, *TWENTY_LONG_ROLES]},
         "resource_access": {
             "account": {"roles": ["manage-account", "manage-account-links", "view-profile"]}
         },
@@ -59,7 +56,7 @@ def keycloak_session(
         "typ": "ID",
         "nonce": _random(32),
         "at_hash": _random(16),
-        **(granted if mapper else {}),
+        **granted,
         **profile,
     }
     access_claims = common | {
@@ -73,7 +70,7 @@ def keycloak_session(
     refresh_claims = common | {
         "jti": _uuid(),
         "aud": ISSUER,
-        "typ": "Offline" if offline else "Refresh",
+        "typ": "Offline",
         "scope": f"{scope} web-origins acr roles basic",
         "nonce": id_claims["nonce"],
     }

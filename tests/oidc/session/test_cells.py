@@ -153,7 +153,8 @@ def test_each_step_of_a_turn_is_repeated_until_the_store_has_it() -> None:
 def test_no_repr_shows_a_secret() -> None:
     session = a_session()
     copy = Copy(session.id, (), 0, NOW, session, b"the-secret")
-    seen, row = Seen(Row(content=b"the-secret"), b"sealed"), Row(answer=b"the-secret")
+    row = Row(content=b"the-secret", answer=b"the-secret", secret="the-secret")
+    seen = Seen(row, b"sealed")
     shown = [
         copy,
         Over(copy, "revoked", session),

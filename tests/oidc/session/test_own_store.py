@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import pickle
 import re
@@ -36,7 +35,6 @@ class Dictionary(SessionStore):
 
     def __init__(self) -> None:
         self.rows: dict[str, SealedSession] = {}
-        self.is_closed = False
 
     def get(self, id: str, /) -> SealedSession | None:
         return self.rows.get(id)
@@ -47,43 +45,17 @@ class Dictionary(SessionStore):
     def delete(self, id: str, /) -> None:
         del self.rows[id]
 
-    async def aclose(self) -> None:
-        self.is_closed = True
-
-
-class Texts(SessionStore):
-    """Async methods, and rows of text, as a database may have them."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, str] = {}
-
-    async def get(self, id: str, /) -> SealedSession | None:
-        await asyncio.sleep(0)
-        return SealedSession.from_json(self.rows[id]) if id in self.rows else None
-
-    async def set(self, id: str, session: SealedSession, /) -> None:
-        await asyncio.sleep(0)
-        self.rows[id] = session.to_json()
-
-    async def delete(self, id: str, /) -> None:
-        await asyncio.sleep(0)
-        self.rows.pop(id, None)
-
 
 class CountingLock(LockOfThisLoop):
     def __init__(self) -> None:
         super().__init__()
         self.held: list[str] = []
-        self.is_closed = False
 
     async def run_exclusive(
         self, session_id: str, operation: Callable[[], Awaitable[Result]], /
     ) -> Result:
         self.held.append(session_id)
         return await super().run_exclusive(session_id, operation)
-
-    async def aclose(self) -> None:
-        self.is_closed = True
 
 
 class ForgetfulLock(RefreshLock):
@@ -120,7 +92,7 @@ async def test_a_method_that_does_something_else_is_named(wrong: object, said: s
 
 async def test_a_value_is_compared_and_replaced_within_the_lock() -> None:
     lock = CountingLock()
-    store = ExclusiveStore(Texts(), lock)
+    store = ExclusiveStore(Dictionary(), lock)
     await store.read([KEY])
     await store.swap(KEY, None, ONE)
     assert lock.held == []

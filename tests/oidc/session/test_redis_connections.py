@@ -64,15 +64,6 @@ async def test_a_pool_that_waits_or_is_of_the_store_is_used_as_it_is(redis_url: 
         assert (commands.most_at_once, commands.ended) == (7, 30)
 
 
-async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, prefix: str) -> None:
-    """A pool of four connections raises at the fifth."""
-    client = Redis.from_url(redis_url, max_connections=4)
-    store = RedisStore(client, prefix=prefix, timeout=60)
-    await put_one(store)
-    assert all(await asyncio.gather(*(has_one(store) for _ in range(1000))))
-    await client.aclose()
-
-
 async def test_a_command_that_waits_too_long_for_a_turn_raises_that_the_store_is_busy(
     redis_url: str,
 ) -> None:

@@ -202,14 +202,6 @@ def asks(circuit: Circuit, usual: float = LIMIT) -> float:
     return limit
 
 
-def test_it_is_opened_and_closed(circuit: Circuit) -> None:
-    assert not circuit.is_open
-    circuit.open()
-    assert circuit.is_open
-    circuit.close()
-    assert not circuit.is_open
-
-
 def test_open_it_lets_one_command_ask_and_a_while_later_another(
     circuit: Circuit, seconds: Seconds
 ) -> None:

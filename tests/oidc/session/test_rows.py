@@ -202,8 +202,3 @@ def test_a_row_of_another_release_is_not_taken_for_none(encoded: bytes) -> None:
 def test_a_reason_of_another_release_is_an_end() -> None:
     encoded = OVER.encode().replace(b"signed_out", b"abducted")
     assert Row.decode(encoded).ended == "revoked"
-
-
-def test_repr_shows_no_token_and_no_secret() -> None:
-    shown = repr(replace(ANSWERED, content=b"content", answer=b"tokens", secret="digest"))
-    assert not [word for word in ("content", "tokens", "digest") if word in shown]

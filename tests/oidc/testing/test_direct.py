@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
+from fastapi import Depends, FastAPI
+from httpx import ASGITransport, AsyncClient
 
-from fastapi_oidc import Code, ConfigurationError, StandardIdentity
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    ConfigurationError,
+    OIDCSession,
+    StandardIdentity,
+    require_auth,
+    require_csrf,
+)
 from fastapi_oidc.testing import session_for, stored
 from tests.oidc.grants.api import Api
 from tests.oidc.resource_server.api_world import AUDIENCE, make_api_world
-from tests.oidc.world import make_world
+from tests.oidc.world import BASE_URL, make_world
 
 ALICE = StandardIdentity(sub="alice", name="Alice")
 
@@ -66,3 +76,84 @@ def test_unknown_names_are_answered_with_the_known_ones(
         op.tokens(user, client_id=client)
     with pytest.raises(ValueError, match=explanation):
         op.access_token(user, audience=AUDIENCE, client_id=client)
+
+
+Session: TypeAlias = OIDCSession[StandardIdentity]
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    is_alice = oidc.require(lambda user: user.name == "Alice")
+
+    def guarded(path: str, guard: Any) -> None:
+        async def endpoint(session: Session = Depends(guard)) -> str:
+            return session.sub
+
+        app.post(path)(endpoint)
+
+    guarded("/oidc/auth", oidc.require_auth)
+    guarded("/oidc/csrf", oidc.require_csrf)
+    guarded("/oidc/alice", is_alice)
+    guarded("/module/auth", require_auth)
+    guarded("/module/csrf", require_csrf)
+
+
+async def post(app: FastAPI, path: str, **headers: str) -> tuple[int, Any]:
+    async with AsyncClient(transport=ASGITransport(app), base_url=BASE_URL) as client:
+        answer = await client.post(path, headers=headers)
+        return answer.status_code, answer.json()
+
+
+async def test_an_override_of_the_instances_guard_reaches_what_is_built_on_it() -> None:
+    world = make_world(mount=mount)
+    session = session_for(ALICE)
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: session
+    token = {"x-csrf-token": world.oidc.csrf_token(session)}
+    assert await post(world.app, "/oidc/auth") == (200, "alice")
+    assert await post(world.app, "/oidc/alice") == (200, "alice")
+    assert await post(world.app, "/oidc/csrf", **token) == (200, "alice")
+    assert (await post(world.app, "/module/auth"))[0] == 401
+
+
+async def test_an_override_of_the_modules_guard_reaches_what_is_built_on_it() -> None:
+    world = make_world(mount=mount)
+    session = session_for(ALICE)
+    world.app.dependency_overrides[require_auth] = lambda: session
+    token = {"x-csrf-token": world.oidc.csrf_token(session)}
+    assert await post(world.app, "/module/auth") == (200, "alice")
+    assert await post(world.app, "/module/csrf", **token) == (200, "alice")
+    assert (await post(world.app, "/oidc/auth"))[0] == 401
+
+
+async def test_what_a_guard_checks_is_checked_of_the_given_session_too() -> None:
+    world = make_world(mount=mount)
+    bob = session_for(StandardIdentity(sub="bob", name="Bob"), sub="bob")
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: bob
+    status, refused = await post(world.app, "/oidc/alice")
+    assert (status, refused["code"]) == (403, "session.forbidden")
+    status, refused = await post(world.app, "/oidc/csrf")
+    assert (status, refused["code"]) == (403, "session.csrf")
+    other = {"x-csrf-token": world.oidc.csrf_token(session_for(ALICE))}
+    assert (await post(world.app, "/oidc/csrf", **other))[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("identity", "sub"),
+    [(StandardIdentity(sub="zoe"), "zoe"), ({"sub": "zoe"}, "zoe"), ("zoe", "alice")],
+)
+def test_a_session_has_the_sub_of_its_identity(identity: object, sub: str) -> None:
+    session = session_for(identity, sid="s1")
+    assert (session.sub, session.identity, session.sid) == (sub, identity, "s1")
+    assert session.expires_at == session.created_at + 8 * 3600
+
+
+def test_an_unknown_member_of_a_session_is_refused() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'expire_at': is expires_at"):
+        session_for(ALICE, expire_at=1)
+
+
+async def test_a_csrf_token_is_valid_for_each_session_of_a_user() -> None:
+    """An override that calls `session_for` makes a session for each request."""
+    world = make_world(mount=mount)
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: session_for(ALICE)
+    token = {"x-csrf-token": world.oidc.csrf_token(session_for(ALICE))}
+    assert await post(world.app, "/oidc/csrf", **token) == (200, "alice")

@@ -1,15 +1,19 @@
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 
 import httpx
 import pytest
 
+from fastapi_oidc.testing import DevClient, LogoutDelivered
 from tests.oidc.testing.bare_client import (
     AFTER_LOGOUT,
     APP,
     CALLBACK,
     BareClient,
     bare_client,
+    jwt_parts,
     returned,
 )
 
@@ -114,3 +118,102 @@ async def test_any_local_uri_means_this_machine_alone(uri: str, is_local: bool) 
     assert (logged_out.status_code != 400) is is_local
     if is_local:
         assert "code" in returned(redirected)
+
+
+URI = "https://app.test/backchannel-logout"
+LISTENING = replace(APP, backchannel_logout_uri=URI)
+
+
+class Listener:
+    """The client's back-channel logout endpoint."""
+
+    def __init__(self, answer: Callable[[httpx.Request], httpx.Response]) -> None:
+        self.transport = httpx.MockTransport(self._serve)
+        self.requests: list[httpx.Request] = []
+        self._answer = answer
+
+    def _serve(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        return self._answer(request)
+
+
+def fail(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("refused", request=request)
+
+
+def listening(
+    *clients: DevClient,
+    answer: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(200),
+) -> tuple[BareClient, Listener]:
+    rp, listener = bare_client(*clients), Listener(answer)
+    assert rp.provider.back_channel_transport is None
+    rp.provider.back_channel_transport = listener.transport
+    return rp, listener
+
+
+async def test_every_client_of_the_session_is_told() -> None:
+    other = replace(LISTENING, client_id="other", backchannel_logout_uri=URI + "/other")
+    rp, listener = listening(LISTENING, other)
+    await rp.code()
+    await rp.code(client_id="other")
+    await rp.provider.log_out("alice")
+    assert {str(request.url) for request in listener.requests} == {URI, URI + "/other"}
+
+
+@pytest.mark.parametrize(("answer", "status"), [(lambda _: httpx.Response(400), 400), (fail, None)])
+async def test_a_client_that_does_not_take_it_is_recorded(
+    answer: Callable[[httpx.Request], httpx.Response], status: int | None
+) -> None:
+    rp, _ = listening(LISTENING, answer=answer)
+    await rp.code()
+    await rp.provider.log_out("alice")
+    assert [event.status for event in rp.provider.record.of(LogoutDelivered)] == [status]
+    assert (await rp.answer(prompt="none", login_hint=""))["error"] == "login_required"
+
+
+FRAMED = replace(
+    APP,
+    frontchannel_logout_uri="https://app.test/front?a=1",
+    frontchannel_logout_session_required=True,
+)
+
+
+def frames(page: str) -> list[str]:
+    return [unescape(url) for url in re.findall(r'<iframe src="([^"]*)"', page)]
+
+
+async def ended_page(rp: BareClient, **changes: str) -> tuple[str, str, str]:
+    """The page, its policy, and the `sid` that has ended."""
+    id_token = (await rp.tokens())["id_token"]
+    answer = await rp.http.get("/end-session", params={"id_token_hint": id_token, **changes})
+    return (
+        answer.text,
+        answer.headers["content-security-policy"],
+        str(jwt_parts(id_token)[1]["sid"]),
+    )
+
+
+async def test_a_frame_names_issuer_and_session() -> None:
+    rp = bare_client(FRAMED)
+    page, policy, sid = await ended_page(rp)
+    assert frames(page) == [f"https://app.test/front?a=1&iss=https%3A%2F%2Fop.test&sid={sid}"]
+    assert "frame-src https://app.test;" in policy
+
+
+async def test_without_session_required_it_names_none() -> None:
+    rp = bare_client(replace(FRAMED, frontchannel_logout_session_required=False))
+    page, _, _ = await ended_page(rp)
+    assert frames(page) == ["https://app.test/front?a=1"]
+
+
+async def test_the_frames_come_before_the_redirect() -> None:
+    rp = bare_client(FRAMED)
+    page, _, _ = await ended_page(rp, post_logout_redirect_uri=AFTER_LOGOUT)
+    assert len(frames(page)) == 1
+    assert re.search(rf'content="\d;url={AFTER_LOGOUT}"', page)
+
+
+async def test_a_client_without_the_uri_has_no_frame(rp: BareClient) -> None:
+    page, policy, _ = await ended_page(rp)
+    assert frames(page) == []
+    assert "frame-src" not in policy

@@ -3,7 +3,7 @@ import time
 import httpx
 import pytest
 
-from fastapi_oidc.testing import AnswerLost, Delay, Drip, ServerError
+from fastapi_oidc.testing import AnswerLost, Delay, Drip, ServerError, SignedIn
 from tests.oidc.testing.bare_client import BareClient
 
 
@@ -41,3 +41,22 @@ async def test_pages_can_fail_too(rp: BareClient, path: str) -> None:
     rp.provider.faults.put("authorization", ServerError(502))
     rp.provider.faults.put("end_session", ServerError(502))
     assert (await rp.http.get(path, params=rp.parameters())).status_code == 502
+
+
+async def test_a_repeated_edit_replaces_the_first_and_clear_ends_them(rp: BareClient) -> None:
+    rp.provider.edits.put("userinfo", lambda claims: claims | {"first": True})
+    rp.provider.edits.put("userinfo", lambda claims: claims | {"second": True})
+    token = (await rp.tokens())["access_token"]
+    edited = (await rp.userinfo(token)).json()
+    assert "first" not in edited
+    assert edited["second"]
+    rp.provider.edits.clear()
+    assert "second" not in (await rp.userinfo(token)).json()
+
+
+async def test_clear_forgets_events_but_no_session(rp: BareClient) -> None:
+    await rp.code()
+    rp.provider.record.clear()
+    assert rp.provider.record.of(SignedIn) == []
+    assert not rp.provider.record.calls
+    assert "code" in await rp.answer(prompt="none", login_hint="")

@@ -14,12 +14,12 @@ from starlette.types import ASGIApp
 from fastapi_oidc import (
     API,
     OIDC,
-    MemoryStore,
     OIDCMiddleware,
     OIDCSession,
 )
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
+from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.resource_server.api_world import METADATA_URL, make_api_world
 from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world, signed_in_world
 
@@ -67,11 +67,7 @@ class Raising:
 
 UNREACHABLE: Final = Raising(httpx.ConnectError("refused"))
 SLOW: Final = Raising(httpx.ReadTimeout("nothing came"))
-
-
-class Broken(MemoryStore):
-    async def read(self, keys: Any, /) -> Any:
-        raise ConnectionError
+DOWN: Final = FallibleStore(Outage(is_down=True))
 
 
 def asking(
@@ -148,7 +144,7 @@ def callback_without_store(headers: Headers = NONE, *, settings: Any = None) -> 
     """What the callback answers while the store of revocations is down."""
 
     async def ask() -> httpx.Response:
-        browser = make_world(settings=settings, back_channel_logout_store=Broken()).browser()
+        browser = make_world(settings=settings, back_channel_logout_store=DOWN).browser()
         browser.headers.update(headers)
         return await sign_in(browser, LOGIN_URL, user="alice")
 

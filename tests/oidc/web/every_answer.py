@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fastapi_oidc.testing import ServerError
@@ -12,11 +12,13 @@ from fastapi_oidc.web.requests import MAX_FIELDS
 from tests.oidc.web.asking import (
     FORM_POST,
     IFRAME,
+    NONE,
     PAGE,
     SILENT,
     SLOW,
     UNREACHABLE,
     Asking,
+    Headers,
     api_metadata,
     api_refusing,
     api_without_provider,
@@ -50,26 +52,30 @@ FOREIGN: Final = {"origin": "https://elsewhere.test", "sec-fetch-site": "cross-s
 KNOWN: Final = {"if-none-match": SCRIPT.etag}
 SLOW_COOKIES: Final = {"cookie": "a=" + "\\" * (MOST_ESCAPES + 1)}
 
+
+def page_and_json(
+    answer: str, requests: Callable[[Headers], Sequence[Asking]]
+) -> dict[str, Sequence[Asking]]:
+    """`requests` by a browser that shows a page, and by a program."""
+    return {f"{answer} page": requests(PAGE), f"{answer} JSON": requests(NONE)}
+
+
 ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`GET /login` 302 to the provider": [asking("GET", LOGIN)],
     "`GET /login` 302 to the host of `base_url`": [asking("GET", LOGIN, {"host": "www.test"})],
     "`GET /login` 200 silent page, provider failed": [
         with_fault("metadata", UNREACHABLE, SILENT, IFRAME)
     ],
-    "`GET /login` 403, 500, 502 or 504 page": [
-        asking("GET", SILENT, FOREIGN | PAGE),
-        without_callback(PAGE),
-        with_fault("metadata", UNREACHABLE, LOGIN, PAGE),
-        with_fault("metadata", SLOW, LOGIN, PAGE),
-    ],
-    "`GET /login` 403, 500, 502 or 504 JSON": [
-        asking("GET", SILENT, FOREIGN),
-        without_callback(),
-        with_fault("metadata", ServerError(), LOGIN),
-        with_fault("metadata", SLOW, LOGIN),
-    ],
-    "`GET /login` 503 page": [login_after_a_failure(PAGE)],
-    "`GET /login` 503 JSON": [login_after_a_failure()],
+    **page_and_json(
+        "`GET /login` 403, 500, 502 or 504",
+        lambda headers: [
+            asking("GET", SILENT, {**FOREIGN, **headers}),
+            without_callback(headers),
+            with_fault("metadata", ServerError(), LOGIN, headers),
+            with_fault("metadata", SLOW, LOGIN, headers),
+        ],
+    ),
+    **page_and_json("`GET /login` 503", lambda headers: [login_after_a_failure(headers)]),
     "`GET /login` 422 for bad parameters": [asking("GET", f"{LOGIN}?prompt=no")],
     "`GET /login` 200 page of several providers": [choosing],
     "`GET /callback` 302 signed in": [callback()],
@@ -79,58 +85,50 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
         silently("bob"),
         asking("GET", LOST, IFRAME),
     ],
-    "`GET /callback`, `POST /callback` 400, 502 or 504 page": [
-        asking("GET", LOST, PAGE),
-        lost_by_form_post(PAGE),
-        *at_either_callback(SLOW, PAGE),
-        *at_either_callback(ServerError(), PAGE),
-    ],
-    "`GET /callback`, `POST /callback` 400, 502 or 504 JSON": [
-        asking("GET", LOST),
-        lost_by_form_post(),
-        *at_either_callback(SLOW),
-        *at_either_callback(ServerError()),
-    ],
+    **page_and_json(
+        "`GET /callback`, `POST /callback` 400, 502 or 504",
+        lambda headers: [
+            asking("GET", LOST, headers),
+            lost_by_form_post(headers),
+            *at_either_callback(SLOW, headers),
+            *at_either_callback(ServerError(), headers),
+        ],
+    ),
     "`GET /callback`, `POST /callback` 502 page, provider unreachable": [
         *at_either_callback(UNREACHABLE, PAGE)
     ],
     "`GET /callback`, `POST /callback` 502 JSON, provider unreachable": [
         *at_either_callback(UNREACHABLE)
     ],
-    "`GET /callback`, `POST /callback` 503 page": [
-        callback_without_store(PAGE),
-        callback_without_store(PAGE, settings=FORM_POST),
-    ],
-    "`GET /callback`, `POST /callback` 503 JSON": [
-        callback_without_store(),
-        callback_without_store(settings=FORM_POST),
-    ],
+    **page_and_json(
+        "`GET /callback`, `POST /callback` 503",
+        lambda headers: [
+            callback_without_store(headers),
+            callback_without_store(headers, settings=FORM_POST),
+        ],
+    ),
     "`GET /logout` 405 page, which says what to write": [asking("GET", LOGOUT, PAGE)],
     "`GET /logout` 405 JSON, which says what to write": [asking("GET", LOGOUT)],
     "`POST /logout` 302 to the provider": [signed_in("POST", LOGOUT)],
     "`POST /logout` 200 page, provider unreachable": [signing_out_without_the_provider],
-    "`POST /logout` 400 or 403 page": [
-        asking("POST", LOGOUT, PAGE, content=b"no form"),
-        asking("POST", LOGOUT, FOREIGN | PAGE),
-    ],
-    "`POST /logout` 400 or 403 JSON": [
-        asking("POST", LOGOUT, content=b"no form"),
-        asking("POST", LOGOUT, FOREIGN),
-    ],
+    **page_and_json(
+        "`POST /logout` 400 or 403",
+        lambda headers: [
+            asking("POST", LOGOUT, headers, content=b"no form"),
+            asking("POST", LOGOUT, {**FOREIGN, **headers}),
+        ],
+    ),
     "`GET /logged-out` 302": [asking("GET", "/auth/logged-out")],
-    "`GET /logged-out` 400 page": [asking("GET", TOO_MANY, PAGE)],
-    "`GET /logged-out` 400 JSON": [asking("GET", TOO_MANY)],
+    **page_and_json("`GET /logged-out` 400", lambda headers: [asking("GET", TOO_MANY, headers)]),
     "`POST /backchannel-logout` 200 empty": [told_of_a_logout],
     "`POST /backchannel-logout` 400 JSON": [asking("POST", "/auth/backchannel-logout")],
     "`GET /frontchannel-logout` 200 empty": [
         asking("GET", f"{FRONT_CHANNEL}?iss=https://op.test&sid=1", settings=WITH_FRONT_CHANNEL)
     ],
-    "`GET /frontchannel-logout` 400 page": [
-        asking("GET", FRONT_CHANNEL, PAGE, settings=WITH_FRONT_CHANNEL)
-    ],
-    "`GET /frontchannel-logout` 400 JSON": [
-        asking("GET", FRONT_CHANNEL, settings=WITH_FRONT_CHANNEL)
-    ],
+    **page_and_json(
+        "`GET /frontchannel-logout` 400",
+        lambda headers: [asking("GET", FRONT_CHANNEL, headers, settings=WITH_FRONT_CHANNEL)],
+    ),
     "`GET /session` 200 JSON": [asking("GET", "/auth/session")],
     "`GET /session` 503 JSON": [to_be_refreshed("GET", "/auth/session")],
     "`GET /session-management` 200 JSON": [asking("GET", "/auth/session-management")],
@@ -142,16 +140,14 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`require_auth` 302 to the login": [asking("GET", "/me", PAGE)],
     "`require_auth` 401 page": [asking("POST", "/form", PAGE)],
     "`require_auth` 401 JSON": [asking("GET", "/me")],
-    "`require_auth` 503 page": [to_be_refreshed("GET", "/me", PAGE)],
-    "`require_auth` 503 JSON": [to_be_refreshed("GET", "/me")],
-    "`require`, `require_csrf` 403 page": [
-        signed_in("GET", "/forbidden", PAGE),
-        signed_in("POST", "/change", PAGE),
-    ],
-    "`require`, `require_csrf` 403 JSON": [
-        signed_in("GET", "/forbidden"),
-        signed_in("POST", "/change"),
-    ],
+    **page_and_json("`require_auth` 503", lambda headers: [to_be_refreshed("GET", "/me", headers)]),
+    **page_and_json(
+        "`require`, `require_csrf` 403",
+        lambda headers: [
+            signed_in("GET", "/forbidden", headers),
+            signed_in("POST", "/change", headers),
+        ],
+    ),
     "`require_recent`, `require_acr` 302 to the login": [signed_in("GET", "/strong", PAGE)],
     "`require_recent`, `require_acr` 401 page": [signed_in("POST", "/strong", PAGE)],
     "`require_recent`, `require_acr` 401 page with a form": [

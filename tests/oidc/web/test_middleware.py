@@ -11,7 +11,6 @@ from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from fastapi_oidc import OIDC, OIDCLocals, RequestDataContext, oidc_locals, require_auth
-from tests.oidc.web.asking import crashing
 from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import World, make_world, signed_in_world
 
@@ -135,17 +134,6 @@ async def test_a_websocket_gets_its_session_and_its_cookies_at_accept() -> None:
         for name, value in accept["headers"]
     )
     assert text["text"] == "alice"
-
-
-async def test_a_websocket_without_a_session_is_refused_before_it_is_accepted() -> None:
-    (close,) = await opened(make_world(mount=mount), {})
-    assert (close["type"], close["code"]) == ("websocket.close", 1008)
-
-
-async def test_a_crash_does_not_lose_the_refreshed_cookie() -> None:
-    answer = await crashing()
-    assert (answer.status_code, answer.text) == (500, "Internal Server Error")
-    assert answer.headers["set-cookie"].startswith("__Host-oidc_session=")
 
 
 def suspended(_context: RequestDataContext[Any]) -> None:

@@ -1,18 +1,20 @@
-"""Where the routes are, and two providers in one app."""
+"""Where the routes are: behind a proxy, in an application inside of another."""
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import Message
 
-from fastapi_oidc import Code, ConfigurationError, OIDCMiddleware
-from tests.oidc.flows.fallible_stores import fallible
+from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware
+from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.web.asking import begin, browser_of, who
-from tests.oidc.world import BASE_URL, Time, make_world, signed_in_world
+from tests.oidc.world import BASE_URL, make_world
 
 
 def redirect_uri(answer: httpx.Response) -> str:
@@ -49,9 +51,9 @@ async def test_a_login_at_another_host_is_sent_to_the_hosts_own(
 
 async def test_behind_a_proxy_that_strips_the_root_path() -> None:
     """The browser asks for /proxied/auth/login, the application sees /auth/login."""
-    store, options = fallible("store", Time())
-    world, browser = await signed_in_world(**options)
-    world.app.root_path, store.is_down = "/proxied", True
+    world, outage = fallible_world("store")
+    browser = await world.signed_in()
+    world.app.root_path, outage.is_down = "/proxied", True
     assert (
         redirect_uri(await begin(world.app, "/auth/login")) == f"{BASE_URL}/proxied/auth/callback"
     )
@@ -119,3 +121,66 @@ async def test_a_page_without_a_login_route_is_refused_in_one_line(
 async def test_a_root_path_is_in_front() -> None:
     answer = await begin(make_world().app, "/proxied/auth/login", root_path="/proxied")
     assert redirect_uri(answer) == f"{BASE_URL}/proxied/auth/callback"
+
+
+def with_a_shop(app: FastAPI, oidc: OIDC[Any, Any]) -> FastAPI:
+    shop = FastAPI()
+    shop.get("/")(lambda: "open to all")
+    shop.get("/auth/login")(who(oidc))
+    app.mount("/shop", shop)
+    return shop
+
+
+def with_a_guarded_shop(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    with_a_shop(app, oidc).add_middleware(OIDCMiddleware, oidc=oidc)
+
+
+async def test_who_comes_to_an_app_that_is_mounted_inside_is_led_to_the_outer_login() -> None:
+    async with make_world(mount=with_a_guarded_shop).browser() as browser:
+        browser.headers["accept"] = "text/html"
+        visited = await browser.get("/shop/auth/login?a=b", follow_redirects=False)
+        back = quote_plus("/shop/auth/login?a=b")
+        assert visited.headers["location"] == f"/auth/login?return_to={back}"
+
+
+@pytest.mark.parametrize("exclude", [[], ["/shop"]])
+async def test_where_the_routes_are_is_not_learned_from_an_app_that_is_mounted_inside(
+    exclude: list[str],
+) -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        with_a_shop(app, oidc)
+
+    world = make_world(mount=mount, middleware={"exclude": exclude})
+    async with world.browser() as browser:
+        opened = await browser.get("/shop/")
+        assert opened.headers.get("vary") == (None if exclude else "Cookie")
+        headers = {"accept": "text/html"}
+        answer = await browser.get("/me", headers=headers, follow_redirects=False)
+        assert answer.headers["location"] == "/auth/login?return_to=%2Fme"
+
+
+async def test_two_instances_of_one_name_are_refused() -> None:
+    world = make_world()
+    world.app.add_middleware(OIDCMiddleware, oidc=make_world().oidc)
+    answer = await begin(world.app, "/")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.instance_ambiguous")
+
+
+async def test_a_middleware_around_the_app_is_told_where_it_belongs() -> None:
+    with pytest.raises(ConfigurationError, match="add_middleware"):
+        await begin(OIDCMiddleware(CORSMiddleware(FastAPI()), make_world().oidc), "/")  # type: ignore[arg-type]  # the mistake
+
+
+async def test_a_guard_in_a_mounted_application_without_middleware_says_what_to_add() -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        inner = FastAPI()
+
+        @inner.get("/guarded", dependencies=[Depends(oidc.require_auth)])
+        async def guarded() -> None: ...
+
+        app.mount("/inner", inner)
+
+    async with make_world(mount=mount).browser() as browser:
+        with pytest.raises(ConfigurationError, match="add OIDCMiddleware to the mounted") as caught:
+            await browser.get("/inner/guarded")
+    assert caught.value.code is Code.CONFIGURATION_MIDDLEWARE_MISSING

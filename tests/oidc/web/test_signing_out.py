@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from fastapi_oidc.testing import sign_in
-from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.world import LOGIN_URL, Time, World, make_world, signed_in_world
+from tests.oidc.flows.fallible_stores import fallible_world
+from tests.oidc.world import LOGIN_URL, World, make_world
 
 
 @pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
@@ -76,9 +76,8 @@ async def test_a_session_that_has_taken_its_place_stays(world: World) -> None:
 
 
 async def test_a_store_that_is_down_keeps_nobody_signed_in() -> None:
-    time = Time()
-    store, options = fallible("store", time)
-    _, browser = await signed_in_world(time=time, **options)
+    world, outage = fallible_world("store")
+    browser = await world.signed_in()
     named = await token(browser)
-    store.is_down = True
+    outage.is_down = True
     assert (await signed_out(browser, named)).status_code == 302
