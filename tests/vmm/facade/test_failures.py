@@ -54,7 +54,7 @@ def boasts(wire: Wire) -> None:
 
 
 FAILURES = {
-    "silence": (silent, VmmTimeoutError, f"did not come within 1 s; {ACTED}"),
+    "silence": (silent, VmmTimeoutError, f"did not come within 0.1 s; {ACTED}"),
     "killed during the call": (dies, VmmConnectionError, f"connection lost: .* {ACTED}"),
     "cut": (cuts, VmmProtocolError, "cut off after"),
     "no HTTP": (
@@ -101,10 +101,12 @@ def test_a_failed_call_is_typed_sent_once_and_the_next_works(
 
     server = serve(first_badly)
     with pytest.raises(kind, match=text) as caught:
-        run_each(lambda vm: vm.get_instance_info(), timeout=1 if play is silent else 5)
+        run_each(lambda vm: vm.get_instance_info(), timeout=0.1 if play is silent else 5)
     check_message(caught.value, socket_path)
-    assert len(server.requests) == 1
     assert run_each(lambda vm: vm.get_instance_info()).state == "Running"
+    while len(server.requests) < 2:  # a busy machine: the first was not read within its time
+        time.sleep(0.01)
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(("body", "text"), UNREADABLE.values(), ids=UNREADABLE)

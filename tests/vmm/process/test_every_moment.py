@@ -73,10 +73,11 @@ class Stage:
             end_detached(self.folder)
         if event == SWAPPED:
             remove_links(self.folder)
-        if event == ALL_KILLED:
-            clean(self.folder)
         if event in LOSING:
             wait_for_monitors(self.folder)
+        if event == ALL_KILLED:
+            clean(self.folder)  # a monitor that has not ended yet is left alone
+        if event in LOSING:
             (self.folder / "v.sock").unlink(missing_ok=True)
         left = leftovers(self.folder) + faults(result, scenario, event)
         self.calls = (place / "count").stat().st_size
