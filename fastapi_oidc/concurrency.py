@@ -81,8 +81,10 @@ class PerLoop(Generic[Result]):
         """The value of this event loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._values:
-            made = {loop: self._make()}
-            self._values = made | {k: v for k, v in self._values.items() if not k.is_closed()}
+            for each in list(self._values):
+                if each.is_closed():
+                    self._values.pop(each, None)  # unless another thread has done it
+            self._values[loop] = self._make()
         return self._values[loop]
 
     def forget(self) -> Result | None:

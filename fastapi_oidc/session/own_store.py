@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.store import Cell, Store, Stored
 
 Result = TypeVar("Result")
@@ -152,7 +152,8 @@ class ExclusiveStore(Store):
         now = self._clock.read()
         if not isinstance(session, SealedSession | None):
             kind = type(session).__name__
-            raise misconfigured(f"SessionStore.get returned {kind}, not SealedSession or None")
+            said = f"SessionStore.get returned {kind}, not SealedSession or None"
+            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, said)
         if session is None or session.expires_at <= now:
             return Stored(b"", 0.0)
         return Stored(session.content, now - session.written_at)

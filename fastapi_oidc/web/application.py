@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.httpsredirect import HTTPSRedirectMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Scope
@@ -20,6 +23,13 @@ from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Dependency
 from fastapi_oidc.web.runtime import Engine
+
+_GUARDING_NOTHING: Final[tuple[object, ...]] = (
+    CORSMiddleware,
+    GZipMiddleware,
+    HTTPSRedirectMiddleware,
+    TrustedHostMiddleware,
+)
 
 
 class Endpoint(NamedTuple):
@@ -41,10 +51,14 @@ def endpoints_of(app: Any) -> list[Endpoint]:
 
 
 def plain_endpoints(app: Any) -> list[Endpoint]:
-    """Those that applications of Starlette without a middleware, like those of `mcp`, serve."""
+    """Those that applications of Starlette serve, like those of `mcp`, if no middleware guards."""
     inner = [(each, getattr(each, "app", None)) for each in app.routes]
-    plain = [each for each, app in inner if type(app) is Starlette and not app.user_middleware]
+    plain = [each for each, app in inner if type(app) is Starlette and _is_plain(app)]
     return list(_endpoints(plain, ""))
+
+
+def _is_plain(app: Starlette) -> bool:
+    return all(each.cls in _GUARDING_NOTHING for each in app.user_middleware)
 
 
 def calls_of(scope: Scope) -> list[object]:

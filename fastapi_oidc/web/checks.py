@@ -41,7 +41,7 @@ from fastapi_oidc.web.application import (
 )
 from fastapi_oidc.web.guards import RequireAuth
 from fastapi_oidc.web.misuse import NAMESAKE, Dependency, name_of
-from fastapi_oidc.web.named_guards import named_response, names_this_library, uncalled_guard
+from fastapi_oidc.web.named_guards import names_this_library, returned_response, uncalled_guard
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
 from fastapi_oidc.web.serving import Serving
@@ -232,11 +232,11 @@ def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
 def _report_ignored_responses(endpoint: Endpoint) -> None:
     """Log that a dependency without a name, whose result nobody gets, makes a response."""
     for dependant in endpoint.dependants[1:]:
-        made = None if dependant.name else named_response(dependant.call)
+        made = None if dependant.name else returned_response(dependant.call)
         if made is not None:
             _log.warning(
-                "%s: FastAPI ignores what the dependency %s returns, and it makes a %s: if that is "
-                "to refuse a request, nobody is refused.\n"
+                "%s: FastAPI ignores what the dependency %s returns, and it returns a %s: if "
+                "that is to refuse a request, nobody is refused.\n"
                 "Raise HTTPException(403), or use a guard such as oidc.require(...).",
                 endpoint.path,
                 getattr(dependant.call, "__qualname__", dependant.call),

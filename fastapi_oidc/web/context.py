@@ -177,14 +177,13 @@ class RequestContext(Generic[Identity, RequestData]):
         """Whether the request has an access token, valid or not."""
         return token_scheme_in(self.scope["headers"]) is not None
 
-    @property
-    def is_of_trusted_origin(self) -> bool:
+    def is_of_trusted_origin(self, scope: Scope) -> bool:
         """Whether the request may use the browser's session (RFC 6455 10.2).
 
         Browsers send the cookies with forms of any page of the same site, such as another
         subdomain, and with websockets of any page at all.
         """
-        if self.scope.get("method") in SAFE_METHODS or self.is_at_own_route:
+        if scope.get("method") in SAFE_METHODS:
             return True
         origin = self.connection.headers.get("origin")
         is_trusted = origin in self.runtime.trusted_origins
@@ -242,7 +241,7 @@ class RequestContext(Generic[Identity, RequestData]):
         self.scope.setdefault("state", {})[self.name] = _NOBODY
         if self._runtime is None or not has_cookie(self.scope["headers"], self._runtime.cookie):
             return
-        if not self._routes.leave_alone(self.path) and self.is_of_trusted_origin:
+        if not self._routes.leave_alone(self.path) and self.is_of_trusted_origin(self.scope):
             await self.locals()
 
     async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
@@ -253,7 +252,7 @@ class RequestContext(Generic[Identity, RequestData]):
         if self.known is not None or self._runtime is None:
             return OIDCLocals() if self.known is None else self.known
         with self.owning:
-            self._require_trusted_origin()
+            self.require_trusted_origin(self.scope)
             return await self._apply(await resume(self._runtime.party, self.cookies, active=active))
 
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
@@ -261,7 +260,7 @@ class RequestContext(Generic[Identity, RequestData]):
         with self.owning:
             if self._is_cleared:
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
-            self._require_trusted_origin()
+            self.require_trusted_origin(self.scope)
             if not (self.party.sessions.in_store or self.is_open):
                 raise response_started()
             return await self._apply(await refresh_now(self.party, self.cookies))
@@ -271,7 +270,7 @@ class RequestContext(Generic[Identity, RequestData]):
         with self.owning:
             if self._is_cleared:
                 return False
-            self._require_trusted_origin()
+            self.require_trusted_origin(self.scope)
             return await current(self.party, self.cookies) is not None
 
     async def current(self) -> Live[Identity]:
@@ -344,7 +343,7 @@ class RequestContext(Generic[Identity, RequestData]):
         trusted.
         """
         with self.owning:
-            self._require_trusted_origin()
+            self.require_trusted_origin(self.scope)
         if self.known is not None and self.known.session is not None:
             self.party.sessions.endings.end_here(self.known.session.id, "signed_out")
         if isinstance(self._pending, NewSession | SetCookie):
@@ -354,9 +353,12 @@ class RequestContext(Generic[Identity, RequestData]):
         if is_in_event_loop():
             self.engine.sign_outs.start(self, self._end_session)
 
-    def _require_trusted_origin(self) -> None:
-        """Raise SessionError (session.cross_site) for a page of an untrusted origin."""
-        if not self.is_of_trusted_origin:
+    def require_trusted_origin(self, scope: Scope) -> None:
+        """Raise SessionError (session.cross_site) for a page of an untrusted origin.
+
+        `scope` is that of the endpoint: a middleware may have changed the method.
+        """
+        if not self.is_of_trusted_origin(scope):
             explanation = "a page of another origin, which is not in trusted_origins, sent it"
             raise SessionError(Code.SESSION_CROSS_SITE, explanation)
 

@@ -101,6 +101,8 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
         context: RequestContext[Identity, Any] = context_of(connection, self.engine)
         with context.owning:
             locals = context.known
+            if locals is not None and locals.session is not None:
+                context.require_trusted_origin(connection.scope)
             if locals is None:
                 locals = await context.locals()
             session = usable_session(locals)

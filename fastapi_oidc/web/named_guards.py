@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dis import get_instructions
 from functools import partial
-from inspect import getattr_static, getclosurevars, isclass, unwrap
+from inspect import getattr_static, getclosurevars, getsource, isclass, unwrap
+from textwrap import dedent
 from types import FunctionType, MethodType
 from typing import Any, Final
 
@@ -41,13 +43,16 @@ def names_this_library(function: FunctionType) -> bool:
     return True
 
 
-def named_response(call: Any) -> type[Response] | None:
-    """A class of responses that the code of `call` names; None if there is none."""
+def returned_response(call: Any) -> type[Response] | None:
+    """A class of responses that the source of `call` returns; None if there is none."""
     function, _ = _opened(call)
-    if not isinstance(function, FunctionType):
-        return None
-    named = (function.__globals__.get(name) for name in function.__code__.co_names)
-    return next((each for each in named if isclass(each) and issubclass(each, Response)), None)
+    with suppress(OSError, SyntaxError, TypeError):  # there is no source, or half a line of it
+        for node in ast.walk(ast.parse(dedent(getsource(function)))):
+            if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
+                made = function.__globals__.get(ast.unparse(node.value.func))
+                if isclass(made) and issubclass(made, Response):
+                    return made
+    return None
 
 
 def _opened(call: Any) -> tuple[Any, list[object]]:

@@ -10,7 +10,9 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.routing import Mount
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc import (
     OIDC,
@@ -213,3 +215,32 @@ async def test_a_token_for_an_endpoint_of_sessions_is_told(
     headers = {"Authorization": f"{scheme} x"}
     assert (await make_world().browser().get("/me", headers=headers)).status_code == 401
     assert ("its endpoint takes sessions only: use oidc.require_user" in caplog.text) == is_told
+
+
+async def test_a_method_that_a_middleware_has_changed_is_the_one_that_counts() -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        mount_notes(app, oidc)
+        app.router.routes.insert(0, Mount("/form", Overriding(app)))
+
+    _, browser = await signed_in_world(mount=mount)
+    for headers, status in (({"sec-fetch-site": "cross-site"}, 403), ({}, 200)):
+        assert (await browser.get("/form/notes", headers=headers)).status_code == status
+
+
+class Overriding:
+    """Makes a DELETE of each request, as a form's field `_method` does elsewhere."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._router = app.router
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._router({**scope, "method": "DELETE"}, receive, send)
+
+
+async def test_an_own_endpoint_at_a_path_of_the_library_is_no_exception() -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        app.post("/auth/session", dependencies=[Depends(oidc.require_auth)])(lambda: "changed")
+
+    _, browser = await signed_in_world(mount=mount)
+    assert (await browser.post("/auth/session", headers=BY_SCRIPT)).status_code == 403
+    assert (await browser.post("/auth/session")).status_code == 200
