@@ -60,13 +60,16 @@ _OPEN: Final = (
 _NEEDED: Final = (Role.LOGIN, Role.CALLBACK)
 
 
-def require_sound_endpoints(endpoints: Sequence[Endpoint], engine: Engine[Any, Any]) -> None:
+def require_sound_endpoints(
+    app: Any, endpoints: Sequence[Endpoint], engine: Engine[Any, Any]
+) -> None:
     """Raise ConfigurationError for an endpoint that is a mistake.
 
     It can never work: its parameter's annotation cannot be evaluated, or it is a route of a login
     and needs a session. Or it is open: it reads an identity from the request, or requires scopes
     of sessions. Also raises it for an endpoint that is needed and missing.
     """
+    overridden = getattr(app, "dependency_overrides", {})
     present = {id(each.route.endpoint) for each in endpoints}  # some cannot be hashed
     for needed, remedy in engine.needed.items():
         if id(needed) not in present:
@@ -76,7 +79,8 @@ def require_sound_endpoints(endpoints: Sequence[Endpoint], engine: Engine[Any, A
         role = open_routes.get(endpoint.route.name or "")
         if role and any(isinstance(call, RequireAuth) for call in endpoint.calls):
             raise misconfigured(_guarded_login(role, endpoint.path))
-        for dependant in endpoint.dependants:
+        called = [each for each in endpoint.dependants if each.call not in overridden]
+        for dependant in called:
             for fault in _faults_of(dependant, engine):
                 raise misconfigured(f"{endpoint.path}: {fault}")
 
@@ -86,7 +90,7 @@ def report(
 ) -> None:
     """Check the application at its startup, and log what may be wrong."""
     endpoints = endpoints_of(app)
-    require_sound_endpoints(endpoints, engine)
+    require_sound_endpoints(app, endpoints, engine)
     if cors_inside(app, engine.name):
         _log.warning(
             "CORSMiddleware was added before OIDCMiddleware, and does not see what the middlewares "

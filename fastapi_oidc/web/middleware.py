@@ -125,7 +125,7 @@ class OIDCMiddleware:
                 "OIDCMiddleware wraps the app, but must be inside it: app.add_middleware(...)",
             )
         if not self._is_checked:  # after a failure, at each request
-            require_sound_endpoints(endpoints_of(scope["app"]), self._engine)
+            require_sound_endpoints(scope["app"], endpoints_of(scope["app"]), self._engine)
             self._routes.read(scope["app"])
             self._is_checked = True
         # Without `state` the server says that it has no lifespans (ASGI 3.0, "Lifespan State"), as

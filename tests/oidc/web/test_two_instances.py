@@ -124,6 +124,15 @@ async def test_a_guard_of_a_namesake_is_refused_whichever_way_it_is_used() -> No
         await sign_in(browser, "/auth/login", user="carol")
         assert (await browser.get("/awaited")).json()["code"] == "configuration.instance_ambiguous"
 
+    replaced = FastAPI()
+    replaced.add_middleware(OIDCMiddleware, oidc=partners)
+    replaced.get("/staff", dependencies=[Depends(staff.require_auth)])(lambda: "of the staff")
+    replaced.dependency_overrides[staff.require_auth] = lambda: None
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(replaced), base_url=BASE_URL
+    ) as client:
+        assert (await client.get("/staff")).status_code == 200
+
     for guard in (staff.require_auth, staff.require_role("admin"), staff.optional_user):
         again = FastAPI()
         again.add_middleware(OIDCMiddleware, oidc=partners)
