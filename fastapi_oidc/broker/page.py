@@ -38,8 +38,8 @@ def approval_router(
     ) -> HTMLResponse:
         approve = (await form_of(request)).get("decision") == "approve"
         await accesses.decide(session, id, approve=approve)
-        told = "is sent now" if approve else "is not sent"
-        body = f"<p>The call {told}. You can close this page.</p>"
+        told = "approved. It is sent if the machine still waits" if approve else "not sent"
+        body = f"<p>The call is {told}. You can close this page.</p>"
         return document("Approved" if approve else "Refused", body)
 
     if is_needed:

@@ -109,7 +109,10 @@ async def test_an_approval_is_not_changed_afterwards() -> None:
     async with rigged() as rig:
         accesses = rig.broker._accesses
         asked = Asked(name=NAME, method="POST", path="/events", url=rig.api.url, headers=())
-        other, approval = [await accesses.ask(rig.access, asked, BODY, 60) for _ in range(2)]
+        made = [accesses.approval_of(rig.access, asked, BODY, 60) for _ in range(2)]
+        for each in made:
+            await accesses.ask(rig.access, each)
+        other, approval = made
         await accesses.decide(rig.session, approval.id, approve=True)
         for approve in (True, False):
             with pytest.raises(Refused, match=r"broker\.not_approved"):
