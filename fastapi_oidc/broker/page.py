@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
@@ -16,18 +16,21 @@ from fastapi_oidc.web.csrf import CSRF_FIELD
 from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.pages import document
 
+_PAGE: Final = "oidc_broker_approval"
+"""The name of the page's route, whichever broker has it."""
+
 
 def approval_router(
     oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: int, *, is_needed: bool
 ) -> APIRouter:
     """`/approvals/{id}`, for users who have authenticated in the last `recent_seconds`.
 
-    `is_needed`: an application without these routes is refused.
+    `is_needed`: an application without these routes is told so at its startup.
     """
     router = APIRouter(include_in_schema=False)
     recently = Depends(oidc.require_recent(recent_seconds))
 
-    @router.get("/approvals/{id}")
+    @router.get("/approvals/{id}", name=_PAGE)
     async def show(id: str, session: OIDCSession[Any] = recently) -> HTMLResponse:
         _, asked = await accesses.asked(session, id)
         return document("Approve a call", _form(asked, oidc.csrf_token(session)))
@@ -43,8 +46,8 @@ def approval_router(
         return document("Approved" if approve else "Refused", body)
 
     if is_needed:
-        oidc.runtime.engine.needed[show] = (
-            "a route of the broker has `approve`, and nobody could approve a call. "
+        oidc.runtime.engine.needed[_PAGE] = (
+            "A route of the broker has `approve`, and nobody can approve a call.\n"
             "Add the line: app.include_router(broker.router)"
         )
     return router

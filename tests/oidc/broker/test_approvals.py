@@ -10,8 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import APIRouter, FastAPI
 
-from fastapi_oidc import ConfigurationError
+from fastapi_oidc import OIDCMiddleware
 from fastapi_oidc.broker import Approval, Broker, Limits, Refused, Route, guest
 from fastapi_oidc.broker.access import Asked
 from fastapi_oidc.broker.accesses import MOST_WAITING
@@ -20,6 +21,8 @@ from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import Rig, another_broker, broker_world, rigged, store_of
 from tests.oidc.flows.steps import until
 from tests.oidc.interleaving import same_browser
+from tests.oidc.web.test_startup import start
+from tests.oidc.world import BASE_URL, World
 
 BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae"}'
 JSON = {"Content-Type": "application/json"}
@@ -134,21 +137,39 @@ async def test_a_call_that_nobody_approves_is_refused_in_time() -> None:
         assert (await rig.guest.get()).status_code == 200, "this one is not listed"
 
 
-async def test_an_application_without_the_page_is_refused_if_a_route_needs_it() -> None:
-    route: dict[str, Any] = {
-        "url": "https://calendar.test",
-        "own_token": True,
-        "allow": ["POST /events"],
-    }
+POSTED: dict[str, Any] = {
+    "url": "https://calendar.test",
+    "own_token": True,
+    "allow": ["POST /events"],
+}
+
+
+def app_of(world: World, *routers: APIRouter) -> FastAPI:
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=world.oidc)
+    app.include_router(world.oidc.router, prefix="/auth")
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+async def test_an_application_without_the_page_is_told_at_its_startup(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = broker_world()
-    Broker(world.oidc, {NAME: Route(**route)})
-    await world.browser().get("/")
-    world = broker_world()
-    broker = Broker(world.oidc, {NAME: Route(approve=["POST /events"], **route)})
-    with pytest.raises(ConfigurationError, match=r"app\.include_router\(broker\.router\)"):
-        await world.browser().get("/")
-    world.app.include_router(broker.router, prefix="/machines")
-    assert (await world.browser().get("/")).status_code == 200
+    Broker(world.oidc, {NAME: Route(**POSTED)})
+    await start(app_of(world))
+    assert not caplog.text, "no route needs it"
+    one, two = (Broker(world.oidc, {NAME: Route(approve=["POST /events"], **POSTED)}) for _ in "12")
+    app = app_of(world, one.router)
+    app.mount("/mounted", app_of(world))
+    for sound in (app, app_of(world, two.router)):
+        await start(sound)
+    browser = world.op.browser(app, base_url=BASE_URL)
+    assert (await browser.get("/mounted/auth/session")).status_code == 200
+    assert "include_router(broker.router)" not in caplog.text
+    await start(app_of(world))
+    assert "Add the line: app.include_router(broker.router)" in caplog.text
 
 
 async def test_an_old_authentication_is_stepped_up_first() -> None:
