@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -26,6 +27,7 @@ MOST_WAITING: Final = 4
 """Calls of one access that wait for an approval at a time: their bodies are in its row."""
 
 _DIGEST_LENGTH: Final = 43
+_ID: Final = re.compile(rf"[0-9a-f]{{{_DIGEST_LENGTH}}}[\w-]{{16}}", re.ASCII)
 
 
 class Accesses:
@@ -117,6 +119,8 @@ class Accesses:
 
     async def asked(self, session: OIDCSession[Any], id: str) -> tuple[Access, Approval]:
         """What waits for the session's user under this id; raises Refused."""
+        if not _ID.fullmatch(id):
+            raise _nothing_waits()
         return self._waiting(await self._find(id[:_DIGEST_LENGTH]), session, id)
 
     async def decide(self, session: OIDCSession[Any], id: str, *, approve: bool) -> None:
@@ -160,7 +164,7 @@ class Accesses:
             for asked in undecided(access, self.party.clock.now()):
                 if asked.id == id:
                     return access, asked
-        raise Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")
+        raise _nothing_waits()
 
     async def _has_ended(self, access: Access) -> bool:
         """Whether it has, whichever registration serves its session."""
@@ -216,6 +220,10 @@ def _is_of(access: Access, person: Access | OIDCSession[Any]) -> bool:
 
 def _others(access: Access, id: str) -> tuple[Approval, ...]:
     return tuple(each for each in access.waiting if each.id != id)
+
+
+def _nothing_waits() -> Refused:
+    return Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")
 
 
 def _with(access: Access, **members: Any) -> Access:

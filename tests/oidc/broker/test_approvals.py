@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -195,6 +195,21 @@ async def test_nobody_else_can_see_or_decide() -> None:
         assert (await rig.world.browser().post(url, data=form(page))).status_code == 401
         assert await rig.guest.asks(url, method="POST") == "403"
         assert not (await asked(rig)).is_approved
+
+
+@pytest.mark.parametrize("id", ["x", "x" * 5000, "a%00b", "%F0%9F%98%80", "0" * 43 + "%0d" * 16])
+async def test_an_id_of_another_form_does_not_reach_the_store(id: str) -> None:
+    async with rigged(approve=["POST /events"]) as rig:
+        rig.world.app.include_router(rig.broker.router)
+        read, keys = store_of(rig).read, list[str]()
+
+        async def reads(asked: Sequence[str]) -> Any:
+            keys.extend(asked)
+            return await read(asked)
+
+        store_of(rig).read = reads
+        assert (await rig.browser.get(f"/approvals/{id}")).status_code == 403
+        assert not [key for key in keys if "access:" in key]
 
 
 async def test_a_decision_is_about_what_was_shown_and_for_one_call() -> None:
