@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from fastapi_oidc.web.pages import document
 
 _PAGE: Final = "oidc_broker_approval"
 """The name of the page's route, whichever broker has it."""
+
+_UNCLEAR: Final = re.compile(r"[^\n -~]")
 
 
 def approval_router(
@@ -67,9 +70,9 @@ def _form(asked: Approval, csrf: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """The text as HTML, with escapes for characters that hide or turn others."""
-    return escape(
-        "".join(
-            each if each.isprintable() or each == "\n" else f"\\u{ord(each):04x}" for each in text
-        )
-    )
+    """The text as HTML, from left to right, with escapes for all but printable ASCII.
+
+    Other characters may hide or turn their neighbours, or look like others.
+    """
+    visible = _UNCLEAR.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return f'<bdo dir="ltr">{escape(visible)}</bdo>'

@@ -24,7 +24,7 @@ from tests.oidc.interleaving import same_browser
 from tests.oidc.web.test_startup import start
 from tests.oidc.world import BASE_URL, World
 
-BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae"}'
+BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae \xd1\x81\xd7\x90"}'
 JSON = {"Content-Type": "application/json"}
 
 
@@ -93,7 +93,8 @@ async def test_the_page_shows_what_is_asked_and_the_body_does_nothing_there() ->
         assert "Lunch &lt;/pre&gt;&lt;script&gt;alert(1)" in page.text
         assert "<script>" not in page.text
         assert "\u202e" not in page.text
-        assert "\\u202e" in page.text
+        assert "\\u202e \\u0441\\u05d0&quot;}</bdo>" in page.text, "a Cyrillic and a Hebrew letter"
+        assert page.text.isascii()
         assert "default-src 'none'" in page.headers["Content-Security-Policy"]
         assert page.headers["X-Frame-Options"] == "DENY"
 
