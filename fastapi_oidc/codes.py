@@ -146,6 +146,7 @@ class Code(StrEnum):
     SESSION_RESPONSE_STARTED = "session.response_started"
 
     BROKER_REQUEST = "broker.request"
+    BROKER_VERSION = "broker.version"
     BROKER_NAME = "broker.name"
     BROKER_NOT_ALLOWED = "broker.not_allowed"
     BROKER_NOT_APPROVED = "broker.not_approved"
@@ -242,6 +243,7 @@ _BY_CODE: Mapping[Code, tuple[int, str]] = {
     ),
     Code.SESSION_RESPONSE_STARTED: _MISCONFIGURED,
     Code.BROKER_REQUEST: (400, "The request cannot be passed on as it is."),
+    Code.BROKER_VERSION: (505, "Use HTTP/1.1."),
     Code.BROKER_NAME: (404, "No API of this name was given to this machine."),
     Code.BROKER_NOT_ALLOWED: (403, "This machine may not call this method and path."),
     Code.BROKER_NOT_APPROVED: (403, "The person did not approve this call."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 from pydantic import ConfigDict, Field
@@ -69,7 +70,8 @@ class Asked(Frozen):
 class Approval(Asked):
     """A call of `machine` that waits for its person until `until`: all that would be sent.
 
-    What its `id` names never changes, except that the person may approve it.
+    What its `id` names never changes, except that the person decides: `decision` is then the id of
+    the decision.
     """
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -78,6 +80,7 @@ class Approval(Asked):
     machine: str
     until: int
     body: bytes = Field(repr=False)
+    decision: str = Field(default="", repr=False)
     is_approved: bool = False
 
 
@@ -85,8 +88,8 @@ class Access(Frozen):
     """What the user `sub` of `issuer` has given to `machine`: calls of `routes`, as that person.
 
     It lasts until `until`, until it is withdrawn, and never longer than the session that gave it.
-    `waiting` are its calls that need an approval, the oldest first. Times are in seconds since the
-    epoch.
+    `waiting` are its calls that need an approval, the oldest first. `costs` are what its calls have
+    cost so far in each application that has served it. Times are in seconds since the epoch.
     """
 
     id: str
@@ -98,8 +101,13 @@ class Access(Frozen):
     session_id: str
     keys: tuple[str, ...] = Field(repr=False)
     given_at: int
-    use: Use = Use()
+    costs: tuple[tuple[str, Use], ...] = Field(default=(), repr=False)
     waiting: tuple[Approval, ...] = Field(default=(), repr=False)
+
+    @property
+    def use(self) -> Use:
+        """What all its calls have cost, as far as it is stored."""
+        return reduce(Use.and_of, (cost for _, cost in self.costs), Use())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -26,12 +27,15 @@ MOST_WAITING: Final = 4
 """Calls of one access that wait for an approval at a time: their bodies are in its row."""
 
 _DIGEST_LENGTH: Final = 43
+_ID: Final = re.compile(rf"[0-9a-f]{{{_DIGEST_LENGTH}}}[\w-]{{16}}", re.ASCII)
 
 
 class Accesses:
     """The accesses of one relying party. Each machine has one row, so it has one person.
 
     The session's own row is judged beside that of the access, so nothing here knows of sign-outs.
+    Each rule that is applied to a row finds its own result unchanged, because a store repeats what
+    it has written if it loses the reply.
     Methods raise SessionError (session.store_unavailable) when the store fails.
     """
 
@@ -79,41 +83,56 @@ class Accesses:
         """End the access."""
         await self._change(access, lambda _: None)
 
-    async def record(self, access: Access, cost: Use) -> None:
-        """Add what calls have cost."""
-        await self._change(access, lambda found: _with(found, use=found.use.and_of(cost)))
+    async def record(self, access: Access, server: str, cost: Use) -> None:
+        """Store what all calls have cost in `server` so far, the application that serves them."""
 
-    async def ask(self, access: Access, asked: Asked, body: bytes, seconds: int) -> Approval:
-        """Let a call wait for its person; raises Refused (broker.busy)."""
-        now = self.party.clock.now()
-        approval = Approval(
+        def recorded(found: Access) -> Access:
+            others = [each for each in found.costs if each[0] != server]
+            stored = dict(found.costs).get(server, Use())
+            return _with(found, costs=(*others, (server, max(stored, cost))))
+
+        await self._change(access, recorded)
+
+    def approval_of(self, access: Access, asked: Asked, body: bytes, seconds: int) -> Approval:
+        """A call that can wait for its person."""
+        return Approval(
             **dict(asked),
             id=_digest(access.machine) + secrets.token_urlsafe(12),
             machine=access.machine,
-            until=now + seconds,
+            until=self.party.clock.now() + seconds,
             body=body,
         )
 
+    async def ask(self, access: Access, approval: Approval) -> None:
+        """Let a call wait for its person; raises Refused (broker.busy)."""
+        now = self.party.clock.now()
+
         def asking(found: Access) -> Access:
+            if approval.id in (each.id for each in found.waiting):
+                return found
             waiting = [each for each in found.waiting if now < each.until]
             if len(waiting) >= MOST_WAITING:
                 raise Refused(Code.BROKER_BUSY, f"{MOST_WAITING} calls wait for an approval")
             return _with(found, waiting=(*waiting, approval))
 
         await self._change(access, asking)
-        return approval
 
     async def asked(self, session: OIDCSession[Any], id: str) -> tuple[Access, Approval]:
         """What waits for the session's user under this id; raises Refused."""
+        if not _ID.fullmatch(id):
+            raise _nothing_waits()
         return self._waiting(await self._find(id[:_DIGEST_LENGTH]), session, id)
 
     async def decide(self, session: OIDCSession[Any], id: str, *, approve: bool) -> None:
         """Record the decision of the session's user; the first one counts. Raises Refused."""
+        decision = secrets.token_urlsafe(12)
 
         def decided(found: Access | None) -> Access:
+            if found is not None and decision in (each.decision for each in found.waiting):
+                return found
             access, asked = self._waiting(found, session, id)
-            approved = [asked.model_copy(update={"is_approved": True})] if approve else []
-            return _with(access, waiting=(*_others(access, id), *approved))
+            made = asked.model_copy(update={"decision": decision, "is_approved": approve})
+            return _with(access, waiting=(*_others(access, id), made))
 
         access, asked = await self.asked(session, id)
         await self._move(access.machine, decided)
@@ -145,14 +164,13 @@ class Accesses:
             for asked in undecided(access, self.party.clock.now()):
                 if asked.id == id:
                     return access, asked
-        raise Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")
+        raise _nothing_waits()
 
     async def _has_ended(self, access: Access) -> bool:
-        try:
-            await self.judge(access)
-        except Refused:
+        """Whether it has, whichever registration serves its session."""
+        if self.party.clock.now() >= access.until:
             return True
-        return False
+        return not isinstance(await self.party.sessions.judge(copy_of(access)), Live)
 
     async def _find(self, digest: str) -> Access | None:
         return _read((await self._cells.see(_key(digest)))[0].row)
@@ -168,14 +186,14 @@ class Accesses:
         def moved(row: Row, _: float) -> Row:
             before = _read(row)
             after = rule(before)
-            return row if after is before else _row(after)
+            return row if after == before else _row(after)
 
         await self._cells.move(_key(_digest(machine)), moved)
 
 
 def undecided(access: Access, now: int) -> list[Approval]:
     """The calls about which the person can decide, the oldest first."""
-    return [each for each in access.waiting if not each.is_approved and now < each.until]
+    return [each for each in access.waiting if not each.decision and now < each.until]
 
 
 def copy_of(access: Access) -> Copy[Any]:
@@ -202,6 +220,10 @@ def _is_of(access: Access, person: Access | OIDCSession[Any]) -> bool:
 
 def _others(access: Access, id: str) -> tuple[Approval, ...]:
     return tuple(each for each in access.waiting if each.id != id)
+
+
+def _nothing_waits() -> Refused:
+    return Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")
 
 
 def _with(access: Access, **members: Any) -> Access:

@@ -28,8 +28,9 @@ Cut: TypeAlias = Callable[[SessionError], None]
 class OpenCalls:
     """Bounds the calls of one access, cuts them when it has ended, and counts what they cost.
 
-    `judge` raises when the access has ended, and `record` stores a cost. Both are called every
-    POLL_SECONDS: `judge` while a call is under way, `record` while a cost is not stored.
+    `judge` raises when the access has ended, and `record` stores what all calls have cost so far.
+    Both are called every POLL_SECONDS: `judge` while a call is under way, `record` while a cost is
+    not stored.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class OpenCalls:
         # Scopes, because httpcore closes connections in shields against them, not against tasks.
         self._open: set[Cut] = set()
         self._watch: SingleFlight[None, None] = SingleFlight()
-        self._unrecorded, self._recording = Use(), asyncio.Lock()
+        self._cost, self._recorded, self._recording = Use(), Use(), asyncio.Lock()
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Cut]:
@@ -74,29 +75,26 @@ class OpenCalls:
 
     def require_more(self, use: Use) -> None:
         """Refuse a call over `Limits.calls`; `use` is what the store has counted."""
-        if use.calls + self._unrecorded.calls + len(self._open) > self._limits.calls:
+        unrecorded = self._cost.calls - self._recorded.calls
+        if use.calls + unrecorded + len(self._open) > self._limits.calls:
             raise Refused(Code.BROKER_USED_UP, f"{self._limits.calls} calls")
 
     def count(self, cost: Use) -> None:
         """Record the cost of a call, soon."""
-        self._unrecorded = self._unrecorded.and_of(cost)
+        self._cost = self._cost.and_of(cost)
         self._watch.start(None, self._watch_calls)
 
     async def record(self) -> None:
         """Record the costs now; raises SessionError."""
         async with self._recording:
-            costs, self._unrecorded = self._unrecorded, Use()
-            try:
-                if costs.calls:
-                    await self._record(costs)
-            except BaseException:
-                self._unrecorded = self._unrecorded.and_of(costs)
-                raise
+            if (cost := self._cost) != self._recorded:
+                await self._record(cost)
+                self._recorded = cost
 
     async def _watch_calls(self) -> None:
         loop = asyncio.get_running_loop()
         sure_at = loop.time()
-        while self._open or self._unrecorded.calls:
+        while self._open or self._cost != self._recorded:
             await asyncio.sleep(POLL_SECONDS)
             began, doubt = loop.time(), await self._doubt()
             if doubt is None:
@@ -115,4 +113,7 @@ class OpenCalls:
             return SessionError(Code.SESSION_STORE_UNAVAILABLE, "the store does not respond")
         except SessionError as error:
             return error
+        except Exception as error:  # nothing may end the watch while calls are open
+            raised = type(error).__name__
+            return SessionError(Code.SESSION_STORE_UNAVAILABLE, f"the watch met {raised}")
         return None

@@ -14,6 +14,7 @@ import httpx
 
 from fastapi_oidc.broker.access import Refused
 from fastapi_oidc.broker.route import Network, Route
+from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -26,13 +27,16 @@ _KEEP_ALIVE: Final = 3.0
 _MOST_CONNECTIONS: Final = 100
 
 
-_NEVER_WORDS: Final = (
-    "168.63.129.16/32 192.0.0.0/24 fec0::/10 ::/96 64:ff9b::/96 64:ff9b:1::/48 2002::/16 2001::/32"
-)
+_UNICAST: Final = ip_network("2000::/3")
+"""All public IPv6 addresses so far. Outside are others that lead to IPv4 (RFC 4291, 6052, 7915)."""
+
+_NEVER_WORDS: Final = "168.63.129.16/32 192.0.0.0/24 2002::/16 2001::/32 3fff::/20"
 _NEVER: Final = tuple(map(ip_network, _NEVER_WORDS.split()))
-"""Not private for every Python: metadata of Azure (at a public address) and of Oracle, site-local
-addresses, and IPv4 inside of IPv6 (RFC 4291, 6052, 3056 and 4380).
+"""Not private for every Python: metadata of Azure (at a public address) and of Oracle, IPv4 inside
+of IPv6 (RFC 3056 and 4380), and addresses of documentation (RFC 9637).
 """
+
+_LOOK_UPS: Final[SingleFlight[tuple[str, int], Sequence[str]]] = SingleFlight()
 
 
 def is_callable(
@@ -44,13 +48,23 @@ def is_callable(
     if any(address in network for network in networks):
         return True
     is_public = address.is_global and not address.is_multicast
+    if isinstance(address, IPv6Address) and address not in _UNICAST:
+        return False
     return encrypted and is_public and not any(address in network for network in _NEVER)
 
 
 async def resolved(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, by the system."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    """The addresses of a host, by the system.
+
+    A look-up has a thread until it ends. So each name is looked up once at a time: while its name
+    server is silent, it has one of the threads, and not all.
+    """
+
+    async def look_up() -> Sequence[str]:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    return await _LOOK_UPS.run((host, port), look_up)
 
 
 class CheckedNetwork(httpcore.AnyIOBackend):

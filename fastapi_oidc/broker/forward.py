@@ -26,6 +26,9 @@ Body: TypeAlias = bytes | AsyncIterator[bytes]
 SMALL_BODY: Final = 64 * 1024
 """Bytes up to which a body is read before it is sent, so that it can be sent again with a nonce."""
 
+MOST_URL: Final = 32 * 1024
+"""Characters of a URL; httpx does not send one of more than 64 KiB."""
+
 _NEVER_WORDS: Final = (
     "alt-svc authentication-info authorization cookie dpop dpop-nonce set-cookie www-authenticate"
 )
@@ -57,6 +60,8 @@ class Call:
         The guest's `Host` selects a route, and is never a destination.
         """
         scope, headers, method = self._request.scope, self._request.headers, self._request.method
+        if scope["http_version"] == "1.0":  # it ends an answer as a cut one ends (RFC 9112 6.3)
+            raise Refused(Code.BROKER_VERSION, "the request is HTTP/1.0")
         self._length = _length_of(headers)
         name, target = _name_and_target(scope["raw_path"], headers.getlist("host"))
         if name not in routes:
@@ -66,6 +71,8 @@ class Call:
         if not route.allows(method, path):
             raise Refused(Code.BROKER_NOT_ALLOWED, f"the route allows no {method} of this path")
         url = f"{route.url}{path}?{query}" if query else f"{route.url}{path}"
+        if len(url) > MOST_URL:
+            raise Refused(Code.BROKER_REQUEST, f"the URL has more than {MOST_URL} characters")
         passed = route.passed - _for_one_hop(headers.getlist("connection"))
         kept = tuple(pair for pair in headers.items() if pair[0] in passed)
         self._where = {"route": name, "method": method, "path": path}

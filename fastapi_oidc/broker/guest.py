@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from functools import partial
@@ -13,7 +14,7 @@ from anyio import CancelScope, move_on_after
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.broker.access import Access, Asked, Limits, Refused, Use
+from fastapi_oidc.broker.access import Access, Approval, Asked, Limits, Refused, Use
 from fastapi_oidc.broker.accesses import Accesses, copy_of, require_live
 from fastapi_oidc.broker.calls import OpenCalls
 from fastapi_oidc.broker.connections import Connections, Resolve
@@ -51,7 +52,8 @@ class GuestApp:
         self._connections = {n: Connections(to, resolve) for n, to in self._routes.items()}
         self._limits, self._party = limits, accesses.party
         self._tokens: dict[str, IssuedToken] = {}
-        self.calls = OpenCalls(limits, self._judge, partial(accesses.record, access))
+        record = partial(accesses.record, access, secrets.token_urlsafe(6))
+        self.calls = OpenCalls(limits, self._judge, record)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. An answer that has begun and cannot go on stays without its end."""
@@ -107,19 +109,20 @@ class GuestApp:
         """Return when the person has approved the call with this body; raises Refused."""
         seconds, loop = self._limits.approval_seconds, asyncio.get_running_loop()
         ends = loop.time() + seconds
-        approval = await self._accesses.ask(self._access, asked, body, int(seconds))
+        approval = self._accesses.approval_of(self._access, asked, body, int(seconds))
         where = f"{asked.method} {asked.name}{asked.path} waits as {approval.id}"
-        self._accesses.announce(EventName.ACCESS_APPROVAL_ASKED, self._access, where)
-        decided = {approval.id: False}
+        found: Approval | None = approval
         try:
-            while decided.get(approval.id) is False and loop.time() < ends:
+            await self._accesses.ask(self._access, approval)
+            self._accesses.announce(EventName.ACCESS_APPROVAL_ASKED, self._access, where)
+            while found is not None and not found.decision and loop.time() < ends:
                 await asyncio.sleep(LOOK_SECONDS)
                 access, _ = await self._judge()
-                decided = {each.id: each.is_approved for each in access.waiting}
-        finally:
+                found = next((each for each in access.waiting if each.id == approval.id), None)
+        finally:  # a guest that leaves while it is asked for may be stored as waiting
             with CancelScope(shield=True):
                 await self._accesses.forget(self._access, approval)
-        if not decided.get(approval.id):
+        if found is None or not found.is_approved:
             raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
 
     async def _token(self, name: str, live: Live[Any], needed: Needed) -> IssuedToken:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
@@ -16,18 +17,23 @@ from fastapi_oidc.web.csrf import CSRF_FIELD
 from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.pages import document
 
+_PAGE: Final = "oidc_broker_approval"
+"""The name of the page's route, whichever broker has it."""
+
+_UNCLEAR: Final = re.compile(r"[^\n -~]")
+
 
 def approval_router(
     oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: int, *, is_needed: bool
 ) -> APIRouter:
     """`/approvals/{id}`, for users who have authenticated in the last `recent_seconds`.
 
-    `is_needed`: an application without these routes is refused.
+    `is_needed`: an application without these routes is told so at its startup.
     """
     router = APIRouter(include_in_schema=False)
     recently = Depends(oidc.require_recent(recent_seconds))
 
-    @router.get("/approvals/{id}")
+    @router.get("/approvals/{id}", name=_PAGE)
     async def show(id: str, session: OIDCSession[Any] = recently) -> HTMLResponse:
         _, asked = await accesses.asked(session, id)
         return document("Approve a call", _form(asked, oidc.csrf_token(session)))
@@ -38,13 +44,13 @@ def approval_router(
     ) -> HTMLResponse:
         approve = (await form_of(request)).get("decision") == "approve"
         await accesses.decide(session, id, approve=approve)
-        told = "is sent now" if approve else "is not sent"
-        body = f"<p>The call {told}. You can close this page.</p>"
+        told = "approved. It is sent if the machine still waits" if approve else "not sent"
+        body = f"<p>The call is {told}. You can close this page.</p>"
         return document("Approved" if approve else "Refused", body)
 
     if is_needed:
-        oidc.runtime.engine.needed[show] = (
-            "a route of the broker has `approve`, and nobody could approve a call. "
+        oidc.runtime.engine.needed[_PAGE] = (
+            "A route of the broker has `approve`, and nobody can approve a call.\n"
             "Add the line: app.include_router(broker.router)"
         )
     return router
@@ -64,9 +70,9 @@ def _form(asked: Approval, csrf: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """The text as HTML, with escapes for characters that hide or turn others."""
-    return escape(
-        "".join(
-            each if each.isprintable() or each == "\n" else f"\\u{ord(each):04x}" for each in text
-        )
-    )
+    """The text as HTML, from left to right, with escapes for all but printable ASCII.
+
+    Other characters may hide or turn their neighbours, or look like others.
+    """
+    visible = _UNCLEAR.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return f'<bdo dir="ltr">{escape(visible)}</bdo>'

@@ -67,13 +67,9 @@ def require_sound_endpoints(
 
     It can never work: its parameter's annotation cannot be evaluated, or it is a route of a login
     and needs a session. Or it is open: it reads an identity from the request, or requires scopes
-    of sessions. Also raises it for an endpoint that is needed and missing.
+    of sessions.
     """
     overridden = getattr(app, "dependency_overrides", {})
-    present = {id(each.route.endpoint) for each in endpoints}  # some cannot be hashed
-    for needed, remedy in engine.needed.items():
-        if id(needed) not in present:
-            raise misconfigured(remedy)
     open_routes = {role.route_name(engine.name): role for role in _OPEN}
     for endpoint in endpoints:
         role = open_routes.get(endpoint.route.name or "")
@@ -109,6 +105,9 @@ def report(
         )
     for endpoint in endpoints:
         _report_ignored_responses(endpoint)
+    names = {each.route.name for each in endpoints}
+    for remedy in (engine.needed[name] for name in engine.needed if name not in names):
+        _log.error("%s", remedy)
     if engine.signs_in:
         _report_missing_routes(engine.name, routes.by_role, app)
     if fixed is not None:

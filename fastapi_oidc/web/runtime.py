@@ -59,7 +59,7 @@ class Engine(Generic[Identity, RequestData]):
     `proofs` is where used DPoP proofs are, which a full store must not forget.
     `records_endings`: the provider may end sessions, because there is a store. `apis` are the APIs
     that accept access tokens. `step_ups` are the requirements of the application's guards. `needed`
-    are endpoints that the application must have, each with what to do if it has not.
+    are names of routes that the application must have, each with what to do if it has not.
     `signs_in`: there are logins. At a shutdown, token requests are awaited for `patience` seconds.
     """
 
@@ -82,7 +82,7 @@ class Engine(Generic[Identity, RequestData]):
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field()
     apis: list[Any] = field(default_factory=list)
     step_ups: dict[StepUp, None] = field(default_factory=dict)
-    needed: dict[object, str] = field(default_factory=dict)
+    needed: dict[str, str] = field(default_factory=dict)
     signs_in: bool = True
 
     async def aclose(self) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import APIRouter, FastAPI
 
-from fastapi_oidc import ConfigurationError
+from fastapi_oidc import OIDCMiddleware
 from fastapi_oidc.broker import Approval, Broker, Limits, Refused, Route, guest
 from fastapi_oidc.broker.access import Asked
 from fastapi_oidc.broker.accesses import MOST_WAITING
@@ -20,8 +21,10 @@ from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import Rig, another_broker, broker_world, rigged, store_of
 from tests.oidc.flows.steps import until
 from tests.oidc.interleaving import same_browser
+from tests.oidc.web.test_startup import start
+from tests.oidc.world import BASE_URL, World
 
-BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae"}'
+BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae \xd1\x81\xd7\x90"}'
 JSON = {"Content-Type": "application/json"}
 
 
@@ -90,7 +93,8 @@ async def test_the_page_shows_what_is_asked_and_the_body_does_nothing_there() ->
         assert "Lunch &lt;/pre&gt;&lt;script&gt;alert(1)" in page.text
         assert "<script>" not in page.text
         assert "\u202e" not in page.text
-        assert "\\u202e" in page.text
+        assert "\\u202e \\u0441\\u05d0&quot;}</bdo>" in page.text, "a Cyrillic and a Hebrew letter"
+        assert page.text.isascii()
         assert "default-src 'none'" in page.headers["Content-Security-Policy"]
         assert page.headers["X-Frame-Options"] == "DENY"
 
@@ -109,7 +113,10 @@ async def test_an_approval_is_not_changed_afterwards() -> None:
     async with rigged() as rig:
         accesses = rig.broker._accesses
         asked = Asked(name=NAME, method="POST", path="/events", url=rig.api.url, headers=())
-        other, approval = [await accesses.ask(rig.access, asked, BODY, 60) for _ in range(2)]
+        made = [accesses.approval_of(rig.access, asked, BODY, 60) for _ in range(2)]
+        for each in made:
+            await accesses.ask(rig.access, each)
+        other, approval = made
         await accesses.decide(rig.session, approval.id, approve=True)
         for approve in (True, False):
             with pytest.raises(Refused, match=r"broker\.not_approved"):
@@ -131,21 +138,39 @@ async def test_a_call_that_nobody_approves_is_refused_in_time() -> None:
         assert (await rig.guest.get()).status_code == 200, "this one is not listed"
 
 
-async def test_an_application_without_the_page_is_refused_if_a_route_needs_it() -> None:
-    route: dict[str, Any] = {
-        "url": "https://calendar.test",
-        "own_token": True,
-        "allow": ["POST /events"],
-    }
+POSTED: dict[str, Any] = {
+    "url": "https://calendar.test",
+    "own_token": True,
+    "allow": ["POST /events"],
+}
+
+
+def app_of(world: World, *routers: APIRouter) -> FastAPI:
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=world.oidc)
+    app.include_router(world.oidc.router, prefix="/auth")
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+async def test_an_application_without_the_page_is_told_at_its_startup(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = broker_world()
-    Broker(world.oidc, {NAME: Route(**route)})
-    await world.browser().get("/")
-    world = broker_world()
-    broker = Broker(world.oidc, {NAME: Route(approve=["POST /events"], **route)})
-    with pytest.raises(ConfigurationError, match=r"app\.include_router\(broker\.router\)"):
-        await world.browser().get("/")
-    world.app.include_router(broker.router, prefix="/machines")
-    assert (await world.browser().get("/")).status_code == 200
+    Broker(world.oidc, {NAME: Route(**POSTED)})
+    await start(app_of(world))
+    assert not caplog.text, "no route needs it"
+    one, two = (Broker(world.oidc, {NAME: Route(approve=["POST /events"], **POSTED)}) for _ in "12")
+    app = app_of(world, one.router)
+    app.mount("/mounted", app_of(world))
+    for sound in (app, app_of(world, two.router)):
+        await start(sound)
+    browser = world.op.browser(app, base_url=BASE_URL)
+    assert (await browser.get("/mounted/auth/session")).status_code == 200
+    assert "include_router(broker.router)" not in caplog.text
+    await start(app_of(world))
+    assert "Add the line: app.include_router(broker.router)" in caplog.text
 
 
 async def test_an_old_authentication_is_stepped_up_first() -> None:
@@ -171,6 +196,21 @@ async def test_nobody_else_can_see_or_decide() -> None:
         assert (await rig.world.browser().post(url, data=form(page))).status_code == 401
         assert await rig.guest.asks(url, method="POST") == "403"
         assert not (await asked(rig)).is_approved
+
+
+@pytest.mark.parametrize("id", ["x", "x" * 5000, "a%00b", "%F0%9F%98%80", "0" * 43 + "%0d" * 16])
+async def test_an_id_of_another_form_does_not_reach_the_store(id: str) -> None:
+    async with rigged(approve=["POST /events"]) as rig:
+        rig.world.app.include_router(rig.broker.router)
+        read, keys = store_of(rig).read, list[str]()
+
+        async def reads(asked: Sequence[str]) -> Any:
+            keys.extend(asked)
+            return await read(asked)
+
+        store_of(rig).read = reads
+        assert (await rig.browser.get(f"/approvals/{id}")).status_code == 403
+        assert not [key for key in keys if "access:" in key]
 
 
 async def test_a_decision_is_about_what_was_shown_and_for_one_call() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fastapi_oidc.broker.connections import is_callable
+from fastapi_oidc.broker.connections import is_callable, resolved
 from tests.oidc.broker.apis import Api, says, serving
 from tests.oidc.broker.rig import rigged
+from tests.oidc.flows.steps import until
+from tests.oidc.interleaving import Gate
 from tests.oidc.provider.certificates import Authority, listening_with_tls
 from tests.oidc.provider.test_options import answers
 
@@ -19,7 +22,8 @@ NEVER = (
     "127.0.0.1 0.0.0.0 10.1.2.3 172.16.0.1 192.168.1.1 100.100.100.200 169.254.169.254 "
     "168.63.129.16 192.0.0.192 224.0.0.1 255.255.255.255 :: ::1 ::ffff:127.0.0.1 "
     "::ffff:169.254.169.254 ::10.0.0.1 64:ff9b::a9fe:a9fe 2002:a9fe:a9fe::1 "
-    "2001:0:4136:e378:8000:63bf:3fff:fdd2 fe80::1 fec0::1 fc00::1 fd00:ec2::254 ff02::1"
+    "2001:0:4136:e378:8000:63bf:3fff:fdd2 fe80::1 fec0::1 fc00::1 fd00:ec2::254 ff02::1 "
+    "64:ff9b:1::a9fe:a9fe ::ffff:0:a9fe:a9fe 4000::1 5f00::1 2001:db8::1 3fff::1"
 )
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -67,6 +71,26 @@ async def test_a_name_without_an_address_is_unreachable(answer: list[str]) -> No
     async with rigged(url=url, networks=LOOPBACK, resolve=Names(answer)) as rig:
         refused = await rig.guest.get()
         assert (refused.status_code, refused.text[:19]) == (502, "broker.unreachable:")
+
+
+async def test_a_silent_name_server_costs_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, asked = Gate(), list[str]()
+
+    async def getaddrinfo(host: str, *_: object, **__: object) -> list[object]:
+        asked.append(host)
+        await gate.passed()
+        return [(None, None, None, None, ("127.0.0.1", 80))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    first = asyncio.create_task(resolved("calendar.test", 80))
+    await gate.until_reached()
+    first.cancel()  # its guest has left, and the thread is still busy
+    others = [asyncio.create_task(resolved("calendar.test", 80)) for _ in range(16)]
+    other = asyncio.create_task(resolved("mail.test", 80))
+    await until(lambda: "mail.test" in asked)
+    gate.opened.set()
+    assert {*map(tuple, await asyncio.gather(*others, other))} == {("127.0.0.1",)}
+    assert asked == ["calendar.test", "mail.test"]
 
 
 async def test_the_system_resolves_names() -> None:

@@ -151,6 +151,14 @@ async def test_a_request_without_one_host_is_refused_whatever_the_server_accepts
         assert not rig.api.received
 
 
+async def test_http_1_0_is_refused_because_a_broken_answer_ends_there_as_a_whole_one() -> None:
+    async with rigged() as rig:
+        answer = await rig.guest.writes(f"GET /events HTTP/1.0\r\nHost: {NAME}\r\n\r\n".encode())
+        assert answer.startswith(b"HTTP/1.1 505 ")
+        assert b"broker.version: Use HTTP/1.1." in answer
+        assert not rig.api.received
+
+
 async def test_an_answer_that_ends_early_does_not_end_well() -> None:
     async def short(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")

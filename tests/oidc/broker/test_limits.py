@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from fastapi_oidc.broker import Limits
+from fastapi_oidc.broker.forward import MOST_URL
 from tests.oidc.broker.apis import Api, Received, says
 from tests.oidc.broker.rig import rigged
 from tests.oidc.broker.streams import Stream, is_cut, streaming
@@ -19,6 +20,15 @@ async def test_a_body_that_is_announced_too_large_is_not_read() -> None:
     async with rigged(limits=Limits(request_bytes=100_000)) as rig:
         assert await rig.guest.asks("/events", "Content-Length: 100001", method="POST") == "413"
         assert rig.api.connections == 0
+
+
+async def test_a_url_has_a_bound() -> None:
+    async with rigged() as rig:
+        rest = MOST_URL - len(f"{rig.api.url}/events?")
+        assert await rig.guest.asks("/events?" + "x" * rest) == "200"
+        for longer in (rest + 1, 65_300):
+            assert await rig.guest.asks("/events?" + "x" * longer) == "400"
+        assert [event.code for event in rig.trail] == [None, "broker.request", "broker.request"]
 
 
 async def test_a_body_in_chunks_ends_where_it_becomes_too_large() -> None:
