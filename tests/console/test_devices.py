@@ -99,12 +99,3 @@ def test_what_cannot_be_done_says_why(devices: Browser) -> None:
     assert "Set it up Stop the machine first." in devices.text
     assert not devices.has_button("Save vsock")
     assert not devices.has_button("Add drive")
-
-
-def test_a_viewer_sees_the_devices_and_no_form(devices: Browser, bob: Browser) -> None:
-    typed = {"network.iface_id": "eth0", "network.host_dev_name": "tap0"}
-    devices.click("Add network interface", typed)
-    bob.open("/machines/demo/devices")
-    assert "eth0 tap0" in bob.text
-    assert "Add a drive" not in bob.text
-    assert "Set it up" not in bob.text

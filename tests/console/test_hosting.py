@@ -18,7 +18,6 @@ from tests.console.browser import Browser
 from tests.console.machines import create, delete
 from tests.console.running import (
     ALICE,
-    BOB,
     RunningConsole,
     hosting_console,
     pid_of,
@@ -77,16 +76,6 @@ def test_a_machine_that_waits_is_started_by_hand(alice: Browser) -> None:
     assert "waiting Not started" in alice.text
     alice.click("Start")
     assert "waiting Running" in alice.text
-
-
-def test_a_viewer_creates_nothing(host: RunningConsole) -> None:
-    with signed_in(host, BOB) as bob:
-        assert "New machine" not in bob.page.links
-        bob.post("/new", {"new.name": "mine", "csrf_token": bob.field("csrf_token")})
-        assert bob.status == 403
-        assert "no longer valid" not in bob.text
-        bob.open("/")
-        assert "mine" not in bob.page.links
 
 
 def test_a_monitor_that_was_killed_is_a_machine_that_has_ended(

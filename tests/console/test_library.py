@@ -13,19 +13,6 @@ from tests.console.machines import create, delete, do
 from tests.console.running import BOB, RunningConsole, disks_of, signed_in
 
 
-def test_two_machines_made_of_one_image_have_a_disk_each(
-    alice: Browser, console: RunningConsole
-) -> None:
-    disks = []
-    for name in ("one", "two"):
-        create(alice, name)
-        alice.open(f"/machines/{name}/devices")
-        (disk,) = disks_of(console, name)
-        assert f"rootfs root disks/{disk.name}" in alice.text
-        disks.append(disk)
-    assert not disks[0].samefile(disks[1])
-
-
 def test_an_image_is_copied_for_each_that_writes_and_shared_by_those_that_read(
     alice: Browser, console: RunningConsole
 ) -> None:

@@ -80,6 +80,7 @@ def hold(response: httpx.Response, answer: str) -> None:
     policy, others = headers["content-security-policy"], rows()[answer][1:]
     assert policy.startswith("default-src 'none'; script-src 'self'; ")
     assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
     assert [headers[name] for name in ON_EVERY_ANSWER[1:]] == ["nosniff", "DENY"]
     rest = sorted(set(headers) - {*ON_EVERY_ANSWER, *COLUMNS, *OF_THE_SERVER})
     said = [*(headers.get(name, "-") for name in COLUMNS), ", ".join(rest) or "-"]

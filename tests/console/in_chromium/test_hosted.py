@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 from tests.chromium import close_context, violations
-from tests.console.in_chromium.pages import Scheme, press, unfold, unfold_all
+from tests.console.in_chromium.pages import Scheme, press, unfold_all
 from tests.console.running import RunningConsole, hosting_console
 
 PAGES = (
@@ -116,59 +116,6 @@ def test_what_cannot_be_deleted_is_told_accessibly(visit: Visit, furnished: None
     assert violations(other) == []
 
 
-def test_an_ended_machine_is_edited_completely_and_started(
-    visit: Visit, host: RunningConsole
-) -> None:
-    disk, page = host.disk("data").name, visit()
-    create(page, "changed")
-    press(page, "Stop")
-    page.fill("#machine_config-mem_size_mib", "256")
-    page.fill("#boot_source-boot_args", "console=ttyS0 quiet")
-    press(page, "Save setup")
-    expect(page.get_by_role("status")).to_have_text("Setup saved.")
-    page.get_by_role("link", name="Devices", exact=True).click()
-    unfold(page, "Add a drive")
-    page.fill("#drive-drive_id", "data")
-    page.select_option("#drive-path_on_host", label=disk)
-    press(page, "Add drive")
-    expect(page.get_by_role("status")).to_have_text("The drive is added.")
-    press(page, "Remove rootfs")
-    expect(page.get_by_role("status")).to_have_text("The drive is removed.")
-    unfold(page, "Add a network interface")
-    page.fill("#network-iface_id", "eth0")
-    page.fill("#network-host_dev_name", "tap3")
-    press(page, "Add network interface")
-    expect(page.get_by_role("status")).to_have_text("The network interface is added.")
-    page.locator("#fold-vsock summary").click()
-    press(page, "Save vsock")
-    expect(page.get_by_role("status")).to_have_text("The vsock is saved.")
-    press(page, "Start")
-    expect(page.locator("h1")).to_contain_text("changed Running")
-    page.goto("/machines/changed/configuration")
-    for part in ('"mem_size_mib": 256', "quiet", '"drive_id": "data"', '"tap3"', '"guest_cid": 3'):
-        expect(page.locator("pre").first).to_contain_text(part)
-    expect(page.locator("pre").first).not_to_contain_text("rootfs")
-    press(page, "Stop")
-    press(page, "Delete")
-
-
-def test_a_stale_button_does_nothing_and_says_who_was_faster(visit: Visit) -> None:
-    slow, fast = visit(), visit()
-    slow.goto("/machines/fresh")
-    slow.route("**/state", lambda route: route.abort())  # its page does not learn of it
-    fast.goto("/machines/fresh")
-    press(fast, "Save setup")
-    press(fast, "Start")
-    expect(fast.locator("h1")).to_contain_text("fresh Running")
-    press(slow, "Delete")
-    expect(slow.get_by_role("alert").first).to_contain_text("fresh was Not started on this page")
-    expect(slow.get_by_role("alert").first).to_contain_text("You did it elsewhere at")
-    expect(slow.locator("h1")).to_contain_text("fresh Running")
-    assert violations(slow) == []
-    press(fast, "Stop")
-    expect(fast.locator("h1")).to_contain_text("fresh Ended")
-
-
 def test_the_list_is_searched_and_switched_by_keyboard_alone(visit: Visit) -> None:
     page = visit(width=390)
     page.get_by_label("Find a machine").focus()
@@ -205,10 +152,3 @@ def test_a_preset_fills_in_what_it_shows_and_leaves_the_rest(visit: Visit) -> No
     expect(page.get_by_label("Name", exact=True)).to_have_value("typed")
     page.fill("#machine_config-mem_size_mib", "200")
     expect(page.locator("[data-preset][aria-current]")).to_have_count(0)
-
-
-def test_the_style_and_the_script_are_kept_by_the_browser(visit: Visit) -> None:
-    page = visit()
-    with page.expect_response("**/console.css") as first:
-        page.goto("/events")
-    assert first.value.headers["cache-control"] == "public, max-age=31536000, immutable"

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import close_context, violations
-from tests.console.in_chromium.pages import Scheme, Visit, press
+from tests.console.in_chromium.pages import Scheme, press
 from tests.console.running import RunningConsole, hosting_console
 
 # In one call: what the page replaces meanwhile has no style any more.
@@ -94,23 +94,3 @@ def test_the_way_to_the_first_machine_is_accessible(chromium: Browser) -> None:
         page.get_by_label("Name", exact=True).fill("first")
         press(page, "Create machine")
         expect(page.locator("h1")).to_contain_text("first Running")
-
-
-def test_of_two_who_edit_the_second_gets_a_word_and_keeps_the_text(visit: Visit) -> None:
-    first, second, viewer = visit(), visit(), visit("bob")
-    size = "#machine_config-mem_size_mib"
-    second.fill(size, "512")
-    first.fill(size, "256")
-    press(first, "Save setup")
-    expect(first.get_by_role("status")).to_have_text("Setup saved.")
-    press(second, "Save setup")
-    expect(second.get_by_role("alert")).to_contain_text("You have changed this elsewhere at")
-    expect(second.locator(size)).to_have_value("512")
-    assert violations(second) == []
-    viewer.reload()
-    expect(viewer.locator(".facts").filter(has_text="Memory in MiB")).to_contain_text("256")
-    press(second, "Save setup")
-    expect(second.get_by_role("status")).to_have_text("Setup saved.")
-    press(second, "Start")
-    expect(viewer.locator("h1")).to_contain_text("Running")
-    expect(viewer.locator(".facts").filter(has_text="Memory in MiB")).to_contain_text("512")
