@@ -29,7 +29,7 @@ class Store:
     """Says that an access has ended, fails, or is silent, from one time of the loop to another."""
 
     def __init__(
-        self, error: SessionError | None = None, *, at: float = 0, until: float = 1e9
+        self, error: Exception | None = None, *, at: float = 0, until: float = 1e9
     ) -> None:
         self.error, self.at, self.until = error, at, until
         self.judged, self.recorded = list[float](), list[Use]()
@@ -79,6 +79,11 @@ def test_a_short_outage_cuts_nothing(run: Run) -> None:
 
 def test_a_long_outage_cuts_a_call_within_the_bound(run: Run) -> None:
     length = run(length_of_call(Store(DOWN, at=10.5), 100))
+    assert 10.5 < length <= 10.5 + UNSURE_SECONDS + POLL_SECONDS
+
+
+def test_an_error_of_another_kind_does_not_end_the_watch(run: Run) -> None:
+    length = run(length_of_call(Store(RuntimeError(), at=10.5), 100))
     assert 10.5 < length <= 10.5 + UNSURE_SECONDS + POLL_SECONDS
 
 
