@@ -98,11 +98,15 @@ async def go_on(held: AsyncHeld) -> None:
 
 
 async def finish(held: AsyncHeld, operation: Operation) -> None:
-    """Removes what an operation has left beside a machine, and its record."""
+    """Removes what an operation has left beside a machine, and its record.
+
+    A monitor that runs may still use a disk that the definition has no more: the next start
+    removes that.
+    """
     store, target = held.store, operation.target
     if store.machines.get(held.id) is None:  # it is deleted
         return
-    if operation.kind == "edit":
+    if operation.kind == "edit" and not held.is_up:
         await in_thread(store.tidy_disks, held.record)
     if operation.kind == "snapshot" and store.snapshots.get(target) is None:
         await in_thread(store.snapshots.remove, target)

@@ -116,10 +116,11 @@ async def write_down(
 ) -> SnapshotRecord:
     """Writes the memory and copies of the disks to a folder, at the paths `copied`.
 
-    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
-    and ValueError.
+    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError,
+    ValueError, and `MachineError` if the monitor has other disks than the definition.
     """
     run.require("Running", "Paused")
+    await _require_defined_disks(run.held)
     held, operation = run.held, run.operation
     record = held.record
     is_held = await _hold(run, is_needed=needs_hold)
@@ -148,6 +149,19 @@ async def write_down(
         disks=copied,
         is_held=is_held,
     )
+
+
+async def _require_defined_disks(held: AsyncHeld) -> None:
+    """A copy has the disks of the definition; its memory would lead it to those of the monitor."""
+    shown, record = await held.client.vm_config.get(), held.record
+    runs, defined = (
+        {(disk.id, disk.path, disk.is_read_only) for disk in disks_of(configuration)}
+        for configuration in (shown, record.definition.configuration)
+    )
+    if runs != defined:
+        raise MachineError(
+            f"{record.name} runs with other disks than its definition: start it again"
+        )
 
 
 async def _hold(run: AsyncRun, *, is_needed: bool) -> bool:

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Final
 
 from generated_vmm import AsyncVmmClient
+from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
@@ -56,6 +57,7 @@ async def start(run: AsyncRun) -> None:
     if held.is_up:
         return
     await run.step("starts the monitor")
+    await in_thread(held.store.tidy_disks, held.record)
     vm = await held.start()
     await run.step("configures the monitor")
     await furnish(vm, held.record.definition)

@@ -102,10 +102,11 @@ def write_down(
 ) -> SnapshotRecord:
     """Writes the memory and copies of the disks to a folder, at the paths `copied`.
 
-    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError
-    and ValueError.
+    The machine is paused meanwhile, and runs again afterwards if it ran. Raises VmmError, OSError,
+    ValueError, and `MachineError` if the monitor has other disks than the definition.
     """
     run.require("Running", "Paused")
+    _require_defined_disks(run.held)
     held, operation = run.held, run.operation
     record = held.record
     is_held = _hold(run, is_needed=needs_hold)
@@ -134,6 +135,19 @@ def write_down(
         disks=copied,
         is_held=is_held,
     )
+
+
+def _require_defined_disks(held: Held) -> None:
+    """A copy has the disks of the definition; its memory would lead it to those of the monitor."""
+    shown, record = held.client.vm_config.get(), held.record
+    runs, defined = (
+        {(disk.id, disk.path, disk.is_read_only) for disk in disks_of(configuration)}
+        for configuration in (shown, record.definition.configuration)
+    )
+    if runs != defined:
+        raise MachineError(
+            f"{record.name} runs with other disks than its definition: start it again"
+        )
 
 
 def _hold(run: Run, *, is_needed: bool) -> bool:

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Final
 
 from generated_vmm import VmmClient
+from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
@@ -55,6 +56,7 @@ def start(run: Run) -> None:
     if held.is_up:
         return
     run.step("starts the monitor")
+    in_thread(held.store.tidy_disks, held.record)
     vm = held.start()
     run.step("configures the monitor")
     furnish(vm, held.record.definition)

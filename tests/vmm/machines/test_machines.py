@@ -329,9 +329,45 @@ def test_what_a_monitor_shows_is_not_stored(folder: Path, machines: Machines) ->
     web.client.drive("a").update(path_on_host=f"{folder}/other")  # as of one that lies
     with web.changing(order=1):
         pass
-    snapshot = web.snapshot()
-    found = (web.definition, snapshot.record.definition, web.clone("copy").definition)
-    assert found == (shared.replace(order=1),) * 3
+    for copy in (web.snapshot, lambda: web.clone("copy")):
+        with pytest.raises(MachineError, match="web runs with other disks than its definition"):
+            copy()
+    assert (web.definition, web.state()) == (shared.replace(order=1), "Running")
+    assert ([one.name for one in machines.all()], machines.snapshots()) == (["web"], [])
+
+
+def test_a_machine_whose_next_start_has_other_disks_is_not_copied_until_then(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+    now = web.definition
+    (root,) = now.configuration.drives or []
+    read_only = root.model_copy(update={"is_read_only": True})
+    later: list[list[Drive]] = [[], [root, image(folder, "disk")], [read_only]]
+    for drives in later:
+        with web.changing(configuration=with_devices(now, drives=drives).configuration):
+            pass
+        with pytest.raises(MachineError, match="start it again"):
+            web.snapshot()
+    with web.changing(configuration=now.configuration):
+        pass
+    web.snapshot()
+    assert own_disk(folder, web).exists()
+
+
+def test_a_disk_that_the_next_start_does_not_have_is_removed_then(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+    disk = own_disk(folder, web)
+    with web.changing(configuration=with_devices(web.definition, drives=[]).configuration):
+        pass
+    assert disk.exists()
+    web.stop(grace=0)
+    web.start()
+    assert not disk.exists()
 
 
 def test_what_an_edit_compares_is_not_changed_otherwise(folder: Path, machines: Machines) -> None:
