@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
@@ -136,27 +135,6 @@ def files_of(configuration: FullVmConfiguration) -> list[File]:
 def disks_of(configuration: FullVmConfiguration) -> list[File]:
     """The files of drives and of persistent memory."""
     return [file for file in files_of(configuration) if file.id]
-
-
-def require_whole_disks(configuration: FullVmConfiguration) -> None:
-    """Raises ValueError for a drive without a disk, and for two disks of one name or file.
-
-    Several disks may be one file that nobody writes to.
-    """
-    drives, disks = configuration.drives or [], disks_of(configuration)
-    for drive in drives:
-        if not (drive.path_on_host or drive.socket):
-            raise ValueError(f"the drive {drive.drive_id} has no disk")
-    names = [drive.drive_id for drive in drives] + [pmem.id for pmem in configuration.pmem or []]
-    if name := _twice(names):
-        raise ValueError(f"there are two disks called {name}")
-    written = {disk.path for disk in disks if not disk.is_read_only}
-    if path := _twice(disk.path for disk in disks if disk.path in written):
-        raise ValueError(f"two disks use {path}, and one of them writes to it")
-
-
-def _twice(texts: Iterable[str]) -> str:
-    return next((text for text, count in Counter(texts).items() if count > 1), "")
 
 
 def with_files(

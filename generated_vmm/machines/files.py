@@ -1,15 +1,21 @@
-"""The disks of machines and snapshots: copied, grown, taken over and removed."""
+"""The disks of machines and snapshots: compared, copied, grown, taken over and removed."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from generated_vmm.machines.definition import OWN_DISKS, disks_of, with_files
 from generated_vmm.machines.records import sync_folder
 from generated_vmm.process.copying import copy_data, regular
+
+if TYPE_CHECKING:
+    from generated_vmm import FullVmConfiguration
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -19,6 +25,40 @@ def identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def with_own_disks(configuration: FullVmConfiguration, folder: Path) -> FullVmConfiguration:
+    """The configuration with `disks/NAME` for a disk in the machine's folder, however it is named.
+
+    Raises OSError.
+    """
+    own = {identity(path): f"{OWN_DISKS}{path.name}" for path in (folder / OWN_DISKS).iterdir()}
+    own.pop(None, None)
+    return with_files(configuration, lambda file: own.get(identity(folder / file.path), file.path))
+
+
+def require_whole_disks(configuration: FullVmConfiguration, folder: Path) -> None:
+    """Raises ValueError for a drive without a disk or a name, and for two of one name or file.
+
+    Several disks may be one file that nobody writes to. Relative paths begin at `folder`.
+    """
+    drives = configuration.drives or []
+    for drive in drives:
+        if not (drive.path_on_host or drive.socket):
+            raise ValueError(f"the drive {drive.drive_id} has no disk")
+    names = Counter(drive.drive_id for drive in drives)
+    names.update(pmem.id for pmem in configuration.pmem or [])
+    if "" in names:
+        raise ValueError("a disk has no name")
+    for name, count in names.items():
+        if count > 1:
+            raise ValueError(f"there are two disks called {name}")
+    disks = [(identity(folder / one.path) or one.path, one) for one in disks_of(configuration)]
+    written = {file for file, disk in disks if not disk.is_read_only}
+    uses = Counter(file for file, _ in disks)
+    for file, disk in disks:
+        if file in written and uses[file] > 1:
+            raise ValueError(f"two disks use {disk.path}, and one of them writes to it")
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -20,10 +20,9 @@ from generated_vmm.machines.definition import (
     Definition,
     disks_of,
     require_definition,
-    require_whole_disks,
 )
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import grow_file
+from generated_vmm.machines.files import grow_file, require_whole_disks, with_own_disks
 from generated_vmm.machines.records import (
     End,
     Kind,
@@ -220,7 +219,10 @@ class AsyncMachine:
         """
         async with self._carry_out("edit", by) as run:
             definition = self.definition.replace(**members)
-            require_whole_disks(definition.configuration)
+            folder = self._held.folder
+            made = await in_thread(with_own_disks, definition.configuration, folder)
+            await in_thread(require_whole_disks, made, folder)
+            definition = definition.replace(configuration=made)
             if definition.jail != self.definition.jail:
                 raise MachineError("only `edit` changes a jail")
             yield

@@ -17,11 +17,15 @@ from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, 
 from generated_vmm.machines.definition import (
     Definition,
     disks_of,
-    require_whole_disks,
     with_files,
 )
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import copy_file, take_over
+from generated_vmm.machines.files import (
+    copy_file,
+    require_whole_disks,
+    take_over,
+    with_own_disks,
+)
 from generated_vmm.machines.records import (
     MachineRecord,
     SnapshotRecord,
@@ -38,19 +42,20 @@ async def copy_disks(
     """The definition with copies, in the machine's folder, of disks that it writes to.
 
     The `known` paths stay as they are, all if it is None. Raises ValueError for a disk that it may
-    not use or that is no regular file, a drive without a disk, and two disks of one name or file;
-    and OSError.
+    not use or that is no regular file, and for what `require_whole_disks` refuses; and OSError.
     """
     await run.step("copies the disks")
+    folder = run.held.folder
     given = copies.with_absolute_files(definition.configuration, known or ())
+    given = await in_thread(with_own_disks, given, folder)
     written = [] if known is None else [one for one in disks_of(given) if not one.is_read_only]
     copied = [disk for disk in written if disk.path not in (known or ())]
     paths = {disk.id: copies.name_of_copy(disk.id) for disk in copied}
     made = with_files(given, lambda file: paths.get(file.id, file.path))
-    require_whole_disks(made)
+    await in_thread(require_whole_disks, made, folder)
     for disk in copied:
         source = run.control.options.require_allowed(disk.path)
-        await in_thread(copy_file, source, run.held.folder / paths[disk.id])
+        await in_thread(copy_file, source, folder / paths[disk.id])
     return definition.replace(configuration=made)
 
 
@@ -72,7 +77,7 @@ async def restore(control: AsyncControl, origin: SnapshotRecord, wish: Wish) -> 
     source = control.store.snapshots.path(origin.id)
     async with carry_out(control, creation("restore", wish.name, wish.by), made=made) as run:
         await run.step("copies the disks")
-        for path in origin.disks.values():
+        for path in set(origin.disks.values()):
             await in_thread(copy_file, source / path, run.held.folder / path)
         for file in (STATE, MEMORY):
             if run.held.record.uid:  # a link, which every jail that continues from it may read
@@ -130,12 +135,12 @@ async def write_down(
     await run.step("writes the memory")
     await _write_memory(held, folder)
     await run.step("copies the disks")
-    for disk in disks_of(record.definition.configuration):
-        if disk.id in copied:
-            if disk.path.startswith("/"):
-                held.options.require_allowed(disk.path)
-            source = held.store.source(record, disk.path)
-            await in_thread(copy_file, source, folder / copied[disk.id])
+    disks = disks_of(record.definition.configuration)
+    paths = {disk.path: copied[disk.id] for disk in disks if disk.id in copied}
+    for path, copy in paths.items():
+        if path.startswith("/"):
+            held.options.require_allowed(path)
+        await in_thread(copy_file, held.store.source(record, path), folder / copy)
     await run.step("resumes the machine")
     await conform(held)
     for name in (STATE, MEMORY):

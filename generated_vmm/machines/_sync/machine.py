@@ -17,14 +17,9 @@ from generated_vmm.machines._sync.making import clone, copy_disks, restore, writ
 from generated_vmm.machines._sync.operation import Run, carry_out
 from generated_vmm.machines._sync.starting import start
 from generated_vmm.machines.copies import Taps, Wish, copies_of
-from generated_vmm.machines.definition import (
-    Definition,
-    disks_of,
-    require_definition,
-    require_whole_disks,
-)
+from generated_vmm.machines.definition import Definition, disks_of, require_definition
 from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import grow_file
+from generated_vmm.machines.files import grow_file, require_whole_disks, with_own_disks
 from generated_vmm.machines.records import (
     End,
     Kind,
@@ -221,7 +216,10 @@ class Machine:
         """
         with self._carry_out("edit", by) as run:
             definition = self.definition.replace(**members)
-            require_whole_disks(definition.configuration)
+            folder = self._held.folder
+            made = in_thread(with_own_disks, definition.configuration, folder)
+            in_thread(require_whole_disks, made, folder)
+            definition = definition.replace(configuration=made)
             if definition.jail != self.definition.jail:
                 raise MachineError("only `edit` changes a jail")
             yield

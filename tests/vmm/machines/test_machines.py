@@ -88,6 +88,37 @@ def test_a_disk_of_its_own_that_became_read_only_is_copied_too(
         assert not own_disk(folder, copy).samefile(own_disk(folder, web))
 
 
+def test_two_drives_may_read_one_disk_of_the_machines_own(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    disk = own_disk(folder, web)
+    path = f"disks/{disk.name}"
+    both = [drive(name, path, is_read_only=True) for name in ("a", "b")]
+    web.edit(with_devices(web.definition, drives=both))
+    web.start()
+    for copy in (web.clone("copy"), web.snapshot().restore("back")):
+        assert copy.definition.configuration.drives == both
+        own = folder / "machines" / "machines" / copy.id / path
+        assert own.read_bytes() == disk.read_bytes()
+        assert not own.samefile(disk)
+
+
+def test_a_disk_of_its_own_is_that_under_whatever_path(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    disk, before = own_disk(folder, web), web.definition
+    (folder / "link").symlink_to(disk)
+    for path in (disk, folder / "link"):
+        changed = with_devices(before, drives=[drive("rootfs", path, is_read_only=True)])
+        web.edit(changed)
+        assert web.definition.configuration.drives == [
+            drive("rootfs", f"disks/{disk.name}", is_read_only=True)
+        ]
+        with web.changing(configuration=changed.configuration):
+            pass
+        assert own_disk(folder, web).samefile(disk)
+    web.edit(before)
+    assert (web.definition, own_disk(folder, web).exists()) == (before, True)
+
+
 def test_a_name_may_be_used_again_and_an_id_is_not(folder: Path, machines: Machines) -> None:
     first = machines.create("web", definition(folder))
     with pytest.raises(MachineError, match="there is a machine called web"):
@@ -292,6 +323,8 @@ def test_a_drive_without_a_disk_of_its_own_is_refused(folder: Path, machines: Ma
             "drives": [drive("a", disk)],
             "pmem": [Pmem(id="a", path_on_host=str(disk))],
         },
+        "a disk has no name": {"drives": [drive("", disk)]},
+        "disk has no name": {"pmem": [Pmem(id="", path_on_host=str(disk))]},
         "two disks use disks/rootfs-.*, and one of them writes": {
             "drives": [own, drive("a", own.path_on_host, is_read_only=True)]
         },
@@ -302,6 +335,17 @@ def test_a_drive_without_a_disk_of_its_own_is_refused(folder: Path, machines: Ma
     twice = with_devices(definition(folder), drives=[drive("a", disk), drive("b", disk)])
     with pytest.raises(ValueError, match="two disks use"):
         machines.create("other", twice, copy_disks=False)
+    (folder / "symbolic").symlink_to(disk)
+    (folder / "hard").hardlink_to(disk)
+    for name in ("symbolic", "hard"):
+        twice = with_devices(web.definition, drives=[drive("a", disk), drive("b", folder / name)])
+        with pytest.raises(ValueError, match="two disks use"):
+            machines.create("other", twice, copy_disks=False)
+        with (
+            pytest.raises(ValueError, match="two disks use"),
+            web.changing(configuration=twice.configuration),
+        ):
+            pass
     assert own_disk(folder, web).read_bytes() == disk.read_bytes()
     assert [one.name for one in machines.all()] == ["web"]
 
