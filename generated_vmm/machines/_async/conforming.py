@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
@@ -11,8 +12,8 @@ from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.files import remove
 from generated_vmm.machines.records import Operation
 
-HOLDS, PAUSES = "holds the guest", "pauses the machine"
-"""The steps of a copy after which a guest may be held in a machine that is not paused."""
+STAND_STILL: Final = ("pause", "resume", "snapshot", "restore", "clone")
+"""Operations in which a guest is held or late until its agent lets it go on."""
 
 
 def is_done(held: AsyncHeld, operation: Operation) -> bool:
@@ -30,6 +31,7 @@ async def settle(
     *,
     grace: float | None = None,
     seconds: float | None = None,
+    is_cut_off: bool = False,
 ) -> None:
     """Makes a machine what is stored of it, or removes one that is not whole, or is deleted.
 
@@ -37,25 +39,28 @@ async def settle(
     """
     if operation.kind == "delete" or not held.record.is_whole:
         return await remove_machine(held)
-    await conform(held, grace=grace, seconds=seconds)
-    is_held = operation.target and operation.step in (HOLDS, PAUSES)
-    if is_held and held.record.should_be == "Running" and held.is_up:
-        await go_on(held)
+    stands_still = is_cut_off and operation.kind in STAND_STILL
+    await conform(held, grace=grace, seconds=seconds, stands_still=stands_still)
 
 
 async def conform(
-    held: AsyncHeld, *, grace: float | None = None, seconds: float | None = None
+    held: AsyncHeld,
+    *,
+    grace: float | None = None,
+    seconds: float | None = None,
+    stands_still: bool = False,
 ) -> None:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
     The monitor has `seconds` to respond; without, as long as writing its memory may take. A guest
-    has `grace` seconds to shut down.
+    has `grace` seconds to shut down, and may stand still though its machine runs.
     """
     end, record = await held.find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
     if end is None and is_wanted:
         try:
-            return await _switch(held, seconds or held.options.snapshot_timeout)
+            seconds = seconds or held.options.snapshot_timeout
+            return await _switch(held, seconds, stands_still=stands_still)
         except VmmError:
             if not await held.has_ended():
                 raise
@@ -65,8 +70,8 @@ async def conform(
         await (held.note(end) if is_wanted else held.change(started_at=None, end=end))
 
 
-async def _switch(held: AsyncHeld, seconds: float) -> None:
-    """Boots, pauses or resumes a machine, if it is not what it should be."""
+async def _switch(held: AsyncHeld, seconds: float, *, stands_still: bool) -> None:
+    """Boots, pauses or resumes a machine, if it is not what it should be, or its guest is not."""
     vm = held.client.with_options(timeout=seconds)
     match (await vm.get_instance_info()).state, held.record.should_be:
         case "Not started", "Running":
@@ -75,6 +80,8 @@ async def _switch(held: AsyncHeld, seconds: float) -> None:
             await vm.pause()
         case "Paused", "Running":
             await vm.resume()
+            await go_on(held)
+        case "Running", "Running" if stands_still:
             await go_on(held)
 
 

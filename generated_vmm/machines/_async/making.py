@@ -9,7 +9,7 @@ from pathlib import Path
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import GuestError
 from generated_vmm.machines import copies
-from generated_vmm.machines._async.conforming import HOLDS, PAUSES, conform
+from generated_vmm.machines._async.conforming import conform
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.operation import AsyncRun, carry_out
@@ -130,7 +130,7 @@ async def write_down(
     record = held.record
     is_held = await _hold(run, is_needed=needs_hold)
     if record.should_be == "Running":
-        await run.step(PAUSES)
+        await run.step("pauses the machine")
         await held.client.pause()
     await run.step("writes the memory")
     await _write_memory(held, folder)
@@ -178,7 +178,7 @@ async def _hold(run: AsyncRun, *, is_needed: bool) -> bool:
     record = run.held.record
     if record.definition.agent is None:
         return False
-    await run.step(HOLDS)
+    await run.step("holds the guest")
     try:
         if record.should_be == "Paused":
             raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")

@@ -26,7 +26,7 @@ async def recover(control: AsyncControl, held: AsyncHeld, left: Operation) -> No
     Raises VmmError and OSError; then the record stays, and it can be called again.
     """
     what: What = "finished" if is_done(held, left) else "undone"
-    await settle(held, left, seconds=control.options.timeout)
+    await settle(held, left, seconds=control.options.timeout, is_cut_off=True)
     await finish(held, left)
     control.tell(Report(what=what, machine=held.id, name=left.name, operation=left))
 
@@ -146,7 +146,7 @@ class AsyncRun:
             if begun.is_done and begun.kind not in FOR_GOOD:
                 before = dict(self._before) | {"operation": self.operation}
                 await self.held.change(**before)
-            await settle(self.held, begun)
+            await settle(self.held, begun, is_cut_off=True)
             await finish(self.held, begun)
         except (VmmError, OSError) as failure:  # `reconcile` tries again
             error.add_note(f"what was begun could not be undone yet: {failure}")

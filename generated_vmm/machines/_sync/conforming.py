@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.errors import VmmError
@@ -12,8 +13,8 @@ from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.files import remove
 from generated_vmm.machines.records import Operation
 
-HOLDS, PAUSES = "holds the guest", "pauses the machine"
-"""The steps of a copy after which a guest may be held in a machine that is not paused."""
+STAND_STILL: Final = ("pause", "resume", "snapshot", "restore", "clone")
+"""Operations in which a guest is held or late until its agent lets it go on."""
 
 
 def is_done(held: Held, operation: Operation) -> bool:
@@ -26,7 +27,12 @@ def is_done(held: Held, operation: Operation) -> bool:
 
 
 def settle(
-    held: Held, operation: Operation, *, grace: float | None = None, seconds: float | None = None
+    held: Held,
+    operation: Operation,
+    *,
+    grace: float | None = None,
+    seconds: float | None = None,
+    is_cut_off: bool = False,
 ) -> None:
     """Makes a machine what is stored of it, or removes one that is not whole, or is deleted.
 
@@ -34,23 +40,28 @@ def settle(
     """
     if operation.kind == "delete" or not held.record.is_whole:
         return remove_machine(held)
-    conform(held, grace=grace, seconds=seconds)
-    is_held = operation.target and operation.step in (HOLDS, PAUSES)
-    if is_held and held.record.should_be == "Running" and held.is_up:
-        go_on(held)
+    stands_still = is_cut_off and operation.kind in STAND_STILL
+    conform(held, grace=grace, seconds=seconds, stands_still=stands_still)
 
 
-def conform(held: Held, *, grace: float | None = None, seconds: float | None = None) -> None:
+def conform(
+    held: Held,
+    *,
+    grace: float | None = None,
+    seconds: float | None = None,
+    stands_still: bool = False,
+) -> None:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
     The monitor has `seconds` to respond; without, as long as writing its memory may take. A guest
-    has `grace` seconds to shut down.
+    has `grace` seconds to shut down, and may stand still though its machine runs.
     """
     end, record = held.find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
     if end is None and is_wanted:
         try:
-            return _switch(held, seconds or held.options.snapshot_timeout)
+            seconds = seconds or held.options.snapshot_timeout
+            return _switch(held, seconds, stands_still=stands_still)
         except VmmError:
             if not held.has_ended():
                 raise
@@ -60,8 +71,8 @@ def conform(held: Held, *, grace: float | None = None, seconds: float | None = N
         (held.note(end) if is_wanted else held.change(started_at=None, end=end))
 
 
-def _switch(held: Held, seconds: float) -> None:
-    """Boots, pauses or resumes a machine, if it is not what it should be."""
+def _switch(held: Held, seconds: float, *, stands_still: bool) -> None:
+    """Boots, pauses or resumes a machine, if it is not what it should be, or its guest is not."""
     vm = held.client.with_options(timeout=seconds)
     match (vm.get_instance_info()).state, held.record.should_be:
         case "Not started", "Running":
@@ -70,6 +81,8 @@ def _switch(held: Held, seconds: float) -> None:
             vm.pause()
         case "Paused", "Running":
             vm.resume()
+            go_on(held)
+        case "Running", "Running" if stands_still:
             go_on(held)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.guest import GuestError
 from generated_vmm.machines import copies
-from generated_vmm.machines._sync.conforming import HOLDS, PAUSES, conform
+from generated_vmm.machines._sync.conforming import conform
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.operation import Run, carry_out
@@ -112,7 +112,7 @@ def write_down(
     record = held.record
     is_held = _hold(run, is_needed=needs_hold)
     if record.should_be == "Running":
-        run.step(PAUSES)
+        run.step("pauses the machine")
         held.client.pause()
     run.step("writes the memory")
     _write_memory(held, folder)
@@ -160,7 +160,7 @@ def _hold(run: Run, *, is_needed: bool) -> bool:
     record = run.held.record
     if record.definition.agent is None:
         return False
-    run.step(HOLDS)
+    run.step("holds the guest")
     try:
         if record.should_be == "Paused":
             raise MachineError(f"{record.name} is paused: resume it, so that its agent can hold it")

@@ -27,7 +27,7 @@ def recover(control: Control, held: Held, left: Operation) -> None:
     Raises VmmError and OSError; then the record stays, and it can be called again.
     """
     what: What = "finished" if is_done(held, left) else "undone"
-    settle(held, left, seconds=control.options.timeout)
+    settle(held, left, seconds=control.options.timeout, is_cut_off=True)
     finish(held, left)
     control.tell(Report(what=what, machine=held.id, name=left.name, operation=left))
 
@@ -147,7 +147,7 @@ class Run:
             if begun.is_done and begun.kind not in FOR_GOOD:
                 before = dict(self._before) | {"operation": self.operation}
                 self.held.change(**before)
-            settle(self.held, begun)
+            settle(self.held, begun, is_cut_off=True)
             finish(self.held, begun)
         except (VmmError, OSError) as failure:  # `reconcile` tries again
             error.add_note(f"what was begun could not be undone yet: {failure}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,11 @@ from pydantic import ValidationError
 from generated_vmm import Operation, VmmApiError, Vsock
 from generated_vmm.guest import Guest, GuestError
 from generated_vmm.machines import Definition, Machine, MachineError, Machines
-from generated_vmm.machines._sync import held
+from generated_vmm.machines._sync import conforming, held
 from generated_vmm.machines._sync.operation import Run
 from generated_vmm.process import Monitor
 from tests.vmm.machines.parts import at_calls, definition, machines_in
+from tests.vmm.machines.test_reconcile import told
 
 WITH_AGENT = [sys.executable, "-m", "tests.vmm.machines.with_agent"]
 ORIGIN = "of the snapshot"
@@ -141,6 +142,45 @@ def test_a_guest_that_is_held_and_not_yet_paused_runs_again_after_a_failure(
         with pytest.raises(OSError, match="No space"):
             act()
         assert seen(folder, web) == {ORIGIN}
+
+
+def after_the_resume(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Raises once, after the monitor has resumed the guest and before its agent is told."""
+
+    def interrupted(_: object) -> None:
+        monkeypatch.setattr(conforming, "go_on", go_on)
+        raise error
+
+    go_on = conforming.go_on
+    monkeypatch.setattr(conforming, "go_on", interrupted)
+
+
+@pytest.mark.parametrize("act", [Machine.snapshot, lambda web: web.clone("copy")])
+def test_a_guest_that_was_resumed_and_not_yet_released_runs_after_an_interruption(
+    folder: Path, web: Machine, monkeypatch: pytest.MonkeyPatch, act: Callable[[Machine], object]
+) -> None:
+    after_the_resume(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        act(web)
+    assert web.state() == "Running"
+    assert seen(folder, web) == {ORIGIN}
+
+
+class Killed(BaseException):
+    """The end of a program, after which nothing is undone."""
+
+
+def test_the_clock_is_set_if_the_program_is_killed_after_the_resume(
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web.pause()
+    after_the_resume(monkeypatch, Killed())
+    monkeypatch.setattr(Run, "undo", lambda *_: None)
+    with pytest.raises(Killed):
+        web.resume()
+    assert not own(folder, web, "unix_ns").exists()
+    assert told(machines) == [("finished", "web")]
+    assert own(folder, web, "unix_ns").exists()
 
 
 def test_a_guest_that_cannot_be_held_is_written_all_the_same(
