@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -157,16 +157,26 @@ class AsyncMachine:
         """Replaces the definition of a machine that does not run.
 
         New disks that it writes to are copied, and its own disks that it no longer has are removed.
+        Raises `MachineError` if somebody changes the definition before the edit begins.
         """
         require_definition(definition)
+        before = self.definition
         async with self._carry_out("edit", by) as run:
-            before = self.definition
+            self._require_still(before, Definition.model_fields)
             run.require("Ended")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
             known = [disk.path for disk in disks_of(before.configuration) if not disk.is_shared]
             made = await copy_disks(run, definition, known)
             await run.commit("changes the definition", definition=made)
+
+    def _require_still(self, before: Definition, members: Iterable[str]) -> None:
+        """New members were made of what the caller has read: another change would be lost."""
+        now = self.record.definition
+        if any(getattr(now, name, None) != getattr(before, name, None) for name in members):
+            raise MachineError(
+                f"the definition of {self.name} was changed meanwhile: read it again"
+            )
 
     async def snapshot(self, name: str = "", *, by: str = "") -> AsyncSnapshot:
         """Writes the memory, with copies of the disks that the machine writes to.
@@ -215,9 +225,12 @@ class AsyncMachine:
         """A block in which the caller changes devices of a machine that runs, through `client`.
 
         At its end, these members of the definition are stored for the next start; nothing is if it
-        raises. A `configuration` is stored with the disks as they are given.
+        raises. A `configuration` is stored with the disks as they are given. Raises `MachineError`
+        if somebody changes one of these members before the block begins.
         """
+        before = self.definition
         async with self._carry_out("edit", by) as run:
+            self._require_still(before, members)
             definition = self.definition.replace(**members)
             folder = self._held.folder
             made = await in_thread(with_own_disks, definition.configuration, folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import get_args
 
 from generated_vmm.concurrency._async import in_thread
@@ -125,11 +125,12 @@ class AsyncRun:
         self.is_committed = True
 
     async def finish(self) -> None:
-        """Removes the record of the operation.
+        """Removes the record of the operation, or leaves that to `reconcile` if it cannot.
 
         Raises `MonitorExited` if the monitor has ended that was started, paused or resumed.
         """
-        await finish(self.held, self.operation)
+        with suppress(OSError):  # all is done
+            await finish(self.held, self.operation)
         if self.is_committed and self.operation.kind in ("start", "pause", "resume"):
             record = self.held.record
             if record.started_at is None and record.end is not None:

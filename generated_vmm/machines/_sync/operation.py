@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import get_args
 
 from generated_vmm.concurrency._sync import in_thread
@@ -126,11 +126,12 @@ class Run:
         self.is_committed = True
 
     def finish(self) -> None:
-        """Removes the record of the operation.
+        """Removes the record of the operation, or leaves that to `reconcile` if it cannot.
 
         Raises `MonitorExited` if the monitor has ended that was started, paused or resumed.
         """
-        finish(self.held, self.operation)
+        with suppress(OSError):  # all is done
+            finish(self.held, self.operation)
         if self.is_committed and self.operation.kind in ("start", "pause", "resume"):
             record = self.held.record
             if record.started_at is None and record.end is not None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from generated_vmm import VmmApiError, VmmTimeoutError
+from generated_vmm import EntropyDevice, FullVmConfiguration, VmmApiError, VmmTimeoutError
 from generated_vmm.machines import (
     Definition,
     Jail,
@@ -176,23 +176,30 @@ def test_what_was_done_and_not_tidied_up_is_told_as_finished(
     web = machines.create("web", definition(folder))
     web.start()
 
-    def change_devices() -> None:
-        with web.changing():
-            pass
-
     put = Records.put
 
     def full(store: Records[Any], id: str, record: Any) -> None:
-        if record.operation is None:
+        if isinstance(record, MachineRecord) and record.operation is None:
             disk_full()
         put(store, id, record)
 
-    for act in (partial(web.grow, "rootfs", 1 << 20), change_devices):
+    acts: list[Callable[[], object]] = [
+        partial(web.grow, "rootfs", 1 << 20),
+        partial(web.change, order=1),
+        web.pause,
+        partial(web.snapshot, "first"),
+        web.resume,
+    ]
+    for act in acts:
         with monkeypatch.context() as patch:
             patch.setattr(Records, "put", full)
-            with pytest.raises(OSError, match="No space"):
-                act()
+            act()
         assert told(machines) == [("finished", "web")]
+    with monkeypatch.context() as patch:
+        patch.setattr(Records, "put", full)
+        assert web.clone("copy").name == "copy"
+    assert told(machines) == [("finished", "copy"), ("finished", "web")]
+    assert ([one.name for one in machines.snapshots()], web.state()) == (["first"], "Running")
 
 
 def test_a_full_disk_does_not_keep_a_machine_from_its_deletion(
@@ -368,6 +375,36 @@ def test_an_edit_keeps_a_restart_that_is_due(
     web = due(machines, folder, monkeypatch)
     web.edit(web.definition.replace(order=1))
     assert told(machines) == [("ended", "web"), ("started", "web")]
+
+
+@pytest.mark.parametrize("by_edit", [True, False])
+def test_a_definition_that_changes_before_an_edit_begins_is_not_lost(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch, by_edit: bool
+) -> None:
+    web = machines.create("web", definition(folder))
+    entropy = {"entropy": EntropyDevice()}
+    mine = web.definition.configuration.model_copy(update={"balloon": None})
+    other = web.definition.configuration.model_copy(update=entropy)
+
+    def change(configuration: FullVmConfiguration) -> None:
+        if by_edit:
+            return web.edit(web.definition.replace(configuration=configuration))
+        with web.changing(configuration=configuration):
+            pass
+
+    before(monkeypatch, Control, "occupy", lambda *_: change(other))
+    with pytest.raises(MachineError, match="the definition of web was changed meanwhile"):
+        change(mine)
+    assert web.definition.configuration == other
+
+
+def test_other_members_that_change_before_an_edit_begins_are_kept(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    before(monkeypatch, Control, "occupy", lambda *_: web.change(order=1))
+    web.change(restart="always")
+    assert (web.definition.order, web.definition.restart) == (1, "always")
 
 
 def test_a_snapshot_that_begins_while_the_folder_is_tidied_stays(
