@@ -104,8 +104,14 @@ class AsyncProgram:
                 raise BrokenPipeError(f"{self!r} reads no more input")
 
     async def close_input(self) -> None:
-        """Ends the program's input; a terminal gets the character for it, ^D."""
-        await self._exchange(LONGEST_WAIT, **self._input(memoryview(b""), close=True))
+        """Ends the program's input, after all that was written; a terminal gets ^D.
+
+        It waits until the agent has taken the end, as `write` does.
+        """
+        while True:
+            await self._exchange(LONGEST_WAIT, **self._input(memoryview(b""), close=True))
+            if not self._takes_input:
+                return
 
     def _input(self, rest: memoryview, *, close: bool = False) -> models.ExchangeFields:
         """What an exchange has of the input."""
@@ -162,7 +168,7 @@ class AsyncProgram:
                 raise broken(self._link.what, operation, f"it took {taken} bytes")
             self._input_bytes += taken
             self._takes_input = self._state.takes_input
-        is_news = found or taken or self.returncode is not None
+        is_news = found or (taken and body.data) or self.returncode is not None
         if not is_news and time.monotonic() - begun < wait:  # agents wait, this one may not
             await sleep(PAUSE)
         return found
