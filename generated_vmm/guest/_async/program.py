@@ -16,6 +16,7 @@ from generated_vmm.guest.answers import Output, broken, frames_of
 from generated_vmm.guest.errors import (
     CompletedProgram,
     GuestAgentTimeout,
+    ProgramOutputLost,
     ProgramOutputTooLarge,
 )
 from generated_vmm.operation import Operation
@@ -122,11 +123,18 @@ class AsyncProgram:
     async def communicate(
         self, input: bytes | None = None, max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES
     ) -> CompletedProgram:
-        """Writes and closes the input, reads the output, and waits for the end.
+        """Writes and closes the input, reads the output from `offset` on, and waits for the end.
 
-        Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program.
+        Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program;
+        `ProgramOutputLost` if some of the output can be read no more. After an error, `offset` is
+        what it was.
         """
-        return await self.complete([], input, max_output_bytes, math.inf)
+        begin = self.offset
+        try:
+            return await self.complete([], input, max_output_bytes, math.inf)
+        except BaseException:
+            self.offset = begin
+            raise
 
     async def complete(
         self, known: list[Output], input: bytes | None, max_output_bytes: int, deadline: float
@@ -136,6 +144,9 @@ class AsyncProgram:
         streams = {"stdout": bytearray(), "stderr": bytearray()}
         while True:
             for each in known:
+                if each.lost_bytes:
+                    lost = f"{each.lost_bytes} bytes of its output can be read no more"
+                    raise ProgramOutputLost(f"{self!r}: {lost}")
                 streams[each.stream] += each.data
             if sum(map(len, streams.values())) > max_output_bytes:
                 await self.kill()
@@ -164,7 +175,7 @@ class AsyncProgram:
             found = self.take(operation, answer)
         if body.input_offset is not None:
             taken = answer.program.input_bytes - self._input_bytes
-            if not 0 <= taken <= INPUT_BYTES:
+            if taken < 0:  # there may be more than this host's: another one writes, too
                 raise broken(self._link.what, operation, f"it took {taken} bytes")
             self._input_bytes += taken
             self._takes_input = self._state.takes_input

@@ -60,6 +60,9 @@ LIES = {
     "more than there is": OUTPUT | {"frames": [frame(b"xx")], "next_offset": 2, "program": ONE},
     "no base64": OUTPUT | {"frames": [{"stream": "stdout", "data": "%"}], "next_offset": 1},
     "no stream": OUTPUT | {"frames": [frame(stream="log")], "next_offset": 1, "program": ONE},
+    "output that never comes": OUTPUT | {"program": ONE},
+    "output that is lost without end": OUTPUT
+    | {"lost_bytes": 1, "next_offset": 1, "program": ONE | {"output_bytes": 10**30}},
     "empty frames": OUTPUT | {"frames": [frame(b"")] * 3},
     "no program": {"frames": [], "lost_bytes": 0, "next_offset": 0},
     "another type": OUTPUT | {"program": PROGRAM | {"returncode": "0"}},
@@ -283,6 +286,14 @@ def test_the_end_of_the_input_is_sent_until_the_agent_has_taken_it(
     assert len(sent) == 4
     assert all(b'"close":true' in request for request in sent)
     assert time.monotonic() - begun > 3 * 0.05  # it does not keep the host busy
+
+
+def test_input_that_an_agent_gives_back_is_an_error_of_the_agent(
+    serve: Serve, connect: Start
+) -> None:
+    program = connect(serve(taking_input_until(2, -1)).path, port=None).start(["cat"], stdin=True)
+    with pytest.raises(GuestAgentError, match="not a response of an agent: it took -1 bytes"):
+        program.write(b"x")
 
 
 def test_a_program_has_the_name_that_its_host_gave_it(serve: Serve, connect: Start) -> None:
