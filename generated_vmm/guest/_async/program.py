@@ -82,7 +82,10 @@ class AsyncProgram:
                 raise GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
 
     async def output(self) -> AsyncIterator[Output]:
-        """The output from `offset` to the end of the program, in the order in which it came."""
+        """The output from `offset` to the end of the program.
+
+        Each stream is in order; both are in the order in which the agent read them.
+        """
         while not self._is_at_end():
             for each in await self._exchange(LONGEST_WAIT, offset=self.offset):
                 yield each
