@@ -528,6 +528,7 @@ class Programs:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[str, Program] = {}
+        self.left: list[Group] = []  # of programs that are forgotten, and may have left daemons
         self.held: threading.Timer | None = None  # which ends the hold
 
     def hold(self) -> None:
@@ -588,7 +589,8 @@ class Programs:
         sizes = [one.end - one.frames[0][0] if one.frames else 0 for one in ended]
         while len(ended) > ENDED_PROGRAMS or sum(sizes) > ENDED_BYTES:
             sizes.pop(0)
-            self.known.pop(ended.pop(0).name).group.is_gone()
+            self.left.append(self.known.pop(ended.pop(0).name).group)
+        self.left = [group for group in self.left if not group.is_gone()]
 
     def get(self, name: str) -> Program:
         """The program. Raises `Refused`."""
