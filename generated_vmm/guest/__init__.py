@@ -27,6 +27,7 @@ from generated_vmm.guest.errors import (
     GuestProgramError,
     ProgramFailed,
     ProgramLost,
+    ProgramOutputLost,
     ProgramOutputTooLarge,
     ProgramTimeout,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "ProgramFailed",
     "ProgramLost",
     "ProgramOptions",
+    "ProgramOutputLost",
     "ProgramOutputTooLarge",
     "ProgramState",
     "ProgramTimeout",

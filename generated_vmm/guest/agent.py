@@ -379,15 +379,18 @@ class Program:
             else:
                 unwatch(outlet.fileno())
 
-    def _feed(self) -> None:
-        """Writes the input that is pending, and closes the input after the last."""
+    def _feed(self) -> bool:
+        """Writes the input that is pending, and closes the input after the last.
+
+        False if the program reads no more, and the input is dropped.
+        """
         with self.news:
             if self.input is None:
-                return
+                return False
             try:
-                self.pending = self.pending[self.input.write(self.pending) or 0 :]
-            except OSError:  # the program reads no more
-                self.pending, self.is_closing = b"", True
+                self.pending, is_read = self.pending[self.input.write(self.pending) or 0 :], True
+            except OSError:
+                self.pending, self.is_closing, is_read = b"", True, False
             if self.pending:
                 watch(self.input.fileno(), self._feed, select.EPOLLOUT)
             elif self.is_closing:
@@ -395,6 +398,7 @@ class Program:
             else:
                 unwatch(self.input.fileno())
             self.news.notify_all()
+            return is_read
 
     def _close_input(self) -> None:
         if self.input is not None:
@@ -483,13 +487,13 @@ class Program:
         if self.pending or self.input is None:
             return not self.pending
         rest, self.is_closing = given[self.input_bytes - position :], body.get("close", False)
-        self.input_bytes += len(rest)
+        count = len(rest)
         if rest:
             self.is_in_line = not rest.endswith(b"\n")
         if self.terminal and self.is_closing:  # once more ends a line that has begun
             rest += b"\x04" * (1 + self.is_in_line)
         self.pending = rest
-        self._feed()
+        self.input_bytes += count if self._feed() else 0
         return True
 
     def resize(self, size: dict[str, int]) -> None:
@@ -524,6 +528,7 @@ class Programs:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[str, Program] = {}
+        self.left: list[Group] = []  # of programs that are forgotten, and may have left daemons
         self.held: threading.Timer | None = None  # which ends the hold
 
     def hold(self) -> None:
@@ -584,7 +589,8 @@ class Programs:
         sizes = [one.end - one.frames[0][0] if one.frames else 0 for one in ended]
         while len(ended) > ENDED_PROGRAMS or sum(sizes) > ENDED_BYTES:
             sizes.pop(0)
-            self.known.pop(ended.pop(0).name).group.is_gone()
+            self.left.append(self.known.pop(ended.pop(0).name).group)
+        self.left = [group for group in self.left if not group.is_gone()]
 
     def get(self, name: str) -> Program:
         """The program. Raises `Refused`."""

@@ -106,6 +106,8 @@ def frames_of(offset: int, output: models.ProgramOutput) -> Iterator[Output]:
     lost, at = output.lost_bytes, offset + output.lost_bytes
     if lost < 0:
         raise ValueError(f"{lost} lost bytes")
+    if offset < output.program.output_bytes and not output.frames:
+        raise ValueError("there is output, and none of it came")
     for frame in output.frames:
         data = binascii.a2b_base64(frame.data, strict_mode=True)
         if frame.stream not in ("stdout", "stderr") or not data:

@@ -12,6 +12,7 @@ GuestError (a VmmError)
     ProgramTimeout      the time limit ended the program (also a TimeoutError)
     ProgramOutputTooLarge
                         the program wrote more than the host takes
+    ProgramOutputLost   some of its output can be read no more
     ProgramLost         the agent does not know the program (any more)
 
 What the guest's operating system refuses is the `OSError` that Python has for it, such as
@@ -68,6 +69,10 @@ class ProgramLost(GuestProgramError):
 
 class ProgramOutputTooLarge(GuestProgramError):
     """The program wrote more than `max_output_bytes`, and was ended."""
+
+
+class ProgramOutputLost(GuestProgramError):
+    """Some of the output can be read no more: another host has read it."""
 
 
 @dataclass(frozen=True, slots=True)

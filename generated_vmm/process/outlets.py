@@ -111,8 +111,8 @@ class Console(BroadcastLog[Piece]):
     def feed(self, received: bytes) -> None:
         """Adds bytes and drops the oldest."""
         data = (self._kept.data + received)[-self._size :]
-        self.position += len(received)
-        self._kept = Piece(self.position - len(data), data)
+        self._kept = Piece(self.position + len(received) - len(data), data)
+        self.position += len(received)  # last: whoever sees it finds the data
         self.notify()
 
     def read(self, since: int = 0) -> Piece:

@@ -75,7 +75,8 @@ class VsockBackend:
     """The host's side of the vsock device: bound immediately; connections wait for the driver.
 
     The response to `CONNECT <port>` is `OK <host port>`, or the end of the connection if nothing
-    listens on the port. A guest that is paused responds after the resume.
+    listens on the port. A guest that is paused responds after the resume; connections that are
+    open go on meanwhile.
     """
 
     def __init__(

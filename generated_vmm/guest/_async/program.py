@@ -16,6 +16,7 @@ from generated_vmm.guest.answers import Output, broken, frames_of
 from generated_vmm.guest.errors import (
     CompletedProgram,
     GuestAgentTimeout,
+    ProgramOutputLost,
     ProgramOutputTooLarge,
 )
 from generated_vmm.operation import Operation
@@ -81,7 +82,10 @@ class AsyncProgram:
                 raise GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
 
     async def output(self) -> AsyncIterator[Output]:
-        """The output from `offset` to the end of the program, in the order in which it came."""
+        """The output from `offset` to the end of the program.
+
+        Each stream is in order; both are in the order in which the agent read them.
+        """
         while not self._is_at_end():
             for each in await self._exchange(LONGEST_WAIT, offset=self.offset):
                 yield each
@@ -104,8 +108,14 @@ class AsyncProgram:
                 raise BrokenPipeError(f"{self!r} reads no more input")
 
     async def close_input(self) -> None:
-        """Ends the program's input; a terminal gets the character for it, ^D."""
-        await self._exchange(LONGEST_WAIT, **self._input(memoryview(b""), close=True))
+        """Ends the program's input, after all that was written; a terminal gets ^D.
+
+        It waits until the agent has taken the end, as `write` does.
+        """
+        while True:
+            await self._exchange(LONGEST_WAIT, **self._input(memoryview(b""), close=True))
+            if not self._takes_input:
+                return
 
     def _input(self, rest: memoryview, *, close: bool = False) -> models.ExchangeFields:
         """What an exchange has of the input."""
@@ -116,11 +126,18 @@ class AsyncProgram:
     async def communicate(
         self, input: bytes | None = None, max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES
     ) -> CompletedProgram:
-        """Writes and closes the input, reads the output, and waits for the end.
+        """Writes and closes the input, reads the output from `offset` on, and waits for the end.
 
-        Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program.
+        Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program;
+        `ProgramOutputLost` if some of the output can be read no more. After an error, `offset` is
+        what it was.
         """
-        return await self.complete([], input, max_output_bytes, math.inf)
+        begin = self.offset
+        try:
+            return await self.complete([], input, max_output_bytes, math.inf)
+        except BaseException:
+            self.offset = begin
+            raise
 
     async def complete(
         self, known: list[Output], input: bytes | None, max_output_bytes: int, deadline: float
@@ -130,6 +147,9 @@ class AsyncProgram:
         streams = {"stdout": bytearray(), "stderr": bytearray()}
         while True:
             for each in known:
+                if each.lost_bytes:
+                    lost = f"{each.lost_bytes} bytes of its output can be read no more"
+                    raise ProgramOutputLost(f"{self!r}: {lost}")
                 streams[each.stream] += each.data
             if sum(map(len, streams.values())) > max_output_bytes:
                 await self.kill()
@@ -158,11 +178,11 @@ class AsyncProgram:
             found = self.take(operation, answer)
         if body.input_offset is not None:
             taken = answer.program.input_bytes - self._input_bytes
-            if not 0 <= taken <= INPUT_BYTES:
+            if taken < 0:  # there may be more than this host's: another one writes, too
                 raise broken(self._link.what, operation, f"it took {taken} bytes")
             self._input_bytes += taken
             self._takes_input = self._state.takes_input
-        is_news = found or taken or self.returncode is not None
+        is_news = found or (taken and body.data) or self.returncode is not None
         if not is_news and time.monotonic() - begun < wait:  # agents wait, this one may not
             await sleep(PAUSE)
         return found

@@ -189,10 +189,13 @@ class Guest(Context):
     def attach(self, id: str, *, offset: int = 0) -> Program:
         """A program that this or another process of the host has started.
 
-        `offset` is the number of bytes of its output that are known. Raises `ProgramLost`.
+        `offset` is the number of bytes of its output that are known. Raises `ProgramLost`, and
+        ValueError if there are not as many.
         """
         operation = operations.exchange_with_program(id, models.Exchange())
         state = (self._link.send(operation)).program
+        if not 0 <= offset <= state.output_bytes:
+            raise ValueError(f"offset {offset}: the output of {id} has {state.output_bytes} bytes")
         return Program(self._link, id, state.args, state, offset)
 
     def programs(self) -> list[models.ProgramState]:

@@ -14,7 +14,12 @@ from generated_vmm.concurrency._sync import sleep
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link
 from generated_vmm.guest.answers import Output, broken, frames_of
-from generated_vmm.guest.errors import CompletedProgram, GuestAgentTimeout, ProgramOutputTooLarge
+from generated_vmm.guest.errors import (
+    CompletedProgram,
+    GuestAgentTimeout,
+    ProgramOutputLost,
+    ProgramOutputTooLarge,
+)
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
@@ -78,7 +83,10 @@ class Program:
                 raise GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
 
     def output(self) -> Iterator[Output]:
-        """The output from `offset` to the end of the program, in the order in which it came."""
+        """The output from `offset` to the end of the program.
+
+        Each stream is in order; both are in the order in which the agent read them.
+        """
         while not self._is_at_end():
             for each in self._exchange(LONGEST_WAIT, offset=self.offset):
                 yield each
@@ -101,8 +109,14 @@ class Program:
                 raise BrokenPipeError(f"{self!r} reads no more input")
 
     def close_input(self) -> None:
-        """Ends the program's input; a terminal gets the character for it, ^D."""
-        self._exchange(LONGEST_WAIT, **self._input(memoryview(b""), close=True))
+        """Ends the program's input, after all that was written; a terminal gets ^D.
+
+        It waits until the agent has taken the end, as `write` does.
+        """
+        while True:
+            self._exchange(LONGEST_WAIT, **self._input(memoryview(b""), close=True))
+            if not self._takes_input:
+                return
 
     def _input(self, rest: memoryview, *, close: bool = False) -> models.ExchangeFields:
         """What an exchange has of the input."""
@@ -113,11 +127,18 @@ class Program:
     def communicate(
         self, input: bytes | None = None, max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES
     ) -> CompletedProgram:
-        """Writes and closes the input, reads the output, and waits for the end.
+        """Writes and closes the input, reads the output from `offset` on, and waits for the end.
 
-        Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program.
+        Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program;
+        `ProgramOutputLost` if some of the output can be read no more. After an error, `offset` is
+        what it was.
         """
-        return self.complete([], input, max_output_bytes, math.inf)
+        begin = self.offset
+        try:
+            return self.complete([], input, max_output_bytes, math.inf)
+        except BaseException:
+            self.offset = begin
+            raise
 
     def complete(
         self, known: list[Output], input: bytes | None, max_output_bytes: int, deadline: float
@@ -127,6 +148,9 @@ class Program:
         streams = {"stdout": bytearray(), "stderr": bytearray()}
         while True:
             for each in known:
+                if each.lost_bytes:
+                    lost = f"{each.lost_bytes} bytes of its output can be read no more"
+                    raise ProgramOutputLost(f"{self!r}: {lost}")
                 streams[each.stream] += each.data
             if sum(map(len, streams.values())) > max_output_bytes:
                 self.kill()
@@ -153,11 +177,11 @@ class Program:
             found = self.take(operation, answer)
         if body.input_offset is not None:
             taken = answer.program.input_bytes - self._input_bytes
-            if not 0 <= taken <= INPUT_BYTES:
+            if taken < 0:  # there may be more than this host's: another one writes, too
                 raise broken(self._link.what, operation, f"it took {taken} bytes")
             self._input_bytes += taken
             self._takes_input = self._state.takes_input
-        is_news = found or taken or self.returncode is not None
+        is_news = found or (taken and body.data) or self.returncode is not None
         if not is_news and time.monotonic() - begun < wait:  # agents wait, this one may not
             sleep(PAUSE)
         return found

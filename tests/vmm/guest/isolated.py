@@ -1,9 +1,10 @@
 """The real agent on a unix socket, as in a machine of its own: `isolated.py SOCKET FOLDER [held]`.
 
 What it renews are files of the folder instead of those of the host. Each renewal is a line of
-`renewed`. The program of a user writes to `seen`, again and again, which machine it is in. With
-`held`, the agent begins as in a copy of a machine that was held: the program is there and stands
-still. The file `broken` makes the reseeding fail.
+`renewed`. The program of a user writes to `seen`, again and again, which machine it is in, once
+there is a file `go`. With `held`, the agent begins as in a copy of a machine that was held: the
+program is there and stands still, before it has read anything. The file `broken` makes the
+reseeding fail.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from typing import Any
 
 from generated_vmm.guest import agent
 
-USER = 'while :; do cat "$0/machine_id"; done >>"$0/seen"'
+USER = """
+until [ -e "$0/go" ]; do :; done
+while :; do cat "$0/machine_id"; done >>"$0/seen"
+"""
 
 
 class AsVsock(socket.socket):
@@ -60,7 +64,8 @@ def main(where: str, folder: Path, *, held: bool) -> None:
     agent.NAMES = agent.GROUP_NAME  # other agents of this host are no earlier ones
     agent.RENEWALS.update({name: renewing(folder, name) for name in agent.RENEWALS})
     (folder / "machine_id").exists() or (folder / "machine_id").write_text("of the snapshot\n")
-    (folder / "seen").touch()
+    (folder / "go").unlink(missing_ok=True)  # the origin's
+    (folder / "seen").write_text("")  # what was before belongs to the origin
     spec = {"args": ["sh", "-c", USER, str(folder)]}
 
     def begin() -> None:
@@ -68,7 +73,7 @@ def main(where: str, folder: Path, *, held: bool) -> None:
         if held:
             agent.PROGRAMS.hold()
             assert program.returncode is None
-            (folder / "seen").write_text("")  # what it did before belongs to the other machine
+        (folder / "go").touch()
 
     AsVsock.begin = staticmethod(begin)
     agent.main(where)

@@ -60,6 +60,7 @@ LIES = {
     "more than there is": OUTPUT | {"frames": [frame(b"xx")], "next_offset": 2, "program": ONE},
     "no base64": OUTPUT | {"frames": [{"stream": "stdout", "data": "%"}], "next_offset": 1},
     "no stream": OUTPUT | {"frames": [frame(stream="log")], "next_offset": 1, "program": ONE},
+    "output that never comes": OUTPUT | {"program": ONE},
     "empty frames": OUTPUT | {"frames": [frame(b"")] * 3},
     "no program": {"frames": [], "lost_bytes": 0, "next_offset": 0},
     "another type": OUTPUT | {"program": PROGRAM | {"returncode": "0"}},
@@ -242,23 +243,55 @@ def test_a_time_limit_that_the_agent_ignores_ends_the_call(serve: Serve, connect
     assert b'{"signal":9}' in server.requests[-1]
 
 
-def test_input_that_an_agent_does_not_take_does_not_keep_the_host_busy(
-    serve: Serve, connect: Start
-) -> None:
+def taking_input_until(last: int, input_bytes: int = 0) -> Play:
+    """An agent that takes no input, and says in the last of some exchanges that it has ended.
+
+    It counts `input_bytes` in each of them.
+    """
     asked = 0
 
-    def full(wire: Wire) -> None:
+    def play(wire: Wire) -> None:
         nonlocal asked
         while wire.request():
             asked += wire.latest.startswith(EXCHANGE)
-            state = OUTPUT | {"program": PROGRAM | {"takes_input": asked < 10}}
+            counted = {"takes_input": asked < last, "input_bytes": asked * input_bytes}
+            state = OUTPUT | {"program": PROGRAM | counted}
             wire.send(reply(AGENT if b"/agent " in wire.latest else state))
 
-    program = connect(serve(full).path, port=None).start(["cat"], stdin=True)
+    return play
+
+
+def test_input_that_an_agent_does_not_take_does_not_keep_the_host_busy(
+    serve: Serve, connect: Start
+) -> None:
+    server = serve(taking_input_until(10))
+    program = connect(server.path, port=None).start(["cat"], stdin=True)
     begun = time.monotonic()
     with pytest.raises(BrokenPipeError):
         program.write(b"x")
     assert time.monotonic() - begun > 9 * 0.05
+
+
+@pytest.mark.parametrize("input_bytes", [0, 1])
+def test_the_end_of_the_input_is_sent_until_the_agent_has_taken_it(
+    serve: Serve, connect: Start, input_bytes: int
+) -> None:
+    server = serve(taking_input_until(4, input_bytes))
+    program = connect(server.path, port=None).start(["cat"], stdin=True)
+    begun = time.monotonic()
+    program.close_input()
+    sent = [request for request in server.requests if request.startswith(EXCHANGE)]
+    assert len(sent) == 4
+    assert all(b'"close":true' in request for request in sent)
+    assert time.monotonic() - begun > 3 * 0.05  # it does not keep the host busy
+
+
+def test_input_that_an_agent_gives_back_is_an_error_of_the_agent(
+    serve: Serve, connect: Start
+) -> None:
+    program = connect(serve(taking_input_until(2, -1)).path, port=None).start(["cat"], stdin=True)
+    with pytest.raises(GuestAgentError, match="not a response of an agent: it took -1 bytes"):
+        program.write(b"x")
 
 
 def test_a_program_has_the_name_that_its_host_gave_it(serve: Serve, connect: Start) -> None:

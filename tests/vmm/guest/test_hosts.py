@@ -137,6 +137,16 @@ def test_the_same_id_is_one_program_for_every_host(
         guest.start(["true"], id="job-7")
 
 
+def test_a_host_goes_on_after_the_input_of_another_one(guest: Guest) -> None:
+    program = guest.start(["cat"], stdin=True, id="cat")
+    first, second = guest.attach("cat"), guest.attach("cat")
+    first.write(b"x" * 300_000)
+    second.write(b"skipped: it has the position of what is there")
+    second.write(b" and more")
+    second.close_input()
+    assert program.communicate().stdout == b"x" * 300_000 + b" and more"
+
+
 HOST = """
 import json, os, sys
 from generated_vmm.guest import Guest

@@ -161,6 +161,26 @@ def test_a_kill_leaves_no_group_whose_last_process_is_not_quite_gone(
     assert not folder.exists()
 
 
+def test_a_group_whose_daemon_outlives_the_memory_of_its_program_is_removed(
+    programs: agent.Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, rmdir = tmp_path / "group", os.rmdir
+    folder.mkdir()
+    busy = [OSError(errno.EBUSY, "Device or resource busy")]
+    monkeypatch.setattr(
+        os, "rmdir", lambda path: failing(busy.pop())() if path and busy else rmdir(path)
+    )
+    monkeypatch.setattr(agent, "ENDED_PROGRAMS", 0)
+    for name in ("one", "two", "three"):
+        assert folder.exists()
+        program = programs.start(name, {"args": ["true"]})
+        program.exchange({}, 10)
+        if name == "one":
+            program.group = agent.Group(str(folder))
+    assert list(programs.known) == ["three"]
+    assert not folder.exists()
+
+
 # Input and terminals
 
 TERMINAL: TerminalSizeFields = {"rows": 5, "columns": 5}

@@ -19,6 +19,7 @@ from generated_vmm.guest import (
     GuestAgentTimeout,
     Output,
     ProgramFailed,
+    ProgramOutputLost,
     ProgramOutputTooLarge,
     ProgramTimeout,
     agent,
@@ -183,6 +184,18 @@ def test_input_is_written_bit_by_bit_and_closed(guest: Guest) -> None:
     assert program.wait(10) == 0
     with pytest.raises(BrokenPipeError):
         program.write(b"three\n")
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_input_that_nobody_reads_is_not_taken(guest: Guest, size: int) -> None:
+    program = guest.start(["sh", "-c", "exec <&-; echo ready; sleep 60"], stdin=True)
+    first_lines(iter(program.output()), 1)
+    with pytest.raises(BrokenPipeError, match="reads no more input"):
+        program.write(b"x" * size)
+    (state,) = guest.programs()
+    assert (state.input_bytes, state.takes_input) == (0, False)
+    program.close_input()
+    program.kill()
 
 
 def test_a_program_that_does_not_read_gets_no_more_than_it_takes(guest: Guest) -> None:
@@ -351,6 +364,19 @@ def test_a_program_waits_while_nobody_reads(guest: Guest) -> None:
     again = list(guest.attach(program.id).output())  # what can be read again is bounded
     assert again[0].lost_bytes + sum(len(each.data) for each in again) == SIZE + 4
     assert sum(len(each.data) for each in again) <= agent.REPLAY + 2 * agent.PART
+    late = guest.attach(program.id)
+    for _ in range(2):
+        with pytest.raises(ProgramOutputLost, match=f"{again[0].lost_bytes} bytes of its output"):
+            late.communicate()
+    assert late.offset == 0
+
+
+def test_an_offset_that_the_output_does_not_have_is_refused(guest: Guest) -> None:
+    guest.run(["echo", "hello"], id="hello")
+    assert guest.attach("hello", offset=6).communicate().stdout == b""
+    for offset in (-1, 7):
+        with pytest.raises(ValueError, match="the output of hello has 6 bytes"):
+            guest.attach("hello", offset=offset)
 
 
 def test_single_bytes_of_both_streams_stay_in_order(guest: Guest) -> None:

@@ -126,6 +126,21 @@ def test_reading_on_from_the_end_of_a_piece_misses_nothing() -> None:
     assert (first, console.read(first.end)) == (Piece(0, b"one "), Piece(4, b"two"))
 
 
+def test_whoever_sees_a_position_in_another_thread_finds_the_data() -> None:
+    seen: list[bytes] = []
+
+    class Watched(Serial):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if self.__dict__.get("position", 0) > 3:
+                seen.append(self.read(3).data)
+
+    console = Watched(100)
+    console.feed(b"abc")
+    console.feed(b"def")
+    assert set(seen) == {b"def"}
+
+
 def test_what_is_expected_may_come_in_pieces() -> None:
     console = serial(b"log")
     threading.Thread(target=console.feed, args=(b"in: ",)).start()

@@ -11,7 +11,7 @@ from .program_state import ProgramState
 
 
 class ProgramOutput(ApiModel):
-    """Output of a program in the order in which it was written."""
+    """Output of a program: each stream in order, both in the order in which the agent read them."""
 
     frames: Annotated[list[Frame], Field(strict=False)] = Field(description="The output.")
     """The output."""
