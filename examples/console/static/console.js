@@ -415,7 +415,7 @@ const FOLDS = 'folds'
 /* A page of a machine that is busy has fewer folds than the next one. */
 function rememberFolds() {
   const { place: before, open: known = [] } = JSON.parse(sessionStorage.getItem(FOLDS) ?? '{}')
-  const absent = before === place ? known.filter((id) => !document.getElementById(id)) : []
+  const absent = before === place ? known.filter((/** @type {string} */ id) => !document.getElementById(id)) : []
   const shown = [...document.querySelectorAll('main details[id][open]')].map((fold) => fold.id)
   const open = [...absent, ...shown]
   sessionStorage.setItem(FOLDS, JSON.stringify({ place, open, focus: document.activeElement?.id ?? '', at: scrollY }))
