@@ -145,13 +145,23 @@ def disks_of(console: RunningConsole, name: str) -> list[Path]:
 
 
 def end_processes_of(folder: Path) -> None:
-    """Kills what runs with a file of `folder` on its command line, or in a jail below it."""
-    mark = f"{folder}/".encode()
+    """Kills what has a file of `folder` open, on its command line or as a jail, until nothing has.
+
+    A keeper that sees its monitor killed writes its record there, so the first look is not enough.
+    """
+    while found := [*_processes_of(f"{folder}/".encode())]:
+        for process in found:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def _processes_of(mark: bytes) -> Iterator[int]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             said = (process / "cmdline").read_bytes() + (process / "mountinfo").read_bytes()
-            if mark in said and process.name != str(os.getpid()):
-                os.kill(int(process.name), signal.SIGKILL)
+            files = [os.readlink(os.fsencode(file)) for file in (process / "fd").iterdir()]
+            if mark in b" ".join([said, *files]) and process.name != str(os.getpid()):
+                yield int(process.name)
 
 
 def asked(app: FastAPI, path: str, headers: Mapping[str, str]) -> httpx.Response:
