@@ -21,7 +21,12 @@ print(input())
 sys.exit(3)
 """
 FAILS = "import atexit; atexit.register(print, 'the end'); raise ValueError('why')"
-WAITS = "import signal, time; print(signal.getsignal(signal.SIGINT).__name__); time.sleep(600)"
+WAITS = """
+import signal, time
+print(signal.getsignal(signal.SIGINT).__name__)
+while True:  # a signal right before a long sleep would be noticed after the sleep
+    time.sleep(0.05)
+"""
 IS_KILLED = """
 import os, signal, sys
 from pathlib import Path
