@@ -13,7 +13,7 @@ BEHIND_BYTES: Final = 24_576
 STEP_BYTES: Final = 128
 """Bytes between two looks at the time."""
 BUDGET_SECONDS: Final = 0.3
-"""The maximum work for one screen."""
+"""The processor time for one screen, at most; that of other programs does not count."""
 TOO_MUCH: Final = "This output takes too long to show: read it as text."
 
 
@@ -28,9 +28,9 @@ def screen_of(output: bytes, columns: int, rows: int, *, bare_newlines: bool = F
     screen = pyte.Screen(columns, rows)
     if bare_newlines:
         screen.set_mode(pyte.modes.LNM)
-    stream, end = pyte.ByteStream(screen), time.monotonic() + BUDGET_SECONDS
+    stream, end = pyte.ByteStream(screen), time.thread_time() + BUDGET_SECONDS
     for begin in range(0, len(output), STEP_BYTES):
-        if time.monotonic() > end:
+        if time.thread_time() > end:
             return [TOO_MUCH]
         try:
             stream.feed(output[begin : begin + STEP_BYTES])
