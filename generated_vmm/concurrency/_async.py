@@ -7,7 +7,7 @@ import contextlib
 import math
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 Given = ParamSpec("Given")
@@ -79,18 +79,27 @@ class Wakeup:
         return True
 
 
+async def finished(
+    function: Callable[Given, Coroutine[Any, Any, Result]],
+    *given: Given.args,
+    **named: Given.kwargs,
+) -> Result:
+    """What `function` returns; each cancellation waits until it returns."""
+    task = asyncio.ensure_future(function(*given, **named))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        raise
+
+
 async def in_thread(
     function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
 ) -> Result:
     """What `function` returns, called in another thread; a cancellation waits until it returns."""
-    work = asyncio.ensure_future(asyncio.to_thread(function, *given, **named))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        while not work.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([work])
-        raise
+    return await finished(asyncio.to_thread, function, *given, **named)
 
 
 async def readable(connection: socket.socket | int, deadline: float) -> bool:

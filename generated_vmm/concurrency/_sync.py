@@ -84,6 +84,10 @@ def in_thread(
     return function(*given, **named)
 
 
+finished = in_thread
+"""What `function` returns."""
+
+
 def readable(connection: socket.socket | int, deadline: float) -> bool:
     """Whether there was something to receive, the end included, before the deadline."""
     return _ready(connection, select.POLLIN, deadline)

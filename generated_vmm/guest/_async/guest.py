@@ -12,7 +12,7 @@ from contextlib import suppress
 from signal import SIGKILL
 from typing import Self, TypedDict, Unpack
 
-from generated_vmm.concurrency._async import Context, Stream, sleep
+from generated_vmm.concurrency._async import Context, Stream, finished, sleep
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
 from generated_vmm.guest._async.path import AnyPath, AsyncGuestPath
 from generated_vmm.guest._async.program import (
@@ -147,15 +147,19 @@ class AsyncGuest(Context):
             # What was refused is not there. Else it may be.
             is_refused = isinstance(error, Exception) and not isinstance(error, NO_RESPONSE)
             if program or not is_refused:
-                with suppress(GuestError, OSError):
-                    kill = models.Exchange(signal=SIGKILL)
-                    await self._link.send(operations.exchange_with_program(name, kill))
+                await finished(self._end, name)
             raise
         if program.timed_out:
             raise ProgramTimeout(completed)
         if check:
             completed.check_returncode()
         return completed
+
+    async def _end(self, name: str) -> None:
+        """Ends a program that may be there."""
+        kill = models.Exchange(signal=SIGKILL)
+        with suppress(GuestError, OSError):
+            await self._link.send(operations.exchange_with_program(name, kill))
 
     async def start(
         self, args: Sequence[str], *, stdin: bool = False, **options: Unpack[ProgramOptions]

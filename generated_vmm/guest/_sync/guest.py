@@ -13,7 +13,7 @@ from contextlib import suppress
 from signal import SIGKILL
 from typing import Self, TypedDict, Unpack
 
-from generated_vmm.concurrency._sync import Context, Stream, sleep
+from generated_vmm.concurrency._sync import Context, Stream, finished, sleep
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link, Machine
 from generated_vmm.guest._sync.path import AnyPath, GuestPath
@@ -140,15 +140,19 @@ class Guest(Context):
             # What was refused is not there. Else it may be.
             is_refused = isinstance(error, Exception) and not isinstance(error, NO_RESPONSE)
             if program or not is_refused:
-                with suppress(GuestError, OSError):
-                    kill = models.Exchange(signal=SIGKILL)
-                    self._link.send(operations.exchange_with_program(name, kill))
+                finished(self._end, name)
             raise
         if program.timed_out:
             raise ProgramTimeout(completed)
         if check:
             completed.check_returncode()
         return completed
+
+    def _end(self, name: str) -> None:
+        """Ends a program that may be there."""
+        kill = models.Exchange(signal=SIGKILL)
+        with suppress(GuestError, OSError):
+            self._link.send(operations.exchange_with_program(name, kill))
 
     def start(
         self, args: Sequence[str], *, stdin: bool = False, **options: Unpack[ProgramOptions]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 
 from generated_vmm import AsyncVmmClient, VmmClient
@@ -51,6 +53,24 @@ def test_tasks_run_programs_side_by_side(monitor: SimulatedMonitor) -> None:
             return [each.stdout for each in done]
 
     assert asyncio.run(both()) == [b"hi\n", b""]
+
+
+def test_a_run_whose_every_await_is_cancelled_ends_its_program(
+    monitor: SimulatedMonitor, tmp_path: Path
+) -> None:
+    monitor.guest.run_agent()
+    path = tmp_path / "v.sock"
+
+    async def cancelled() -> int:
+        async with AsyncGuest(path) as guest, AsyncGuest(path) as other:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(guest.run, ["sleep", "60"], id="mine"))
+                while not await other.programs():
+                    pass
+                tasks.cancel_scope.cancel()
+            return await (await other.attach("mine")).wait(10)
+
+    assert asyncio.run(cancelled()) == -9
 
 
 def test_the_agent_ends_with_its_machine(monitor: SimulatedMonitor, tmp_path: Path) -> None:
