@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -25,7 +26,7 @@ from examples.console.uploads import Upload, parts_of
 from examples.console.view import machine_page, visit_of
 from fastapi_oidc import OIDCSession
 from generated_vmm import VmmError
-from generated_vmm.guest import CompletedProgram, ProgramLost, ProgramTimeout, TerminalSize
+from generated_vmm.guest import CompletedProgram, Output, ProgramLost, ProgramTimeout, TerminalSize
 
 RUN_SECONDS: Final = 60.0
 MOST_OUTPUT: Final = 1 << 20
@@ -86,7 +87,7 @@ async def read(request: Request, monitor: AGuest, session: Signed, path: str = "
 
     async def act() -> str:
         async with monitor.machine.guest() as guest:
-            await guest.path(path).read_into(file, progress=_at_most)
+            await guest.path(path).read_into(file, max_bytes=MOST_FILE)
         file.seek(0)
         return f"Read {path} of the guest."
 
@@ -150,22 +151,31 @@ async def open_terminal(request: Request, monitor: AGuest, session: Signed) -> R
 async def stream(
     monitor: AGuest, program: str, position: str = "", seconds: Seconds = STREAM_SECONDS
 ) -> Response:
-    """The output of a terminal from a position on."""
+    """The output of a terminal from a position on, once there is some.
+
+    The response says where it begins: output that can be read no more is skipped.
+    """
     at = int(position) if position.isdecimal() else 0
     try:
         async with monitor.machine.guest() as guest:
             found = await guest.attach(program, offset=at)
-    except ProgramLost as error:
+    except (ProgramLost, ValueError) as error:  # or it has not written as much
         raise HTTPException(410, ENDED_TERMINAL) from error
     except VmmError as error:
         raise HTTPException(409, as_sentence(error)) from error
     if found.returncode is not None and at >= found.output_bytes:
         raise HTTPException(410, ENDED_TERMINAL)
-    headers = {**NO_STORE, "Stream-Position": str(at)}
+    pieces = _output(monitor, program, at, max(seconds, GLANCE_SECONDS))
+    first = await anext(pieces, None)
+    lost = first.lost_bytes if first else 0
     return StreamingResponse(
-        _output(monitor, program, at, max(seconds, GLANCE_SECONDS)),
+        _in_a_row(first, pieces),
         media_type="application/octet-stream",
-        headers=headers,
+        headers={
+            **NO_STORE,
+            "Stream-Position": str(at + lost),
+            "Stream-Reset": str(int(lost > 0)),
+        },
     )
 
 
@@ -187,14 +197,29 @@ async def type_in(
 
 async def _output(
     monitor: HostedMonitor, program: str, at: int, seconds: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[Output]:
     """The output of a program from a position on, for some seconds."""
+    deadline = asyncio.get_running_loop().time() + seconds
     try:
-        async with asyncio.timeout(seconds), monitor.machine.guest() as guest:
-            async for piece in (await guest.attach(program, offset=at)).output():
-                yield piece.data
-    except (TimeoutError, VmmError):  # the browser asks again, and learns why
+        async with monitor.machine.guest() as guest:
+            output = (await guest.attach(program, offset=at)).output()
+            while True:
+                async with asyncio.timeout_at(deadline):
+                    piece = await anext(output)
+                yield piece
+    except (StopAsyncIteration, TimeoutError, VmmError):  # the browser asks again, and learns why
         return
+
+
+async def _in_a_row(first: Output | None, rest: AsyncGenerator[Output]) -> AsyncIterator[bytes]:
+    """The bytes of pieces, as long as nothing is missing between them."""
+    async with aclosing(rest):
+        if first:
+            yield first.data
+        async for piece in rest:
+            if piece.lost_bytes:
+                return
+            yield piece.data
 
 
 async def _run(monitor: HostedMonitor, command: str) -> CompletedProgram:
@@ -213,8 +238,3 @@ def _target(upload: Upload) -> str:
     """The path in the guest: that of the form, in which a folder gets the name of the file."""
     path, name = upload.fields.get("path", "").strip() or "/tmp/", upload.filename  # noqa: S108
     return f"{path}{PurePosixPath(name).name}" if path.endswith("/") else path
-
-
-def _at_most(size: int, whole: int | None) -> None:
-    if max(size, whole or 0) > MOST_FILE:
-        raise ValueError(f"the file has more than {MOST_FILE >> 20} MiB")

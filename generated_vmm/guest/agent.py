@@ -718,6 +718,7 @@ RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps 
 
 SPEC = "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms", "agent"
 EXCHANGE = ("offset", "input_offset", "data", "close", "signal", "terminal")
+QUERY = "wait_ms", "mode", "owner"
 
 
 def require_known(members: Iterable[str], known: Iterable[str]) -> None:
@@ -755,6 +756,7 @@ class Link(threading.Thread):
         path, _, query = target.partition("?")
         self.query, self.has_replied = dict(parse_qsl(query)), False
         try:
+            require_known(self.query, QUERY)
             value = self._answer(method, path)
             if not self.has_replied:
                 self._reply(200, {} if value is None else value)

@@ -67,6 +67,11 @@ def test_files_go_both_ways(house: RunningConsole, carol: Browser, tmp_path: Pat
         assert got.content == content
         assert got.headers["content-disposition"] == "attachment; filename*=UTF-8''name%20one.bin"
         missing = client.get("/machines/demo/guest/file", params={"path": str(tmp_path / "none")})
+        with (tmp_path / "large").open("wb") as file:
+            file.truncate((1 << 30) + 1)
+        large = client.get("/machines/demo/guest/file", params={"path": str(tmp_path / "large")})
+    assert large.status_code == 409
+    assert "has more than 1073741824 bytes" in large.text
     assert missing.status_code == 409
     assert "No such file or directory" in missing.text
     carol.open("/machines/demo")
@@ -135,6 +140,36 @@ def test_a_terminal_outlives_its_page_and_learns_its_size(
             position += len(answer.content)
         assert answer.status_code == 410
         assert client.get(f"{base[:-3]}abc/stream").status_code == 410
+
+
+def test_a_page_that_is_opened_after_much_output_shows_the_rest_once(
+    house: RunningConsole, carol: Browser
+) -> None:
+    token = carol.field("csrf_token")
+    carol.post("/machines/demo/guest/terminal", {"csrf_token": token})
+    base = f"/machines/demo/guest/terminal/{carol.url.rpartition('=')[2]}"
+
+    def followed() -> tuple[bytes, bool]:
+        """What the script of a page shows, and whether the screen was cleared before."""
+        got, position, is_new = b"", "", False
+        while (answer := client.get(f"{base}/stream", params={"position": position})).is_success:
+            if answer.headers["Stream-Reset"] == "1":
+                got, is_new = b"", True
+            got += answer.content
+            position = str(int(answer.headers["Stream-Position"]) + len(answer.content))
+        assert answer.status_code == 410
+        return got, is_new
+
+    with httpx.Client(base_url=house.url, cookies=carol.cookies, timeout=60) as client:
+        text = "head -c 3000000 /dev/zero | tr '\\0' x; echo end-$((6 * 7)); exit\n"
+        client.post(f"{base}/input", data={"csrf_token": token, "text": text})
+        first, first_is_new = followed()
+        assert (first.count(b"x") > 3_000_000, first_is_new) == (True, False)
+        second, second_is_new = followed()
+        assert (second.count(b"end-42"), second_is_new) == (1, True)
+        assert first.endswith(second)
+        beyond = client.get(f"{base}/stream", params={"position": 10**9})
+        assert beyond.status_code == 410
 
 
 def test_a_viewer_uses_no_guest(house: RunningConsole) -> None:

@@ -63,25 +63,32 @@ class AsyncGuestPath:
 
     async def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
-        content = bytearray()
-        async for part, _ in self._link.download(operations.read_file(self._quoted), str(self)):
-            content += part
-            if len(content) > max_bytes:
-                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-        return bytes(content)
+        content = io.BytesIO()
+        await self._read_into(operations.read_file(self._quoted), content, max_bytes, None)
+        return content.getvalue()
 
     async def read_text(self, encoding: str = "utf-8") -> str:
         """The content of a file as text."""
         content = await self.read_bytes()
         return content.decode(encoding)
 
-    async def read_into(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
-        """Copies the content of a file to an open file of the host."""
-        await self._read_into(operations.read_file(self._quoted), file, progress)
+    async def read_into(
+        self, file: BinaryIO, *, max_bytes: int | None = None, progress: Progress | None = None
+    ) -> None:
+        """Copies the content of a file to an open file of the host.
 
-    async def read_tar_into(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
-        """Copies a folder to an open file of the host, as tar. Do not trust the names in it."""
-        await self._read_into(operations.read_folder(self._quoted), file, progress)
+        Raises `GuestProgramError` after `max_bytes`: a guest may send bytes without end.
+        """
+        await self._read_into(operations.read_file(self._quoted), file, max_bytes, progress)
+
+    async def read_tar_into(
+        self, file: BinaryIO, *, max_bytes: int | None = None, progress: Progress | None = None
+    ) -> None:
+        """Copies a folder to an open file of the host, as tar. Do not trust the names in it.
+
+        Raises `GuestProgramError` after `max_bytes`.
+        """
+        await self._read_into(operations.read_folder(self._quoted), file, max_bytes, progress)
 
     async def write_bytes(
         self, data: bytes, *, mode: int | None = None, owner: str | None = None
@@ -127,12 +134,18 @@ class AsyncGuestPath:
         await self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
 
     async def _read_into(
-        self, operation: Operation[None], file: BinaryIO, progress: Progress | None
+        self,
+        operation: Operation[None],
+        file: BinaryIO,
+        max_bytes: int | None,
+        progress: Progress | None,
     ) -> None:
         size = 0
         async for part, total in self._link.download(operation, str(self)):
-            file.write(part)
             size += len(part)
+            if max_bytes is not None and max(size, total or 0) > max_bytes:
+                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
+            file.write(part)
             if progress is not None:
                 progress(size, total)
 

@@ -64,25 +64,32 @@ class GuestPath:
 
     def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
-        content = bytearray()
-        for part, _ in self._link.download(operations.read_file(self._quoted), str(self)):
-            content += part
-            if len(content) > max_bytes:
-                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-        return bytes(content)
+        content = io.BytesIO()
+        self._read_into(operations.read_file(self._quoted), content, max_bytes, None)
+        return content.getvalue()
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """The content of a file as text."""
         content = self.read_bytes()
         return content.decode(encoding)
 
-    def read_into(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
-        """Copies the content of a file to an open file of the host."""
-        self._read_into(operations.read_file(self._quoted), file, progress)
+    def read_into(
+        self, file: BinaryIO, *, max_bytes: int | None = None, progress: Progress | None = None
+    ) -> None:
+        """Copies the content of a file to an open file of the host.
 
-    def read_tar_into(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
-        """Copies a folder to an open file of the host, as tar. Do not trust the names in it."""
-        self._read_into(operations.read_folder(self._quoted), file, progress)
+        Raises `GuestProgramError` after `max_bytes`: a guest may send bytes without end.
+        """
+        self._read_into(operations.read_file(self._quoted), file, max_bytes, progress)
+
+    def read_tar_into(
+        self, file: BinaryIO, *, max_bytes: int | None = None, progress: Progress | None = None
+    ) -> None:
+        """Copies a folder to an open file of the host, as tar. Do not trust the names in it.
+
+        Raises `GuestProgramError` after `max_bytes`.
+        """
+        self._read_into(operations.read_folder(self._quoted), file, max_bytes, progress)
 
     def write_bytes(
         self, data: bytes, *, mode: int | None = None, owner: str | None = None
@@ -124,12 +131,18 @@ class GuestPath:
         self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
 
     def _read_into(
-        self, operation: Operation[None], file: BinaryIO, progress: Progress | None
+        self,
+        operation: Operation[None],
+        file: BinaryIO,
+        max_bytes: int | None,
+        progress: Progress | None,
     ) -> None:
         size = 0
         for part, total in self._link.download(operation, str(self)):
-            file.write(part)
             size += len(part)
+            if max_bytes is not None and max(size, total or 0) > max_bytes:
+                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
+            file.write(part)
             if progress is not None:
                 progress(size, total)
 

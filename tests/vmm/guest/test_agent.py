@@ -79,6 +79,8 @@ def test_it_does_what_the_description_says_and_nothing_else() -> None:
             method == known and re.fullmatch(pattern, path) for known, pattern, _ in agent.ROUTES
         )
     assert len(asked) == len(agent.ROUTES)
+    parameters = re.findall(r"name: (\w+), in: query", Path("openapi/guest.yaml").read_text())
+    assert set(parameters) == set(agent.QUERY)
     members = {
         name: set(schema.get("properties", ()))
         for name, schema in described["components"]["schemas"].items()
@@ -106,6 +108,7 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
     [
         (b"GET /nothing HTTP/1.1\r\n\r\n", 501, "unknown"),
         (b"DELETE /agent HTTP/1.1\r\n\r\n", 501, "unknown"),
+        (b"GET /agent?colour=1 HTTP/1.1\r\n\r\n", 501, "unknown"),
         (put("/programs/x", b'{"args": ["true"], "colour": 1}'), 501, "unknown"),
         (put("/programs/x", b'{"args": ["true"], "limits": {"love": 1}}'), 501, "unknown"),
         (put("/programs/x", b"{}"), 400, "malformed"),

@@ -143,9 +143,18 @@ def test_the_systems_errors_are_those_of_pathlib(guest: Guest, folder: Path) -> 
     assert names(folder) == []
 
 
-def test_no_more_is_read_than_the_caller_takes(guest: Guest) -> None:
+def test_no_more_is_read_than_the_caller_takes(guest: Guest, folder: Path) -> None:
+    (folder / "large").write_bytes(b"x" * 1001)
+    for path in ("/dev/zero", folder / "large"):
+        target = io.BytesIO()
+        with pytest.raises(GuestProgramError, match="more than 1000 bytes"):
+            guest.path(path).read_bytes(1000)
+        with pytest.raises(GuestProgramError, match="more than 1000 bytes"):
+            guest.path(path).read_into(target, max_bytes=1000)
+        assert target.getvalue() == b""
     with pytest.raises(GuestProgramError, match="more than 1000 bytes"):
-        guest.path("/dev/zero").read_bytes(1000)
+        guest.path(folder).read_tar_into(io.BytesIO(), max_bytes=1000)
+    assert len(guest.path(folder / "large").read_bytes(1001)) == 1001
 
 
 @pytest.fixture

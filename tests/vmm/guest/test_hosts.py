@@ -147,6 +147,24 @@ def test_a_host_goes_on_after_the_input_of_another_one(guest: Guest) -> None:
     assert program.communicate().stdout == b"x" * 300_000 + b" and more"
 
 
+def test_readers_that_stopped_hold_nobody_back(
+    running: Agent, guest: Guest, sync_guest: Guest
+) -> None:
+    size = 6_000_000
+    program = guest.start(["head", "-c", str(size), "/dev/zero"], id="flood")
+    stopped = sync_guest.attach("flood").output()
+    read = len(next(stopped).data)
+    request = b"PATCH /programs/flood?wait_ms=30000 HTTP/1.1\r\nContent-Length: 12\r\n\r\n"
+    with socket.socket(socket.AF_UNIX) as deaf:  # it asks, and reads no response
+        deaf.connect(str(running.socket_path))
+        deaf.sendall((request + b'{"offset":0}') * 100)
+        assert sum(len(each.data) for each in program.output()) == size
+    rest = list(stopped)  # and is told what it has missed
+    assert read + sum(each.lost_bytes + len(each.data) for each in rest) == size
+    assert sum(each.lost_bytes for each in rest) > size // 2
+    assert program.returncode == 0
+
+
 HOST = """
 import json, os, sys
 from generated_vmm.guest import Guest
