@@ -25,12 +25,12 @@ from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.rows import LEASE_SECONDS, Row, row_key
+from fastapi_oidc.session.rows import LEASE_SECONDS, WATCH_SECONDS, Row, row_key
 
 START_SECONDS: Final = 30.0
 """Seconds that a request waits for its refresh to start. The refresh itself continues."""
 
-VALID_TOKEN_PATIENCE: Final = 5.0
+VALID_TOKEN_PATIENCE: Final = WATCH_SECONDS + 1.5
 """Seconds that a refresh waits for the same refresh in another process, which may have died, while
 the access token is valid.
 """

@@ -239,8 +239,10 @@ async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: En
         if now < end_of(found.session, settings):
             return party.sessions.cookies(found)
         is_idle = now < absolute_end_of(found.session, settings)
-        # Idle is the browser: what its user gave to a machine lasts until the absolute end.
-        if not (is_idle and party.sessions.in_store):
+        if is_idle and party.sessions.in_store:
+            # Idle is the browser: what its user gave to a machine lasts until the absolute end.
+            await party.sessions.refuse_copies(found)
+        else:
             await end(party, found.session, reason)
     return party.sessions.clearing()
 

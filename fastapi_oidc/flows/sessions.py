@@ -257,6 +257,12 @@ class Sessions(Generic[Identity]):
         session = live.session.model_copy(update={"last_seen_at": now})
         return replace(live, session=session, cookie="")
 
+    async def refuse_copies(self, live: Live[Identity]) -> None:
+        """Let no cookie lead to the session any more, unless another request has used it."""
+        last_seen_at = live.session.last_seen_at or 0
+        key = row_key(live.id)
+        await self.cells.move(key, lambda row, _: rows.refuse_copies(row, last_seen_at), live.seen)
+
     async def end(
         self, id: str, reason: EndReason, *, expires_at: int, keeps_grant: bool = False
     ) -> Row:

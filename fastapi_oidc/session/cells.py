@@ -207,10 +207,9 @@ class Turn:
         self._owner = secrets.token_urlsafe(9)
         self._loop = asyncio.get_running_loop()
         self._began, self._poll = self._loop.time(), FIRST_POLL
-        self._leased_at = 0.0
+        self._watched = self._leased_at = 0.0
         self._was_tried = tried or asyncio.Event()
         self.seen = known or Seen()
-        self._is_known = known is not None and not known.row.owner
 
     @property
     def waited(self) -> float:
@@ -219,14 +218,16 @@ class Turn:
 
     async def take(self) -> Row:
         """The row after this attempt asked for it; see `owns`."""
-        asked_at = self._loop.time()
-        self.seen = await self._cells.move(
-            self._key,
-            lambda row, age: rows.take(row, age, self._base, self._owner),
-            self.seen if self._is_known else None,
-            margin=self._margin,
-        )
-        self._leased_at, self._is_known = asked_at, False
+        asked_at, before = self._loop.time(), self.seen
+
+        def rule(row: Row, age: float) -> Row:
+            watched = self._watched if row is before.row else 0.0
+            return rows.take(row, age, self._base, self._owner, watched)
+
+        self.seen = await self._cells.move(self._key, rule, before, margin=self._margin)
+        self._leased_at = asked_at
+        if self.seen is not before:
+            self._watched = 0.0
         return self.seen.row
 
     def owns(self, row: Row) -> bool:
@@ -236,6 +237,7 @@ class Turn:
     async def pause(self) -> None:
         """Wait before the next `take`, because another attempt owns the row."""
         await asyncio.sleep(self._poll)
+        self._watched += self._poll  # however long it took: no owner writes while all stand still
         self._poll = min(2 * self._poll, LONGEST_POLL)
 
     def require_lease(self) -> None:

@@ -4,7 +4,8 @@
 
 `n` is the generation, how often it was finished. `take` makes one attempt of a process the owner,
 and only the owner presents the refresh token. An owner renews its row; one that has not for
-LEASE_SECONDS has died, and another attempt may take the row. The first answer of a generation is
+LEASE_SECONDS, and does not while another attempt watches the row for WATCH_SECONDS, has died, and
+that attempt may take the row. The first answer of a generation is
 for every attempt. A step-up, and a row that is no session, finishes without an answer. Nothing
 changes a row that has ended, but a sign-out its reason.
 
@@ -22,7 +23,12 @@ from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.model import EndReason
 
 LEASE_SECONDS: Final = 12.0
-"""Seconds without a renewal after which an owner counts as dead."""
+"""Seconds without a renewal, by the store's clock, after which an owner may be dead."""
+
+WATCH_SECONDS: Final = 4.5
+"""Seconds for which an attempt must have watched an unchanged row, to take it from an owner. Within
+them a live owner writes again after an outage of the store, or a jump of the store's clock.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +39,8 @@ class Row:
     `answer` is the token endpoint's response to it, until the next generation is stored. `content`
     is the session; it is empty while only the cookie has it. `ended` says why the session has
     ended. Copies of the session's cookie from before the generation `epoch` are refused: the user
-    has signed in again since. `secret` is the digest of the secret in the session's cookie.
+    has signed in again since, or has been idle. `secret` is the digest of the secret in the
+    session's cookie.
 
     `keeps_grant`: it has ended by a login whose tokens the provider may end with its own.
     `expires_at` is the session's absolute end, and `last_seen_at` its last use; both are in seconds
@@ -89,9 +96,10 @@ def row_key(id: str) -> str:
     return f"session:{id}"
 
 
-def take(row: Row, age: float, base: Row, owner: str) -> Row:
+def take(row: Row, age: float, base: Row, owner: str, watched: float) -> Row:
     """The row after `owner` asks for it, `age` seconds after its last change.
 
+    The caller has watched it for `watched` seconds, in which it did not change.
     `base` is the row of the generation to refresh as the caller knows it; it counts if the store
     has an earlier one. The row is the owner's only if its `owner` is. A row without the session
     that the caller has found in it is lost, and nobody's.
@@ -103,7 +111,7 @@ def take(row: Row, age: float, base: Row, owner: str) -> Row:
     elif row.owner not in ("", owner):
         if age < 0:
             return replace(row)  # the store's clock was set back: written again, its age is known
-        if age < LEASE_SECONDS:
+        if age < LEASE_SECONDS or watched < WATCH_SECONDS:
             return row
     return replace(row, owner=owner)
 
@@ -133,8 +141,9 @@ def finish(row: Row, base: Row, result: Row) -> Row:
     row = base if row == Row() else row
     if row.ended or row.generation != base.generation:
         return row
-    last_seen_at = max(row.last_seen_at, result.last_seen_at)
-    return replace(result, generation=base.generation + 1, last_seen_at=last_seen_at)
+    epoch, last_seen_at = max(row.epoch, result.epoch), max(row.last_seen_at, result.last_seen_at)
+    generation = base.generation + 1
+    return replace(result, generation=generation, epoch=epoch, last_seen_at=last_seen_at)
 
 
 def release(row: Row, generation: int, owner: str, *, forget: bool = False) -> Row:
@@ -178,7 +187,14 @@ def touch(row: Row, age: float, at: int, base: Row) -> Row:
     """
     if row.ended or (row.owner and age < LEASE_SECONDS) or at <= row.last_seen_at:
         return row
-    return replace(row if row != Row() else replace(base, content=b""), owner="", last_seen_at=at)
+    return replace(row if row != Row() else replace(base, content=b""), last_seen_at=at)
+
+
+def refuse_copies(row: Row, last_seen_at: int) -> Row:
+    """The row without a cookie that leads to it, unless it was used after `last_seen_at`."""
+    if row.ended or not row.content or row.last_seen_at > last_seen_at:
+        return row
+    return replace(row, epoch=row.generation + 1) if row.epoch <= row.generation else row
 
 
 def _is_lost(row: Row, base: Row) -> bool:

@@ -47,6 +47,7 @@ from fastapi_oidc.web.api_options import (
     metadata_path,
     metadata_url,
     require_scopes,
+    require_secure,
     resource_of,
     resource_server,
     step_up_of,
@@ -114,12 +115,11 @@ class API(Serving[Identity, Any]):
         self._options, self.audience = options, audience
         self._servers: WeakKeyDictionary[Runtime[Identity, Any], ResourceServer]
         self._servers = WeakKeyDictionary()
+        self.resource = resource_of(audience, options.get("resource"))
         self._fixed = None if fixed is None else self._server_of(fixed)
         resolve = options.get("resolve_identity")
         self._application = None if resolve is None else Application(resolve)
         self.scopes = described(options.get("scopes", {}))
-        is_local = fixed is None or fixed.origin is None or fixed.origin.startswith("http:")
-        self.resource = resource_of(audience, options.get("resource"), allow_insecure_http=is_local)
         url = None if self.resource is None else metadata_url(self.resource)
         dpop_required = options.get("dpop_required", False)
         self._challenger = Challenger(self._engine.name, url, dpop_required)
@@ -320,6 +320,7 @@ class API(Serving[Identity, Any]):
     def _server_of(self, runtime: Runtime[Identity, Any]) -> ResourceServer:
         """The API as the registrations that serve a request see it; raises ConfigurationError."""
         if (server := self._servers.get(runtime)) is None:
+            require_secure(self.resource, runtime.origin)
             server = resource_server(runtime, self.audience, self._options)
             self._servers[runtime] = server
         return server

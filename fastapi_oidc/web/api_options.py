@@ -15,7 +15,7 @@ from fastapi_oidc.protocol.client_auth import ClientSecretBasic
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
-from fastapi_oidc.protocol.urls import URLFault, fault_of_url
+from fastapi_oidc.protocol.urls import fault_of_url
 from fastapi_oidc.provider import Registration
 from fastapi_oidc.resource_server import ResourceServer, TokenIssuer
 from fastapi_oidc.resource_server.introspections import Introspections
@@ -163,22 +163,26 @@ def _algorithms(
     return frozenset(algorithms)
 
 
-def resource_of(audience: str, resource: str | None, *, allow_insecure_http: bool) -> str | None:
+def resource_of(audience: str, resource: str | None) -> str | None:
     """The resource identifier (RFC 9728 1.2): `resource`, or the audience if it is a URL.
 
-    Raises ConfigurationError unless it is an https URL without a fragment.
+    Raises ConfigurationError unless it is a URL without a fragment.
     """
     if resource is None and not audience.startswith(("https://", "http://")):
         return None
     identifier = resource or audience
-    fault = fault_of_url(identifier, allow_insecure_http=allow_insecure_http)
-    if fault is URLFault.INSECURE:
+    if fault_of_url(identifier, allow_insecure_http=True) is not None:
+        raise misconfigured("resource must be an https URL without a fragment")
+    return identifier
+
+
+def require_secure(resource: str | None, origin: str | None) -> None:
+    """Raise ConfigurationError for an http resource of an application with an https origin."""
+    is_local = origin is None or origin.startswith("http:")
+    if resource is not None and resource.startswith("http:") and not is_local:
         raise ConfigurationError(
             Code.CONFIGURATION_INSECURE_URL, "an API's resource must be https, like base_url"
         )
-    if fault is not None:
-        raise misconfigured("resource must be an https URL without a fragment")
-    return identifier
 
 
 def metadata_path(resource: str) -> str:

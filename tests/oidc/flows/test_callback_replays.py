@@ -19,6 +19,7 @@ from fastapi_oidc import (
     SignedIn,
     StandardIdentity,
 )
+from fastapi_oidc.session import rows
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.testing import Lifetimes, ServerError
 from tests.oidc.flows.fallible_stores import fallible
@@ -59,8 +60,11 @@ async def test_callbacks_at_once_exchange_the_code_once(
         assert await generation(other) == 0
 
 
-async def test_process_that_dies_in_a_login_leaves_it_to_another(mode: str) -> None:
+async def test_process_that_dies_in_a_login_leaves_it_to_another(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The provider has not had the code yet."""
+    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)  # it only seems to be dead
     here, there = two_processes(mode, lifetimes=Lifetimes(code=300))
     browser, held = here.browser(), Held()
     url = await callback_url(browser)

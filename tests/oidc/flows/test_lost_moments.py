@@ -15,6 +15,7 @@ from fastapi_oidc.flows.outcomes import Refreshed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.downstream import DownstreamAPI
+from fastapi_oidc.session import rows
 from fastapi_oidc.session.cells import Cells, Turn
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 from fastapi_oidc.session.sealing import KeyRing
@@ -202,6 +203,7 @@ async def test_a_token_for_an_api_is_never_that_of_another_attempt(
     assert isinstance(lives[1], Live)
     mine = asyncio.create_task(refresh_for(parties[0], lives[0], api))
     await sent.until_reached()
+    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)
     world.time.advance(LEASE_SECONDS + 1)  # paused for so long that its row is taken
     store.nth, store.gate = 3, judged  # taken, answered, and then the next generation
     other = asyncio.create_task(refresh(parties[1], lives[1]))

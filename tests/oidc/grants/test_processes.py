@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from fastapi_oidc import OIDC, Code, IssuedToken, OIDCError, SessionError
 from fastapi_oidc.protocol.downstream import GrantKind
+from fastapi_oidc.session import rows
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.session.sql import SQLStore
@@ -217,7 +218,9 @@ async def test_an_event_stream_refreshes_in_a_store_alone(world: World, mode: st
     assert issued(world) == (mode == "store")
 
 
-async def test_a_token_that_comes_after_another_attempts_is_revoked_and_not_used() -> None:
+async def test_a_token_that_comes_after_another_attempts_is_revoked_and_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A sign-out revokes the tokens that are stored; this one would outlive it."""
     here, there = in_store()
     await here.signed_in()
@@ -226,6 +229,7 @@ async def test_a_token_that_comes_after_another_attempts_is_revoked_and_not_used
     here.op.faults.put("token", held)
     late = asyncio.create_task(grants[0].access_token())
     await held.gate.until_reached()
+    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)
     here.time.advance(LEASE_SECONDS + 1)  # paused for so long that its row is taken
     stored = await grants[1].access_token()
     held.gate.opened.set()

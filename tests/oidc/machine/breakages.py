@@ -65,6 +65,7 @@ def killed_after_the_response(world: MachineWorld, alice: Browser) -> None:
 
 def ignore_leases(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rows, "LEASE_SECONDS", 0.0)
+    patch.setattr(rows, "WATCH_SECONDS", 0.0)
 
 
 def believe_any_age(patch: pytest.MonkeyPatch) -> None:

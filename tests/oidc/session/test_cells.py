@@ -12,6 +12,7 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.outcomes import TokenAnswer
+from fastapi_oidc.flows.refresh import VALID_TOKEN_PATIENCE
 from fastapi_oidc.flows.sessions import Live, Over, Prepared
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
 from fastapi_oidc.session.model import PreviousSession
@@ -33,7 +34,8 @@ class Place:
 
     def __init__(self, loop: VirtualTimeLoop) -> None:
         self.loop, self.outage = loop, Outage()
-        self.clock = Clock(read=lambda: NOW + loop.seconds)
+        self.ahead = 0.0
+        self.clock = Clock(read=lambda: NOW + loop.seconds + self.ahead)
         self.store = FallibleStore(self.outage, self.clock)
         self.cells = self.of_secret(SECRET)
 
@@ -125,6 +127,36 @@ def test_an_owner_that_was_paused_or_cannot_renew_sends_nothing() -> None:
             place.outage.is_down = False
             await asyncio.sleep(RENEW_SECONDS)
             paused.require_lease()
+
+    run(story)
+
+
+def test_a_live_owner_keeps_its_row_over_an_outage_and_a_clock_that_jumps() -> None:
+    """As long as it writes again: the response to its refresh token may be on its way."""
+
+    async def story(place: Place) -> None:
+        owner, other = place.turn(), place.turn()
+        await owner.take()
+        async with owner.renewing():
+            assert not other.owns(await other.take())
+            place.outage.is_down = True
+            await asyncio.sleep(2 * LEASE_SECONDS)
+            place.outage.is_down = False
+            assert not other.owns(await other.take()), "the store is back, and the owner not yet"
+            await asyncio.sleep(RENEW_SECONDS)
+            place.ahead = 2 * LEASE_SECONDS
+            for _ in range(20):
+                assert not other.owns(await other.take()), "the clock of the store has jumped"
+                await other.pause()
+        died_at = place.loop.seconds
+        while not other.owns(await other.take()):
+            await other.pause()
+        assert LEASE_SECONDS - RENEW_SECONDS <= place.loop.seconds - died_at <= LEASE_SECONDS + 0.5
+        late = place.turn()
+        began_at = place.loop.seconds = died_at + 100
+        while not late.owns(await late.take()):
+            await late.pause()
+        assert place.loop.seconds - began_at <= VALID_TOKEN_PATIENCE, "one that comes late waits"
 
     run(story)
 

@@ -17,6 +17,8 @@ from starlette.requests import HTTPConnection
 
 from fastapi_oidc import (
     OIDC,
+    AccessToken,
+    Code,
     ConfigurationError,
     OIDCLocals,
     OIDCMiddleware,
@@ -237,6 +239,19 @@ async def test_a_registration_may_be_forgotten_at_any_time(monkeypatch: pytest.M
         await browser.post(f"{acme}/auth/logout")
         await copy.get(f"{globex}/public")
         assert (await copy.get(f"{acme}/public", headers=copied)).json() is None
+
+
+async def test_an_api_of_https_tenants_has_an_https_resource() -> None:
+    world = tenants_of()
+    require_token = world.instance.api("http://api.app.test").require()
+
+    @world.app.get("/api")
+    async def read(token: AccessToken = Depends(require_token)) -> None: ...
+
+    async with world.browser() as browser:
+        token = {"authorization": "Bearer a.b.c"}
+        answer = await browser.get("https://acme.app.test/api", headers=token)
+    assert (answer.status_code, answer.json()["code"]) == (500, Code.CONFIGURATION_INSECURE_URL)
 
 
 async def test_what_the_function_returns_is_named_if_it_is_no_registration() -> None:
