@@ -18,6 +18,7 @@ from fastapi_oidc import OIDC, DownstreamAPI, OIDCSession, PersistContext, requi
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.flows.outcomes import LONGEST_BACKOFF
 from fastapi_oidc.flows.refresh import REFUSALS_BEFORE_END
+from fastapi_oidc.session import rows
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.rows import Row
 from fastapi_oidc.testing import DevResource, TokensIssued
@@ -302,7 +303,8 @@ class TestNonces:
 
 
 def turns_taken(monkeypatch: pytest.MonkeyPatch) -> list[Turn]:
-    """The turns that processes take from now on."""
+    """The turns that processes take from now on, at once from an owner that seems to be dead."""
+    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)
     turns: list[Turn] = []
     take = Turn.take
 
