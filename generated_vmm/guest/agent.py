@@ -614,7 +614,8 @@ def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO
     temporary = beside(target)
     before = os.stat(target) if os.path.exists(target) else None
     if before and not stat.S_ISREG(before.st_mode):
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        number = errno.EISDIR if stat.S_ISDIR(before.st_mode) else errno.EINVAL
+        raise OSError(number, os.strerror(number))
     try:
         with open(temporary, "xb", opener=opened) as file:
             yield file

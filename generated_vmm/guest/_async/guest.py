@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
-from typing import Self, TypedDict, Unpack
+from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.concurrency._async import Context, Stream, finished, sleep
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
@@ -37,6 +37,7 @@ DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
 PORTS = range(1, 65536)
 NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
+Argument: TypeAlias = str | os.PathLike[str] | AsyncGuestPath
 
 
 class ProgramOptions(TypedDict, total=False):
@@ -47,7 +48,7 @@ class ProgramOptions(TypedDict, total=False):
     stream. `id` is random by default.
     """
 
-    cwd: str | None
+    cwd: Argument | None
     env: Mapping[str, str] | None
     user: str | None
     limits: models.Limits | models.LimitsFields | None
@@ -121,7 +122,7 @@ class AsyncGuest(Context):
 
     async def run(
         self,
-        args: Sequence[str],
+        args: Sequence[Argument],
         *,
         input: bytes | None = None,
         check: bool = False,
@@ -162,7 +163,7 @@ class AsyncGuest(Context):
             await self._link.send(operations.exchange_with_program(name, kill))
 
     async def start(
-        self, args: Sequence[str], *, stdin: bool = False, **options: Unpack[ProgramOptions]
+        self, args: Sequence[Argument], *, stdin: bool = False, **options: Unpack[ProgramOptions]
     ) -> AsyncProgram:
         """Starts a program; without `stdin` its input is empty.
 
@@ -173,7 +174,7 @@ class AsyncGuest(Context):
         return program
 
     async def _start(
-        self, args: Sequence[str], stdin: bool, wait: float, options: ProgramOptions
+        self, args: Sequence[Argument], stdin: bool, wait: float, options: ProgramOptions
     ) -> tuple[AsyncProgram, list[Output]]:
         """The program, and the output that comes in time."""
         if isinstance(args, str | bytes):
@@ -186,14 +187,15 @@ class AsyncGuest(Context):
             require_seconds(timeout)
         given: dict[str, object] = {
             **options,
-            "args": list(args),
+            "args": [_text(argument) for argument in args],
+            "cwd": _text(options.get("cwd")),
             "stdin": stdin,
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
         spec = models.ProgramSpec.model_validate(given)  # before anything is sent
         spec.agent, name = self._instance or (await self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
-        answer = await self._link.send(operation, wait, name=args[0])
+        answer = await self._link.send(operation, wait, name=spec.args[0])
         program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
         return program, program.take(operation, answer)
 
@@ -203,6 +205,8 @@ class AsyncGuest(Context):
         `offset` is the number of bytes of its output that are known. Raises `ProgramLost`, and
         ValueError if there are not as many.
         """
+        if not id:
+            raise ValueError("the id of a program is not empty")
         operation = operations.exchange_with_program(id, models.Exchange())
         state = (await self._link.send(operation)).program
         if not 0 <= offset <= state.output_bytes:
@@ -276,6 +280,11 @@ class AsyncGuest(Context):
         operation = operations.renew_identity(models.Identity(**members))
         answer = await self._link.send(operation)
         return answer.renewed
+
+
+def _text(argument: Argument | None) -> object:
+    """A path as text; other values as they are, for the check of all of them."""
+    return str(argument) if isinstance(argument, os.PathLike) else argument
 
 
 def _seed() -> str:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
-from typing import Self, TypedDict, Unpack
+from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.concurrency._sync import Context, Stream, finished, sleep
 from generated_vmm.guest._generated import models, operations
@@ -34,6 +34,7 @@ DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
 PORTS = range(1, 65536)
 NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
+Argument: TypeAlias = str | os.PathLike[str] | GuestPath
 
 
 class ProgramOptions(TypedDict, total=False):
@@ -44,7 +45,7 @@ class ProgramOptions(TypedDict, total=False):
     stream. `id` is random by default.
     """
 
-    cwd: str | None
+    cwd: Argument | None
     env: Mapping[str, str] | None
     user: str | None
     limits: models.Limits | models.LimitsFields | None
@@ -114,7 +115,7 @@ class Guest(Context):
 
     def run(
         self,
-        args: Sequence[str],
+        args: Sequence[Argument],
         *,
         input: bytes | None = None,
         check: bool = False,
@@ -155,7 +156,7 @@ class Guest(Context):
             self._link.send(operations.exchange_with_program(name, kill))
 
     def start(
-        self, args: Sequence[str], *, stdin: bool = False, **options: Unpack[ProgramOptions]
+        self, args: Sequence[Argument], *, stdin: bool = False, **options: Unpack[ProgramOptions]
     ) -> Program:
         """Starts a program; without `stdin` its input is empty.
 
@@ -166,7 +167,7 @@ class Guest(Context):
         return program
 
     def _start(
-        self, args: Sequence[str], stdin: bool, wait: float, options: ProgramOptions
+        self, args: Sequence[Argument], stdin: bool, wait: float, options: ProgramOptions
     ) -> tuple[Program, list[Output]]:
         """The program, and the output that comes in time."""
         if isinstance(args, str | bytes):
@@ -179,14 +180,15 @@ class Guest(Context):
             require_seconds(timeout)
         given: dict[str, object] = {
             **options,
-            "args": list(args),
+            "args": [_text(argument) for argument in args],
+            "cwd": _text(options.get("cwd")),
             "stdin": stdin,
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
         spec = models.ProgramSpec.model_validate(given)  # before anything is sent
         spec.agent, name = self._instance or (self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
-        answer = self._link.send(operation, wait, name=args[0])
+        answer = self._link.send(operation, wait, name=spec.args[0])
         program = Program(self._link, name, spec.args, answer.program, 0)
         return program, program.take(operation, answer)
 
@@ -196,6 +198,8 @@ class Guest(Context):
         `offset` is the number of bytes of its output that are known. Raises `ProgramLost`, and
         ValueError if there are not as many.
         """
+        if not id:
+            raise ValueError("the id of a program is not empty")
         operation = operations.exchange_with_program(id, models.Exchange())
         state = (self._link.send(operation)).program
         if not 0 <= offset <= state.output_bytes:
@@ -269,6 +273,11 @@ class Guest(Context):
         operation = operations.renew_identity(models.Identity(**members))
         answer = self._link.send(operation)
         return answer.renewed
+
+
+def _text(argument: Argument | None) -> object:
+    """A path as text; other values as they are, for the check of all of them."""
+    return str(argument) if isinstance(argument, os.PathLike) else argument
 
 
 def _seed() -> str:

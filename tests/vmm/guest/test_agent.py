@@ -234,3 +234,4 @@ def test_the_unit_and_the_init_start_the_same_file() -> None:
         text = Path(agent.__file__).with_name(name).read_text()
         assert "python3 -S /usr/lib/guest-agent/agent.py\n" in text
         assert re.search("(ulimit -n |LimitNOFILE=)65536", text)
+        assert "HOME=/root\n" in text

@@ -131,6 +131,8 @@ def test_the_systems_errors_are_those_of_pathlib(guest: Guest, folder: Path) -> 
         (path / "below").write_bytes(b"x" * 3_000_000)
     with pytest.raises(IsADirectoryError):
         guest.path(folder).read_bytes()
+    with pytest.raises(IsADirectoryError):
+        guest.path(folder).write_bytes(b"x")
     with pytest.raises(OSError, match="Invalid argument"):
         guest.path("/dev/null").write_bytes(b"x")
     with pytest.raises(ValueError, match="not an absolute path"):

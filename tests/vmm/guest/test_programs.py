@@ -96,6 +96,14 @@ def test_arguments_environment_folder(guest: Guest, tmp_path: Path) -> None:
     assert done.text.split("|")[3]  # the agent's own variables stay
 
 
+def test_paths_are_arguments(sync_guest: Guest, tmp_path: Path) -> None:
+    done = sync_guest.run(
+        [Path("/bin/sh"), "-c", 'pwd; echo "$0"', sync_guest.path("/a b")], cwd=tmp_path
+    )
+    assert done.text == f"{tmp_path}\n/a b\n"
+    assert sync_guest.run(["pwd"], cwd=sync_guest.path(tmp_path)).text == f"{tmp_path}\n"
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("name", ["nobody", str(pwd.getpwnam("nobody").pw_uid)])
 def test_another_user_without_the_groups_of_the_agent(guest: Guest, name: str) -> None:
@@ -141,6 +149,8 @@ def test_arguments_of_the_wrong_kind_are_not_sent(guest: Guest) -> None:
         guest.run(["a\udcff"])
     with pytest.raises(ValidationError):
         guest.run([])
+    with pytest.raises(ValueError, match="the id of a program is not empty"):
+        guest.attach("")
     with pytest.raises(GuestAgentError, match="nobody-here: no such user"):
         guest.run(["true"], user="nobody-here")
     for seconds in (0, -1, float("inf")):
