@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Self, Unpack, overload
+from typing import TYPE_CHECKING, Annotated, Never, Self, Unpack, overload
 
 from starlette.requests import HTTPConnection
 from typing_extensions import TypeVar
@@ -124,7 +124,7 @@ class OIDC(
 
     def __init__(
         self,
-        settings: Given,
+        settings: Given | None = None,
         *,
         resolve_identity: ResolveIdentity[Identity] | None = None,
         load_request_data: LoadRequestData[Identity, RequestData] | None = None,
@@ -135,6 +135,8 @@ class OIDC(
             raise TypeError(
                 f"{names}: settings go into OIDCSettings: OIDC(OIDCSettings({names}=...))"
             )
+        if settings is None:
+            raise TypeError("OIDC needs the settings of a registration: OIDC(OIDCSettings())")
         require_known("OIDC", options, Options.__annotations__)
         self.registrations: Registrations[Identity, RequestData] = Registrations(
             settings, resolve_identity, load_request_data, options
@@ -147,9 +149,11 @@ class OIDC(
         cookie = fixed.cookie.decode() if fixed else f"__Host-{engine.name}_session"
         self._require_auth = RequireAuth[Identity](engine, cookie, self.registrations.only)
         self._require_csrf = with_csrf_token(self._require_auth)
-        self._locals = FromLocals[OIDCLocals[Identity, RequestData]]("locals", engine, all_locals)
+        self._locals = FromLocals[OIDCLocals[Identity, RequestData]](
+            "locals", engine, OIDCLocals, all_locals
+        )
         self._optional_user = FromLocals[OIDCSession[Identity] | None](
-            "optional_user", engine, usable_session
+            "optional_user", engine, OIDCSession, usable_session
         )
 
     @property
@@ -225,16 +229,15 @@ class OIDC(
         return noted(self._optional_user)
 
     def require_role(
-        self, role: Annotated[str, Argument("oidc.require_role('admin')")]
+        self, role: Annotated[str, Argument("oidc.require_role('admin')")], *others: Never
     ) -> Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if `role` is in `identity.roles`; 403 otherwise.
 
         `resolve_identity` decides what `roles` are. Without them the request fails with
         ConfigurationError.
         """
-        require_kind(
-            "role of oidc.require_role (for several: oidc.require(lambda user: ...))", role, str
-        )
+        one = "role of oidc.require_role (for several: oidc.require(lambda user: ...))"
+        require_kind(one, (role, *others) if others else role, str)
         return noted(with_role(role, self._require_auth))
 
     def require(

@@ -17,6 +17,7 @@ from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.settings import DEFAULT_NAME, OIDCSettings
+from fastapi_oidc.web.callbacks import require_takes
 from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.runtime import LoadRequestData, RequestData, Runtime
 
@@ -129,7 +130,9 @@ class Registrations(Generic[Identity, RequestData]):
 def _require_function(given: object) -> None:
     """Raise TypeError for what is no registration: a class is callable, but finds none."""
     if isinstance(given, type) or not callable(given):
-        require_kind("settings of OIDC", given, OIDCSettings)
+        several = ' (several are a dict: {"staff": OIDCSettings(...), ...})'
+        require_kind(f"settings of OIDC{several}", given, OIDCSettings)
+    require_takes("the function that finds the settings", given, HTTPConnection)
 
 
 def _checked(given: Mapping[str, OIDCSettings]) -> dict[str, OIDCSettings]:

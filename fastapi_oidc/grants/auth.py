@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import cache
 from http import HTTPStatus
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import anyio.from_thread
 import httpx
@@ -16,7 +16,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.grants.grants import Tokens
 from fastapi_oidc.grants.proofs import attach
 from fastapi_oidc.protocol.bearer_challenge import refuses
-from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.protocol.issued_token import IssuedToken, Needed, NotText
 from fastapi_oidc.provider import Proofs
 
 Argument = TypeVar("Argument")
@@ -29,7 +29,7 @@ Step: TypeAlias = Needed | httpx.Request
 """A step of the authentication: it waits for a token or for the response to a request."""
 
 
-class TokenAuth(httpx.Auth):
+class TokenAuth(NotText, httpx.Auth):
     """Sends a token with each request, only to the origin of that request.
 
     A request that is refused with `invalid_token` (RFC 6750 3.1) is sent once more with another
@@ -39,6 +39,10 @@ class TokenAuth(httpx.Auth):
 
     def __init__(self, tokens: Tokens, min_validity: int, proofs: Proofs) -> None:
         self._tokens, self._min_validity, self._proofs = tokens, min_validity, proofs
+
+    def __call__(self, *_: object) -> NoReturn:
+        """Raises TypeError: requests and aiohttp call what they are given."""
+        raise TypeError("oidc.auth authenticates clients of httpx and httpx2, and no others")
 
     async def async_auth_flow(
         self, request: httpx.Request

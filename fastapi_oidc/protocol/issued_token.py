@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.protocol.token import TokenResponse
@@ -13,8 +13,21 @@ MIN_VALIDITY: Final = 60
 """Seconds for which a token for an API must still be valid, by default."""
 
 
+class NotText:
+    """What has a token, and is no token: `f"Bearer {session.tokens}"` would send something else."""
+
+    __slots__ = ()
+
+    def __format__(self, _specification: str) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError(
+            f"{type(self).__name__} is not the text of a token: give the client "
+            "auth=oidc.auth(session), which sends the token"
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class IssuedToken:
+class IssuedToken(NotText):
     """An access token for an API (RFC 6749 5.1).
 
     `issued_at` and `expires_at` are in seconds since the epoch. If `expires_at` is None, the token

@@ -31,6 +31,7 @@ from pydantic import (
 )
 
 from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.protocol.issued_token import NotText
 from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 
 
@@ -96,7 +97,7 @@ class Frozen(BaseModel):
             raise TypeError(f"{type(self).__name__} is no mapping: read its attributes, .{name}")
 
 
-class Tokens(NeverFromARequest, Frozen):
+class Tokens(NotText, NeverFromARequest, Frozen):
     """The tokens of a session. `expires_at` is the access token's, in seconds since the epoch.
 
     `dpop_key` is the private key of bound tokens, None for bearer tokens (RFC 9449).
@@ -113,6 +114,10 @@ class Tokens(NeverFromARequest, Frozen):
     def __iter__(self) -> NoReturn:
         """Refused, so that `dict(session.tokens)` shows nothing."""
         raise TypeError("tokens cannot be iterated, so that none is shown by mistake; name one")
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        """Refused, so that no queue gets the tokens of a session."""
+        raise TypeError("a session is not pickled: send session.id, and call oidc.grant(id) there")
 
     def proof_key(self) -> DPoPKey | None:
         """The key that signs the proofs for these tokens; None for bearer tokens."""

@@ -95,6 +95,7 @@ class API(Serving[Identity, Any]):
     - `authorization_url`, `token_url`: the provider's endpoints for the Authorize button
     """
 
+    noun = "api"
     function = "oidc.api"
     """What makes the API, for errors."""
 
@@ -128,7 +129,12 @@ class API(Serving[Identity, Any]):
         model = token_scheme(issuer, self.scopes, options)
         self._scheme = Documented(f"{self._engine.name}_api{'' if number == 1 else number}", model)
         self._token: FromAPI[AccessToken] = FromAPI(
-            "api.require", self._engine, self.access_token, documented("scheme", self._scheme)
+            "api.require",
+            self._engine,
+            AccessToken,
+            self.access_token,
+            self.scopes,
+            documented("scheme", self._scheme),
         )
         self._required: dict[Permission, TokenGuard] = {Permission(): self._token}
         self._looking: asyncio.Task[None] | None = None
@@ -174,7 +180,7 @@ class API(Serving[Identity, Any]):
         if self._engine.signs_in:
             auth = Documented(self._require_auth.scheme_name, self._require_auth.model)
             shown = [documented("cookie", auth), *shown, CSRF_PARAMETER]
-        return FromAPI("require_user", self._engine, self.caller, *shown)
+        return FromAPI("require_user", self._engine, Caller, self.caller, self.scopes, *shown)
 
     @cached_property
     def router(self) -> APIRouter:
@@ -262,6 +268,7 @@ class API(Serving[Identity, Any]):
 
         Raises AccessTokenError.
         """
+        require_scopes(scopes, self.scopes)
         context, permission = context_of(connection, self._engine), Permission(scopes, role)
         accepted = connection.scope.setdefault(_ACCEPTED, {})
         try:
@@ -339,15 +346,14 @@ class API(Serving[Identity, Any]):
     def look(self, paths: Collection[str], plain: Iterable[Endpoint]) -> None:
         """Log what can never work, at startup with these paths: a missing route or endpoint.
 
-        So is a `plain` application in place of the API, for whose requests nothing runs.
+        So is a `plain` endpoint at the URL of the API, for whose requests no guard runs.
         """
         path = urlsplit(self.resource or "").path.rstrip("/")
-        bare = [each for each in plain if not isinstance(each.route.endpoint, Protected)]
-        if path and path in {each.path.rstrip("/") for each in bare}:
+        if path and path in {each.path.rstrip("/") for each in plain}:
             _log.error(
-                "The application that is mounted at the API %s is open: nothing asks for tokens.\n"
-                "Replace app.mount(...) by api.mount(app, path, server, *scopes), or mount "
-                "api.protected(server, *scopes).",
+                "The application at the API %s is open: nothing asks for tokens.\n"
+                "Replace its routes or app.mount(...) by api.mount(app, path, server, *scopes), or "
+                "mount api.protected(server, *scopes).",
                 self.resource,
             )
         if self.resource is not None and metadata_path(self.resource) not in paths:

@@ -8,8 +8,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Collection,
-    Iterable,
     Mapping,
     Sequence,
 )
@@ -26,6 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
 from fastapi_oidc.resource_server import AccessToken
+
+MAX_CALLS: Final = 20
+"""The most tools that one request calls and that are told apart; beyond, all scopes are needed."""
 
 MAX_CALL_BYTES: Final = 4 * 1024 * 1024
 """Maximum size, in bytes, of a request body whose tools are told apart; that of the package `mcp`.
@@ -58,34 +59,39 @@ class Protected:
             if self.tools and scope["type"] == "http":
                 body, receive = await _read(receive)
                 called = called_tools(body)
-                names = self.tools.keys() if called is None else called
-                _advise_of_misspelled(names - self.tools.keys(), self.tools)
+                if called is None or len(called) > MAX_CALLS:
+                    called = frozenset(self.tools)
+                names = map(self._listed, called)
                 needed = chain(self.scopes, *(self.tools.get(name, ()) for name in names))
                 await self.require(connection, *dict.fromkeys(needed))
             if (user := mcp_user(token)) is not None:
                 scope["user"] = user
         await self.app(scope, receive, send)
 
+    def _listed(self, name: str) -> str:
+        """The tool of `tools` that is called: a misspelled one must not be open.
 
-def _advise_of_misspelled(called: Collection[str], tools: Iterable[str]) -> None:
-    """Log a tool that is called and looks like one of `tools`.
-
-    The caller chooses the names, so they cost little: one of a request is compared, if it is short.
-    """
-    name = next(iter(called), "")
-    if len(name) <= _MAX_COMPARED:
-        _warn_of_likely(name, tuple(tools))
+        The caller chooses the name, so it costs little: a long one is not compared.
+        """
+        if name in self.tools or len(name) > _MAX_COMPARED:
+            return name
+        return _likely(name, tuple(self.tools))
 
 
 @lru_cache(100)  # so it is logged once
-def _warn_of_likely(name: str, tools: tuple[str, ...]) -> None:
-    if likely := get_close_matches(name, tools, 1, cutoff=0.8):
-        _log.warning(
-            "The tool %r was called and needs no scope of its own; tools={...} has %r. If that is "
-            "misspelled, correct it.",
-            name,
-            likely[0],
-        )
+def _likely(name: str, tools: tuple[str, ...]) -> str:
+    """The one of `tools` that `name` looks like, or else `name` itself."""
+    likely = get_close_matches(name, tools, 1, cutoff=0.8)
+    if not likely:
+        return name
+    _log.warning(
+        "The tool %r was called. tools={...} has %r and not this name, so that the call needs the "
+        "same scopes. Correct the name, or add %r with its scopes, of which there may be none.",
+        name,
+        likely[0],
+        name,
+    )
+    return likely[0]
 
 
 def scopes_by_tool(given: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:

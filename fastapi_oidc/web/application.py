@@ -15,7 +15,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.httpsredirect import HTTPSRedirectMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import HTTPConnection
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Scope
 
 from fastapi_oidc.errors import Code, misconfigured
@@ -50,11 +50,23 @@ def endpoints_of(app: Any) -> list[Endpoint]:
     return list(_endpoints(app.routes, ""))
 
 
+def routers_of(router: Any) -> Iterator[Any]:
+    """`router`, and the routers of FastAPI that it includes."""
+    yield router
+    for route in router.routes:
+        if (included := getattr(route, "original_router", None)) is not None:
+            yield from routers_of(included)
+
+
 def plain_endpoints(app: Any) -> list[Endpoint]:
-    """Those that applications of Starlette serve, like those of `mcp`, if no middleware guards."""
+    """Those of Starlette, like those of `mcp`, alone or in an application without middleware."""
     inner = [(each, getattr(each, "app", None)) for each in app.routes]
-    plain = [each for each, app in inner if type(app) is Starlette and _is_plain(app)]
-    return list(_endpoints(plain, ""))
+    plain = [
+        each
+        for each, app in inner
+        if isinstance(each, Route) or (type(app) is Starlette and _is_plain(app))
+    ]
+    return [each for each in _endpoints(plain, "") if not each.dependants]
 
 
 def _is_plain(app: Starlette) -> bool:

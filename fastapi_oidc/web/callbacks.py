@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
-from typing import Any, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from fastapi_oidc.errors import misconfigured
 
@@ -27,6 +27,18 @@ def require_takes(name: str, callback: Any, *given: type) -> None:
             return
     kinds = ", ".join(each.__name__ for each in given)
     raise misconfigured(f"{name} is called with ({kinds}), and takes {taken}")
+
+
+def annotations_of(function: Any) -> dict[str, Any]:
+    """The annotations of its parameters, those that can be read as types."""
+    taken = _signature_of(inspect.unwrap(function))
+    kinds = (
+        {} if taken is None else {name: each.annotation for name, each in taken.parameters.items()}
+    )
+    return {
+        name: get_args(each)[0] if get_origin(each) is Annotated else each
+        for name, each in kinds.items()
+    }
 
 
 def _signature_of(function: Any) -> inspect.Signature | None:

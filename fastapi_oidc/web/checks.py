@@ -19,14 +19,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from inspect import isclass
 from itertools import pairwise
-from types import FunctionType
-from typing import Any, Final, ForwardRef, get_args
+from types import UnionType
+from typing import Any, Final, ForwardRef, Union, get_args, get_origin
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import iter_route_contexts
 from pydantic.fields import FieldInfo
-from starlette.routing import BaseRoute, Match, Mount
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Match
 
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.session.identity import StandardIdentity
@@ -37,11 +36,18 @@ from fastapi_oidc.web.application import (
     endpoints_of,
     flattened,
     plain_endpoints,
+    routers_of,
     serves,
 )
-from fastapi_oidc.web.guards import RequireAuth
-from fastapi_oidc.web.misuse import NAMESAKE, Dependency, name_of
-from fastapi_oidc.web.named_guards import names_this_library, returned_response, uncalled_guard
+from fastapi_oidc.web.callbacks import annotations_of
+from fastapi_oidc.web.guards import FromAPI, RequireAuth
+from fastapi_oidc.web.misuse import NAMESAKE, Dependency, name_of, refuses
+from fastapi_oidc.web.named_guards import (
+    is_open,
+    returned_response,
+    unawaited_call,
+    uncalled_guard,
+)
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
 from fastapi_oidc.web.serving import Serving
@@ -95,12 +101,12 @@ def report(
         )
     if paths := _open_paths(app, endpoints):
         _log.warning(
-            "The guard in `dependencies` of the application does not apply to: %s.\n"
+            "The guard in `dependencies` of the application or a router does not apply to: %s.\n"
             "These answer requests without a session: what is mounted, what `add_route` has added, "
             "and endpoints that were added before the guard.\n"
-            "Pass `dependencies` to FastAPI(...). Give a mounted application guards and "
-            'OIDCMiddleware of its own (see the page "Protect everything"), or mount on an '
-            "application without that guard.",
+            "Pass `dependencies` to FastAPI(...) or APIRouter(...). Give a mounted application "
+            'guards and OIDCMiddleware of its own (see the page "Protect everything"), or mount '
+            "on an application without that guard.",
             ", ".join(paths),
         )
     for endpoint in endpoints:
@@ -112,8 +118,10 @@ def report(
         _report_missing_routes(engine.name, routes.by_role, app)
     if fixed is not None:
         _report_memory_of_one(fixed)
+    plain = plain_endpoints(app)
+    open_here = [each for each in plain if getattr(each.route, "routes", None) or is_open(each)]
     for api in engine.apis:
-        api.look({each.path for each in endpoints}, plain_endpoints(app))
+        api.look({each.path for each in endpoints}, open_here)
 
 
 def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
@@ -132,11 +140,15 @@ def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
         )
     for guard in filter(_is_guard, _named_guards(dependant)):
         yield (
-            f"{getattr(call, '__qualname__', type(call).__name__)} names a "
+            f"{_qualified(call)} names a "
             f"{name_of(guard)} and does not call it, so it guards nothing. Give FastAPI the guard "
             "itself, Depends(guard), or `await guard(request)` in a function with a parameter "
             "request: Request"
         )
+    if dependant.call is not None and (source := unawaited_call(dependant.call)) is not None:
+        yield f"{_qualified(call)} calls `{source}` without await, so nothing is checked"
+    for each in dependant.dependencies:
+        yield from _faults_of_result(dependant, each, engine)
     if _is_guard(call):
         yield from _faults_of_scopes(dependant, name_of(call))
         of = getattr(call, "engine", None)
@@ -152,6 +164,29 @@ def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
         )
 
 
+def _faults_of_result(
+    dependant: Dependant, dependency: Dependant, engine: Engine[Any, Any]
+) -> Iterator[str]:
+    """What is wrong with what the endpoint makes of a guard's result."""
+    guard, name = dependency.call, dependency.name
+    if not isinstance(guard, Dependency):
+        return
+    if name is None and not guard.refuses:
+        yield (
+            f"Depends({name_of(guard)}) in `dependencies` refuses nobody: it is the result that "
+            "says whether somebody is signed in. Write Depends(oidc.require_auth)"
+        )
+    annotation = annotations_of(dependant.call).get(name or "")
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    if {engine.identity_type, StandardIdentity} & {annotation, *members}:
+        kind = guard.returns.__name__
+        yield (
+            f"{name!r} of {_qualified(dependant.call)} is annotated as the identity, and "
+            f"{name_of(guard)} returns {kind}. Write {name}: Annotated[{kind}[User], Depends(...)],"
+            f" and use {name}.identity"
+        )
+
+
 def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
     """What is wrong with the scopes of a guard: FastAPI reads a text's letters as scopes."""
     scopes: Sequence[str] = dependant.own_oauth_scopes or ()
@@ -160,6 +195,10 @@ def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
             f"Security({name}, scopes=...) has a text, and FastAPI "
             f"reads its letters as scopes: {', '.join(scopes)}. Write a list: scopes=[...]"
         )
+    for each in flattened(dependant):
+        known = each.call.scopes if isinstance(each.call, FromAPI) else ()
+        if unknown := [scope for scope in scopes if known and scope not in known]:
+            yield f"{unknown[0]!r} is none of the API's scopes: {', '.join(known)}"
     if scopes and not any(each.security_scopes_param_name for each in flattened(dependant)):
         yield (
             f"nothing checks the scopes of Security({name}, ...): only "
@@ -173,7 +212,7 @@ def _unreadable(parameter: str, field: FieldInfo, call: object) -> str | None:
         return None
     return (
         f"nothing can read the annotation of {parameter!r} in "
-        f"{getattr(call, '__qualname__', call)}, {annotation.__forward_arg__!r}. "
+        f"{_qualified(call)}, {annotation.__forward_arg__!r}. "
         "`from __future__ import annotations` hides names of the function that makes the "
         "application: remove that import from this module, or make `oidc` and its aliases "
         "outside of the function"
@@ -199,6 +238,10 @@ def _has_request(dependant: Dependant) -> bool:
     )
 
 
+def _qualified(call: object) -> str:
+    return str(getattr(call, "__qualname__", type(call).__name__))
+
+
 def _is_guard(call: object) -> bool:
     return isinstance(call, Dependency)
 
@@ -220,16 +263,16 @@ def _guarded_login(role: Role, path: str) -> str:
 
 
 def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
-    """The paths of endpoints and files to which the guard of `app` does not apply.
+    """The paths of endpoints and applications to which the guard of their router does not apply.
 
-    None are found unless `app` has a guard for all of its endpoints. A subclass of StaticFiles may
-    have a guard of its own, and an endpoint of Starlette may call one.
+    What is no endpoint of FastAPI may have a guard of its own, or call one.
     """
-    if not any(_refuses(each.dependency) for each in app.router.dependencies):
-        return []
-    mounts = [each for each in app.routes if isinstance(each, Mount)]
-    files = [each.path for each in mounts if type(each.app) is StaticFiles]
-    return [each.path for each in endpoints if _is_open(each)] + files
+    guarded: set[int] = set()
+    for router in routers_of(app.router):
+        if any(refuses(each.dependency) for each in router.dependencies):
+            guarded |= {id(each.route.original_route) for each in endpoints_of(router)}
+    found = [each for each in endpoints if id(each.route.original_route) in guarded]
+    return [each.path for each in found if is_open(each)]
 
 
 def _report_ignored_responses(endpoint: Endpoint) -> None:
@@ -245,19 +288,6 @@ def _report_ignored_responses(endpoint: Endpoint) -> None:
                 getattr(dependant.call, "__qualname__", dependant.call),
                 made.__name__,
             )
-
-
-def _is_open(endpoint: Endpoint) -> bool:
-    if endpoint.dependants:
-        return not any(map(_refuses, endpoint.calls))
-    if not isinstance(plain := endpoint.route.endpoint, FunctionType):
-        return False
-    is_public = plain.__module__.startswith("fastapi")  # as the documentation and a login
-    return not is_public and not names_this_library(plain)
-
-
-def _refuses(call: object) -> bool:
-    return isinstance(call, Dependency) and call.refuses
 
 
 def _report_missing_routes(instance: str, mounted: Mapping[Role, str], app: Any) -> None:

@@ -410,7 +410,11 @@ class RequestContext(Generic[Identity, RequestData]):
     def require_used(self) -> None:
         """Raise ConfigurationError for a guard that was not called, or without `await`."""
         for fault in self.faults():
-            raise misconfigured(f"{fault}. It has checked nothing; the response was not sent")
+            endpoint = self.scope.get("endpoint")
+            where = getattr(endpoint, "__qualname__", self.path)
+            raise misconfigured(
+                f"{where}: {fault}. It has done and checked nothing; the response was not sent"
+            )
 
     def faults(self) -> list[str]:
         """What is wrong with the guards that the request has used so far."""

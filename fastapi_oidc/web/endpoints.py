@@ -48,7 +48,7 @@ from fastapi_oidc.web.login_query import (
     choices,
     registration_for,
 )
-from fastapi_oidc.web.misuse import SCOPE_KEY, LoginRedirect, awaited, require_kind
+from fastapi_oidc.web.misuse import SCOPE_KEY, ToProvider, awaited, require_kind
 from fastapi_oidc.web.pages import chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, is_navigation, shown
 from fastapi_oidc.web.requests import (
@@ -113,9 +113,8 @@ class Endpoints(Serving[Identity, RequestData]):
                 cookies=context.cookies,
             )
         context.record(redirection.changes)
-        response = LoginRedirect(redirection.location)
-        request.scope[SCOPE_KEY].note(response)
-        return response
+        remedy = "Depends(oidc.require_auth) begins a login"
+        return _to_provider(request, ToProvider(redirection.location, "oidc.login", remedy))
 
     async def handle_callback(self, request: Request) -> SignedIn[Identity]:
         """Complete the login. Raises OIDCError when the provider's response is refused."""
@@ -148,7 +147,8 @@ class Endpoints(Serving[Identity, RequestData]):
         context.note_sign_out()
         if redirection.provider_unreachable and is_navigation(request):
             return await shown(context, signed_out_page(redirection.location))
-        return _redirect(redirection.location)
+        remedy = "oidc.clear_session(request) ends the session here alone"
+        return _to_provider(request, ToProvider(redirection.location, "oidc.logout", remedy))
 
     async def handle_back_channel_logout(self, request: Request) -> Response:
         """Revoke the sessions that the logout token names: 200, or 400 if it is refused (2.8)."""
@@ -337,6 +337,12 @@ class Endpoints(Serving[Identity, RequestData]):
         url = urlsplit(party.settings.issuer)
         policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"
         return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})
+
+
+def _to_provider(request: Request, response: ToProvider) -> ToProvider:
+    """The response, which the running request must send."""
+    request.scope[SCOPE_KEY].note(response)
+    return response
 
 
 def _redirect(location: str, *, after_post: bool = False) -> Response:

@@ -7,9 +7,9 @@ The root is a sub-dependency, so an override of the root reaches every guard tha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, isclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from fastapi import Header, Security
@@ -20,11 +20,12 @@ from starlette.datastructures import FormData
 from starlette.requests import HTTPConnection, Request
 
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, SessionError, misconfigured
-from fastapi_oidc.resource_server import AccessToken
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError, misconfigured
 from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.application import calls_of
+from fastapi_oidc.web.callbacks import require_takes
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
 from fastapi_oidc.web.locals import OIDCLocals, usable_session
@@ -63,7 +64,6 @@ _DEFAULT_COOKIE: Final = CookieNames("oidc", secure=True).session
 class Root(Dependency, ABC, Generic[Subject]):
     """What a guard depends on. `engine` is None for the app's only instance."""
 
-    returns: type
     engine: Engine[Any, Any] | None
 
     @abstractmethod
@@ -122,16 +122,18 @@ class FromAPI(Root[Result]):
     for a caller without a token, SessionError.
     """
 
-    returns = AccessToken  # of the root of guards; nothing depends on `require_user`
-
     def __init__(
         self,
         name: str,
         engine: Engine[Any, Any],
+        returns: type[Result],
         ask: Callable[..., Awaitable[Result]],
+        scopes: Collection[str],
         *documented: Parameter,
     ) -> None:
-        self.name, self.engine, self._ask = name, engine, ask
+        self.name, self.engine, self.returns, self._ask = name, engine, returns, ask
+        self.scopes = scopes
+        """The scopes of the API; empty if any is one."""
         self.__signature__ = Signature([_CONNECTION, _NEEDS, *documented])
 
     @awaited
@@ -158,6 +160,7 @@ class Guard(Dependency, Generic[Subject]):
         scopes: Sequence[str] = (),
     ) -> None:
         self.name, self.root, self.needs, self._check = name, root, needs, check
+        self.returns = root.returns
         subject = Parameter("subject", _NAMED, default=Security(root, scopes=scopes))
         self.__signature__ = Signature([_CONNECTION, subject, *documented])
         """The signature that FastAPI reads; it has the root."""
@@ -169,7 +172,7 @@ class Guard(Dependency, Generic[Subject]):
         """The session or token; raises SessionError or AccessTokenError."""
         if subject is None:
             subject = await self.root(connection)
-        require_kind("what a guard checks, also of an override", subject, self.root.returns)
+        require_kind("what a guard checks, also of an override", subject, self.returns)
         context = context_of(connection, self.root.engine)
         with context.owning:
             await self._check(context, connection, subject)
@@ -188,9 +191,13 @@ class FromLocals(Dependency, Generic[Result]):
     refuses = False
 
     def __init__(
-        self, name: str, engine: Engine[Any, Any] | None, read: Callable[[Any], Result]
+        self,
+        name: str,
+        engine: Engine[Any, Any] | None,
+        returns: type,
+        read: Callable[[Any], Result],
     ) -> None:
-        self.name, self.engine, self._read = name, engine, read
+        self.name, self.engine, self.returns, self._read = name, engine, returns, read
 
     @awaited
     async def __call__(self, connection: HTTPConnection) -> Result:
@@ -209,6 +216,8 @@ def with_predicate(
     predicate: Predicate[Identity], root: RequireAuth[Identity]
 ) -> Guard[OIDCSession[Identity]]:
     """A guard for identities for which the predicate is true."""
+    kind = root.engine.identity_type if root.engine is not None else object
+    require_takes("the predicate of oidc.require", predicate, kind if isclass(kind) else object)
     return Guard("require", root, partial(_require_true, predicate))
 
 
@@ -233,7 +242,9 @@ async def _require_true(
 
 
 def with_role(role: str, root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:
-    """A guard for identities with this role."""
+    """A guard for identities with this role; ConfigurationError if none can have `roles`."""
+    if root.engine is not None and root.engine.identity_type is StandardIdentity:
+        raise _without_roles(StandardIdentity)
     return Guard("require_role", root, partial(_require_role, role))
 
 
@@ -241,12 +252,16 @@ async def _require_role(role: str, _context: object, _: object, session: OIDCSes
     """Raises SessionError (session.forbidden), ConfigurationError without `roles`."""
     roles = getattr(session.identity, "roles", None)
     if roles is None or isinstance(roles, str | Mapping):
-        raise misconfigured(
-            "oidc.require_role reads `roles`, a list, of the identity, and "
-            f"{type(session.identity).__name__} has none: let resolve_identity return it"
-        )
+        raise _without_roles(type(session.identity))
     if role not in roles:
         raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {role!r}")
+
+
+def _without_roles(identity: type) -> ConfigurationError:
+    return misconfigured(
+        "oidc.require_role reads `roles`, a list, of the identity, and "
+        f"{identity.__name__} has none: let resolve_identity return it"
+    )
 
 
 def with_csrf_token(root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:
@@ -295,5 +310,7 @@ require_auth: RequireAuth[Any] = RequireAuth()
 require_csrf: Guard[OIDCSession[Any]] = with_csrf_token(require_auth)
 """`Depends(require_csrf)`: like `require_auth`; the request must have the CSRF token."""
 
-oidc_locals: FromLocals[OIDCLocals[Any, Any]] = FromLocals("oidc_locals", None, all_locals)
+oidc_locals: FromLocals[OIDCLocals[Any, Any]] = FromLocals(
+    "oidc_locals", None, OIDCLocals, all_locals
+)
 """`Depends(oidc_locals)`: session, identity and request data of the app's only OIDC instance."""

@@ -1,10 +1,11 @@
 """Refuses uses that would leave an endpoint open: a guard that nobody calls, or nobody awaits.
 
-So does a login that an endpoint begins, and whose response it drops.
+So does a login or sign-out that an endpoint begins, and whose response it drops.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
@@ -18,13 +19,14 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
+from fastapi_oidc.concurrency import is_in_event_loop
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.web.headers import UNREFERRED
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Call: TypeAlias = Coroutine[Any, Any, Any]
-Use: TypeAlias = "Call | Dependency | LoginRedirect"
+Use: TypeAlias = "Call | Dependency | ToProvider"
 """What a request has begun to use."""
 
 NAMESAKE: Final = (
@@ -42,6 +44,8 @@ class Dependency:
     """What the application calls it."""
     refuses = True
     """Whether a request without a session or token is refused."""
+    returns: type
+    """The class of its result."""
 
     def __bool__(self) -> bool:
         """True for FastAPI, which asserts it. Raises TypeError for `if`, `not`, `and` and `or`."""
@@ -73,15 +77,16 @@ class Dependency:
         )
 
 
-class LoginRedirect(RedirectResponse):
-    """The response of `oidc.login`. Dropped, it would leave the endpoint open that began a login.
+class ToProvider(RedirectResponse):
+    """The response of `oidc.login` or `oidc.logout`. Dropped, it would leave the endpoint open that
+    began a login, or the user signed in at the provider.
 
     FastAPI drops it if a dependency returns it. An application may send it, or read its location.
     """
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, name: str, remedy: str) -> None:
         super().__init__(location, 302, headers=UNREFERRED)
-        self.is_used = False
+        self.name, self.remedy, self.is_used = name, remedy, False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
@@ -116,6 +121,12 @@ class Argument:
         )
 
 
+_GUARD: Final = (
+    "A guard is a dependency: Depends(guard), without a call, or `await guard(request)`, without a "
+    "keyword"
+)
+
+
 def awaited(
     function: Callable[Parameters, Coroutine[Any, Any, Result]],
 ) -> Callable[Parameters, Coroutine[Any, Any, Result]]:
@@ -132,39 +143,48 @@ def awaited(
             if (context := connection.scope.get(SCOPE_KEY)) is not None:
                 context.note(made, args[0])
             return made
+        name = _name(function, args[0])
         named_types = [f"{name}={type(each).__name__}" for name, each in named.items()]
         given = ", ".join([type(each).__name__ for each in args[1:]] + named_types)
         raise TypeError(
-            f"{name_of(function)} takes a request or websocket, not {given or 'none'}. A guard is "
-            "a dependency: Depends(guard), without a call, or `await guard(request)`, without a "
-            "keyword"
+            f"{name} takes a request or websocket, not {given or 'none'}. "
+            + (_GUARD if isinstance(args[0], Dependency) else f"Write `await {name}(request)`")
         )
 
     return call
 
 
+def refuses(call: object) -> bool:
+    """Whether it is a guard, which refuses requests without a session or token."""
+    return isinstance(call, Dependency) and call.refuses
+
+
 def is_lost(use: Use) -> bool:
     """Whether nobody has awaited the call so far, called the dependency, or used the redirect."""
-    if isinstance(use, LoginRedirect):
+    if isinstance(use, ToProvider):
         return not use.is_used
     return isinstance(use, Dependency) or getcoroutinestate(use) == CORO_CREATED
 
 
 def faults_of(uses: Iterable[Use]) -> list[str]:
     """What is wrong with the uses that are lost."""
-    return [_fault_of(use) for use in uses if is_lost(use)]
+    lost = [use for use in uses if is_lost(use)]
+    tasks = asyncio.all_tasks() if lost and is_in_event_loop() else ()
+    begun = {id(task.get_coro()) for task in tasks}  # a task that has not had its first turn
+    return [_fault_of(use) for use in lost if id(use) not in begun]
 
 
 def _fault_of(lost: Use) -> str:
     if isinstance(lost, Dependency):
         return f"{name_of(lost)} was read in this request and not called: write Depends(...)"
-    if isinstance(lost, LoginRedirect):
+    if isinstance(lost, ToProvider):
         return (
-            "the response of oidc.login was dropped: return it from the endpoint. FastAPI ignores "
-            "what a dependency returns: Depends(oidc.require_auth) begins a login"
+            f"the response of {lost.name} was dropped: return it from the endpoint. FastAPI "
+            f"ignores what a dependency returns: {lost.remedy}"
         )
+    name = name_of(lost)
     lost.close()  # so Python does not warn of it as well
-    return f"{name_of(lost)} was called without await"
+    return f"{name} was called without await"
 
 
 def require_kind(argument: str, given: object, *kinds: type) -> None:
@@ -176,9 +196,17 @@ def require_kind(argument: str, given: object, *kinds: type) -> None:
 
 
 def name_of(function: Any) -> str:
-    """The name of a function, of its call or of a dependency, for the developer."""
-    if isinstance(function, Dependency):
+    """What the developer calls a method, the call of one, a dependency or a redirect."""
+    if isinstance(function, Dependency | ToProvider):
         return function.name
-    named = type(function) if isinstance(function, LoginRedirect) else function
-    name: str = named.__qualname__.removesuffix(".__call__")
-    return name
+    owner = getattr(function, "__self__", None)
+    if (frame := getattr(function, "cr_frame", None)) is not None:
+        owner = frame.f_locals.get("self")
+    return _name(function, owner)
+
+
+def _name(function: Any, owner: object) -> str:
+    if isinstance(owner, Dependency):
+        return owner.name
+    noun = getattr(owner, "noun", None)
+    return str(function.__qualname__ if noun is None else f"{noun}.{function.__name__}")

@@ -1,20 +1,30 @@
-"""Finds what a function names, such as a guard that it never calls, without running it."""
+"""Finds what a function names without running it, such as a guard that it never calls."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dis import get_instructions
 from functools import partial
-from inspect import getattr_static, getclosurevars, getsource, isclass, unwrap
+from inspect import (
+    getattr_static,
+    getclosurevars,
+    getsource,
+    isclass,
+    iscoroutinefunction,
+    signature,
+    unwrap,
+)
 from textwrap import dedent
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from fastapi_oidc.web.misuse import Dependency
+from fastapi_oidc.web.application import Endpoint
+from fastapi_oidc.web.misuse import Dependency, refuses
+from fastapi_oidc.web.serving import Serving
 
 _ENDS: Final = ("RETURN_VALUE", "YIELD_VALUE", "POP_TOP")
 
@@ -34,25 +44,120 @@ def uncalled_guard(call: Callable[..., Any], *, has_request: bool) -> Dependency
     return next((guard for guard, then in named if not has_request or then in _ENDS), None)
 
 
-def names_this_library(function: FunctionType) -> bool:
+def is_open(endpoint: Endpoint) -> bool:
+    """Whether nothing that this library has guards the endpoint, or the application mounted there.
+
+    One that is no function of FastAPI may call a guard; then its code or attributes have it.
+    """
+    if endpoint.dependants:
+        return not any(map(refuses, endpoint.calls))
+    plain = endpoint.route.endpoint or getattr(endpoint.route, "app", None)
+    if plain is None or getattr(endpoint.route, "routes", None):  # whose endpoints are looked at
+        return False
+    while isinstance(plain, partial):
+        plain = plain.func
+    plain = getattr(plain, "__func__", plain)
+    made = plain if isinstance(plain, FunctionType | type) else type(plain)
+    if made.__module__.startswith("fastapi"):  # as the documentation and a login
+        return False
+    functions = [made] if isinstance(made, FunctionType) else vars(made).values()
+    own = vars(plain).values() if made is type(plain) and hasattr(plain, "__dict__") else ()
+    return not (
+        any(map(_is_of_this_library, own))
+        or any(_names_this_library(each) for each in functions if isinstance(each, FunctionType))
+    )
+
+
+def _is_of_this_library(value: object) -> bool:
+    return type(value).__module__.startswith("fastapi_oidc.")
+
+
+def _names_this_library(function: FunctionType) -> bool:
     """Whether the code of `function` names an object of this library, which may guard it."""
     with suppress(ValueError):  # a variable that has no value yet
         named = getclosurevars(function)
         values = (*named.nonlocals.values(), *named.globals.values())
-        return any(type(each).__module__.startswith("fastapi_oidc.") for each in values)
+        return any(map(_is_of_this_library, values))
     return True
 
 
 def returned_response(call: Any) -> type[Response] | None:
     """A class of responses that the source of `call` returns; None if there is none."""
     function, _ = _opened(call)
-    with suppress(OSError, SyntaxError, TypeError):  # there is no source, or half a line of it
-        for node in ast.walk(ast.parse(dedent(getsource(function)))):
-            if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
-                made = function.__globals__.get(ast.unparse(node.value.func))
-                if isclass(made) and issubclass(made, Response):
-                    return made
+    for node in _nodes(function):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
+            made = function.__globals__.get(ast.unparse(node.value.func))
+            if isclass(made) and issubclass(made, Response):
+                return made
     return None
+
+
+def unawaited_call(call: Callable[..., Any]) -> str | None:
+    """The source of a call in `call` that needs an `await` and has none; None if there is none.
+
+    Found are calls of this library whose result is dropped or only asked whether it is true.
+    """
+    function, given = _opened(call)
+    if not isinstance(function, FunctionType) or not _may_name_ours(function, given[-1]):
+        return None
+    for node in _nodes(function):
+        tests = (node.value,) if isinstance(node, ast.Expr) else _asked(node)
+        for each in tests:
+            if isinstance(each, ast.Call) and _makes_a_coroutine(each.func, function, given[-1]):
+                return ast.unparse(each)
+    return None
+
+
+def _may_name_ours(function: FunctionType, owner: object) -> bool:
+    """Whether reading the source of `function`, which takes a millisecond, may find a call."""
+    with suppress(ValueError):  # a variable that has no value yet
+        named = getclosurevars(function)
+        values = (owner, *named.nonlocals.values(), *named.globals.values())
+        kinds = (Dependency, Serving, ModuleType)
+        return any(isinstance(each, kinds) for each in values) or owner is not None
+    return True
+
+
+def _asked(node: ast.AST) -> Sequence[ast.expr]:
+    """The expressions of which `node` asks whether they are true."""
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return (node.operand,)
+    return (node.test,) if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert) else ()
+
+
+def _makes_a_coroutine(name: ast.expr, function: FunctionType, owner: object) -> bool:
+    value = _value_of(name, function, owner)
+    is_of_ours = isinstance(getattr(value, "__self__", None), Serving)
+    return isinstance(value, Dependency) or (is_of_ours and iscoroutinefunction(unwrap(value)))
+
+
+def _value_of(name: ast.expr, function: FunctionType, owner: object) -> Any:
+    """What a name or attribute is, None if only running the function would tell."""
+    if isinstance(name, ast.Attribute):
+        value = _value_of(name.value, function, owner)
+        # A property of another class may do anything.
+        read = getattr if isinstance(value, Serving) else getattr_static
+        with suppress(Exception):  # a property may raise
+            return read(value, name.attr)
+    if not isinstance(name, ast.Name):
+        return None
+    if owner is not None and [*signature(function).parameters][:1] == [name.id]:
+        return owner
+    variables = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    with suppress(ValueError):  # a variable that has no value yet
+        if name.id in variables:
+            return variables[name.id].cell_contents
+        is_local = name.id in function.__code__.co_varnames
+        return None if is_local else function.__globals__.get(name.id)
+    return None
+
+
+def _nodes(function: Any) -> Iterator[ast.AST]:
+    """The syntax of a function; nothing if there is no source, or half a line of it."""
+    with suppress(OSError, SyntaxError, TypeError):
+        yield from ast.walk(ast.parse(dedent(getsource(function))))
 
 
 def _opened(call: Any) -> tuple[Any, list[object]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 from weakref import ref
 
 from starlette.requests import HTTPConnection, Request
@@ -25,6 +26,8 @@ of_this_task: Final[ContextVar[ref[RequestContext[Any, Any]] | None]] = ContextV
 
 EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
 Guarding = TypeVar("Guarding", bound=Dependency)
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 def running(engine: Engine[Any, Any] | None = None) -> RequestContext[Any, Any] | None:
@@ -102,8 +105,26 @@ def require_own_middleware(connection: HTTPConnection) -> None:
         )
 
 
+def awaited_anywhere(
+    function: Callable[Parameters, Coroutine[Any, Any, Result]],
+) -> Callable[Parameters, Coroutine[Any, Any, Result]]:
+    """Like `awaited`, for a method without a request; the running request notices the call."""
+
+    @wraps(function)
+    def call(*args: Parameters.args, **named: Parameters.kwargs) -> Coroutine[Any, Any, Result]:
+        made = function(*args, **named)
+        if (context := running()) is not None:
+            context.note(made, args[0])
+        return made
+
+    return call
+
+
 class Serving(Generic[Identity, RequestData]):
     """Finds the registrations of a request."""
+
+    noun = "oidc"
+    """What an application calls the object."""
 
     if TYPE_CHECKING:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, Never
 
 from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
@@ -25,7 +25,7 @@ from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import parsed_query
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import PublicSessionContext, RequestData, Runtime
-from fastapi_oidc.web.serving import EndpointFunction, Serving
+from fastapi_oidc.web.serving import EndpointFunction, Serving, awaited_anywhere
 
 POLL_INTERVAL = 5
 """Seconds between two checks by the provider's `check_session_iframe`."""
@@ -152,6 +152,7 @@ class Sessions(Serving[Identity, RequestData]):
         """End the session with this response. The provider is not contacted."""
         self._context(connection).clear()
 
+    @awaited_anywhere
     async def user_info(self, session: OIDCSession[Identity]) -> Mapping[str, JSON] | None:
         """The session's user's current UserInfo claims, validated; None without that endpoint.
 
@@ -163,6 +164,7 @@ class Sessions(Serving[Identity, RequestData]):
             tokens.access_token, sub=session.sub, key=tokens.proof_key()
         )
 
+    @awaited_anywhere
     async def provider_metadata(self) -> ProviderMetadata:
         """The provider's metadata, from its discovery document; raises ProviderError.
 
@@ -170,9 +172,10 @@ class Sessions(Serving[Identity, RequestData]):
         """
         return await self._only().provider.metadata()
 
+    @awaited_anywhere
     async def revoke(
         self,
-        *,
+        *given: Never,
         sub: str | None = None,
         sid: str | None = None,
         session_id: str | None = None,
@@ -185,11 +188,14 @@ class Sessions(Serving[Identity, RequestData]):
         exactly one of the others is set, ConfigurationError (configuration.store_missing) without a
         store, SessionError when it is down.
         """
+        if given:
+            raise TypeError("oidc.revoke takes names: oidc.revoke(sub=...), sid or session_id")
         names = {"sub": sub, "sid": sid, "session_id": session_id, "issuer": issuer}
-        for name, given in names.items():
-            require_kind(f"{name} of oidc.revoke", given, str, NoneType)
+        for name, value in names.items():
+            require_kind(f"{name} of oidc.revoke", value, str, NoneType)
         await revoke(self.runtime.party, sub=sub, sid=sid, session_id=session_id, issuer=issuer)
 
+    @awaited_anywhere
     async def sessions_of(
         self, sub: str, *, issuer: str | None = None
     ) -> Sequence[OIDCSession[Identity]]:
@@ -202,17 +208,20 @@ class Sessions(Serving[Identity, RequestData]):
         require_kind("issuer of oidc.sessions_of", issuer, str, NoneType)
         return await sessions_of(self.runtime.party, sub, issuer)
 
+    @awaited_anywhere
     async def to_public_session(self, locals: OIDCLocals[Identity, RequestData]) -> object:
         """The public session of loaded locals; it reads no store and refreshes nothing."""
         require_kind("locals of oidc.to_public_session", locals, OIDCLocals)
         return await public_session(self.runtime, locals)
 
+    @awaited
     async def get_public_session(self, connection: HTTPConnection) -> object:
         """The public session of a request; its locals are loaded if necessary."""
         return await public_session(
             self._context(connection).runtime, await self.get_locals(connection)
         )
 
+    @awaited_anywhere
     async def get_session_management_config(self) -> SessionManagementConfig:
         """How browsers watch the provider's session; unsupported while discovery is unavailable."""
         return await session_management(self._only(), self.runtime.origin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from copy import deepcopy
 from datetime import timedelta
@@ -92,6 +93,15 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(StandardIdentity(sub="alice")).roles, "resolve_identity returns a type"),
     (lambda _: unchecked(StandardIdentity(sub="alice")).identity, "the session has it"),
     (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
+    (lambda _: pickle.dumps(a_session()), r"send session\.id, and call oidc\.grant"),
+    (lambda _: f"Bearer {a_session().tokens}", "is not the text of a token"),
+    (lambda w: f"Bearer {w.oidc.auth(a_session())}", "is not the text of a token"),
+    (lambda w: w.oidc.auth(a_session())(object()), "clients of httpx and httpx2, and no others"),
+    (lambda w: w.oidc.require_role("admin", "editor"), "for several: .* not tuple"),
+    (lambda _: unchecked(OIDC)(issuer="https://op.test"), r"go into OIDCSettings: OIDC\("),
+    (lambda _: unchecked(OIDC)(), r"needs the settings of a registration: OIDC\("),
+    (lambda _: unchecked(OIDC)([settings()]), "several are a dict: .*, not list"),
+    (lambda _: unchecked(OIDC)(settings), r"is called with \(HTTPConnection\), and takes"),
     (lambda _: session_for(StandardIdentity), "an identity, not the class StandardIdentity"),
     (
         lambda _: unchecked(OIDC)(settings(), session_store=MemoryStore),
@@ -152,11 +162,11 @@ async def test_a_login_that_another_secret_has_sealed(caplog: pytest.LogCaptureF
 
 async def test_an_override_of_another_guard(caplog: pytest.LogCaptureFixture) -> None:
     world = make_world()
-    world.app.get("/admin", dependencies=[Depends(world.oidc.require_role("admin"))])(lambda: None)
-    world.app.dependency_overrides[world.oidc.require_role("admin")] = lambda: None
+    world.app.get("/admin", dependencies=[Depends(world.oidc.require(bool))])(lambda: None)
+    world.app.dependency_overrides[world.oidc.require(bool)] = lambda: None
     async with world.browser() as browser:
         assert (await browser.get("/admin")).status_code == 401
-    assert "does not depend on require_role, which is overridden" in caplog.text
+    assert "does not depend on require, which is overridden" in caplog.text
 
 
 async def test_an_override_that_returns_the_identity() -> None:
@@ -249,7 +259,7 @@ async def test_what_the_application_raises_has_a_note() -> None:
     async with world.browser() as browser:
         with pytest.raises(ValueError, match="coroutine") as unawaited:
             await browser.get("/join")
-    assert unawaited.value.__notes__ == ["Endpoints.login was called without await"]
+    assert unawaited.value.__notes__ == ["oidc.login was called without await"]
 
 
 def needing_a_database(

@@ -145,15 +145,15 @@ async def test_a_stateful_session_belongs_to_the_user_who_began_it() -> None:
         assert (await notes.post(alice, ready, **session)).status_code == 202
 
 
-async def test_a_tool_that_is_like_a_listed_one_is_logged(
+async def test_a_tool_that_is_like_a_listed_one_needs_its_scopes_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     notes = Notes(stateless=True)
     body = {**CALL, "params": {"name": "add_notes", "arguments": {}}}
     async with running(notes.app):
-        token = await notes.token()
-        for _ in range(2):
-            assert (await notes.post(token, body)).status_code == 200
+        allowed = await notes.token(scope="notes:read notes:write")
+        for token, status in ((await notes.token(), 403), (allowed, 200)):
+            assert (await notes.post(token, body)).status_code == status
     warned = [each for each in caplog.messages if "'add_notes'" in each]
     assert len(warned) == 1
     assert "tools={...} has 'add_note'" in warned[0]
@@ -170,14 +170,15 @@ async def test_names_of_tools_that_a_caller_makes_up_cost_little(
 
     monkeypatch.setattr(api_tools, "get_close_matches", compare)
     notes = Notes(stateless=True)
-    short = [f"made_up_{number}" for number in range(50)]
+    short = [f"made_up_{number}" for number in range(api_tools.MAX_CALLS)]
+    many = [*short, "one more"]
     async with running(notes.app):
         token = await notes.token()
-        for names in (short, ["x" * 1_000_000]):
+        for names, status in ((many, 403), (["x" * 1_000_000], 200), (short, 400)):
             calls = [{**CALL, "params": {"name": name, "arguments": {}}} for name in names]
-            assert (await notes.post(token, calls)).status_code < 500
-    assert len(compared) == 1
-    assert compared[0] in short
+            answer = await notes.post(token, calls if len(calls) > 1 else calls[0])
+            assert answer.status_code == status, "403: more tools than are told apart"
+    assert sorted(compared) == sorted(short)
 
 
 def test_called_tools_are_read_strictly() -> None:

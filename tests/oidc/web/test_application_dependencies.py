@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi import APIRouter, Depends, FastAPI
 
-from fastapi_oidc import OIDC, ConfigurationError, OIDCMiddleware, oidc_locals, require_auth
+from fastapi_oidc import OIDC, ConfigurationError, OIDCMiddleware, require_auth
 from fastapi_oidc.testing import sign_in
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
@@ -151,5 +151,5 @@ async def test_a_handler_beside_a_guard_is_open() -> None:
 
 
 async def test_a_handler_behind_what_needs_no_session_is_taken() -> None:
-    app = guarded_handlers(make_world().oidc, oidc_locals)
+    app = guarded_handlers(make_world().oidc, lambda: None)
     assert await start(app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]

@@ -12,9 +12,10 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from fastapi_oidc import OIDC, Code, ConfigurationError
+from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware
+from tests.oidc.web.asking import begin
 from tests.oidc.web.test_websockets import opened
-from tests.oidc.world import BASE_URL, make_world
+from tests.oidc.world import BASE_URL, make_world, signed_in_world
 
 Make = Callable[[OIDC[Any, Any]], Any]
 
@@ -52,14 +53,14 @@ def test_a_guard_without_parentheses_is_refused_when_the_route_is_defined(
 
 
 CALLS: dict[str, Callable[[OIDC[Any, Any], Request | WebSocket], Any]] = {
-    "RequireAuth": lambda oidc, request: oidc.require_auth(request),
-    "Guard": lambda oidc, request: oidc.require_recent(300)(request),
-    "Sessions.get_session": lambda oidc, request: oidc.get_session(request),
-    "Sessions.is_still_signed_in": lambda oidc, request: oidc.is_still_signed_in(request),
-    "API.access_token": lambda oidc, request: oidc.registrations.engine.apis[0].access_token(
+    "require_auth": lambda oidc, request: oidc.require_auth(request),
+    "require_recent": lambda oidc, request: oidc.require_recent(300)(request),
+    "oidc.get_session": lambda oidc, request: oidc.get_session(request),
+    "oidc.is_still_signed_in": lambda oidc, request: oidc.is_still_signed_in(request),
+    "api.access_token": lambda oidc, request: oidc.registrations.engine.apis[0].access_token(
         request
     ),
-    "API.caller": lambda oidc, request: oidc.registrations.engine.apis[0].caller(request),
+    "api.caller": lambda oidc, request: oidc.registrations.engine.apis[0].caller(request),
 }
 
 
@@ -76,7 +77,7 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 
     @app.websocket("/ws")
     async def ws(socket: WebSocket) -> None:
-        CALLS["RequireAuth"](oidc, socket)
+        CALLS["require_auth"](oidc, socket)
         await socket.accept()
 
     @app.get("/tasks")
@@ -116,6 +117,60 @@ async def test_a_check_of_an_open_websocket_needs_await_too() -> None:
         await opened(world, dict(browser.cookies))
 
 
+async def test_a_guard_without_await_is_found_before_the_first_request() -> None:
+    world, deleted = make_world(), []
+    oidc: Any = world.oidc
+
+    class Pages:
+        oidc: Any = world.oidc
+
+        def delete(self, request: Request) -> None:
+            if self.oidc.require_recent(300)(request) or not self.oidc.get_session(request):
+                deleted.append(1)
+
+    def dropped(request: Request) -> None:
+        oidc.require_auth(request)
+        deleted.append(1)
+
+    for endpoint, call in ((dropped, "oidc.require_auth"), (Pages().delete, "self.oidc.get_se")):
+        app = FastAPI()
+        app.add_middleware(OIDCMiddleware, oidc=oidc)
+        app.delete("/notes")(endpoint)
+        with pytest.raises(ConfigurationError, match=f"/notes: .* calls `{call}.*without await"):
+            await begin(app, "/notes")
+    assert deleted == []
+
+
+async def test_calls_whose_coroutine_is_used_are_no_mistakes() -> None:
+    world = make_world()
+
+    @world.app.get("/used")
+    async def used(request: Request) -> str:
+        (session,) = await asyncio.gather(world.oidc.require_auth(request))
+        later = asyncio.create_task(world.oidc.sessions_of("alice"))
+        later.add_done_callback(lambda done: done.exception())
+        if not await world.oidc.get_session(request):
+            return "nobody"
+        return str(session.sub)
+
+    assert (await (await world.signed_in()).get("/used")).json() == "alice"
+
+
+@pytest.mark.parametrize("name", ["revoke", "sessions_of", "grant", "user_info"])
+async def test_what_needs_no_request_needs_await_too(name: str) -> None:
+    world = make_world()
+
+    @world.app.get("/done")
+    async def done() -> str:
+        made = getattr(world.oidc, name)
+        _ = made(sub="alice") if name == "revoke" else made(None)
+        return "done"
+
+    answer = await world.browser().get("/done")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert f"done: oidc.{name} was called without await" in str(world.events[-1])
+
+
 def mount_logins(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     async def required(request: Request) -> Response:
         return await oidc.login(request)
@@ -129,6 +184,11 @@ def mount_logins(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         await oidc.login(request)
         return "secret"
 
+    @app.get("/left")
+    async def left(request: Request) -> str:
+        await oidc.logout(request)
+        return "signed out"
+
     @app.get("/sent")
     async def sent(request: Request) -> Response:
         return await oidc.login(request)
@@ -138,12 +198,16 @@ def mount_logins(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         return (await oidc.login(request)).headers["location"]
 
 
-@pytest.mark.parametrize("path", ["/returned", "/dropped"])
-async def test_an_endpoint_that_drops_the_response_of_a_login_sends_nothing(path: str) -> None:
-    world = make_world(mount=mount_logins)
-    answer = await world.browser().get(path)
+@pytest.mark.parametrize(
+    ("path", "name"), [("/returned", "login"), ("/dropped", "login"), ("/left", "logout")]
+)
+async def test_an_endpoint_that_drops_the_redirect_to_the_provider_sends_nothing(
+    path: str, name: str
+) -> None:
+    world, browser = await signed_in_world(mount=mount_logins)
+    answer = await browser.get(path)
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
-    assert "the response of oidc.login was dropped" in str(world.events[-1])
+    assert f"the response of oidc.{name} was dropped" in str(world.events[-1])
 
 
 async def test_the_response_of_a_login_may_be_sent_or_read() -> None:
@@ -164,11 +228,16 @@ def test_a_guard_of_something_else_than_a_request_says_so_without_await(guard: s
         getattr(make_world().oidc, guard)("alice")
 
 
-@pytest.mark.parametrize("guard", ["require_auth", "get_session"])
-def test_a_request_by_keyword_says_how_to_write_it(guard: str) -> None:
-    with pytest.raises(
-        TypeError, match=r"not request=Request\. .*await guard\(request\)`, without a"
-    ):
+@pytest.mark.parametrize(
+    ("guard", "how"),
+    [
+        ("require_auth", r"await guard\(request\)`, without a"),
+        ("get_session", r"Write `await oidc\.get_session\(request\)`"),
+        ("logout", r"Write `await oidc\.logout\(request\)`"),
+    ],
+)
+def test_a_request_by_keyword_says_how_to_write_it(guard: str, how: str) -> None:
+    with pytest.raises(TypeError, match=r"not request=Request\. .*" + how):
         getattr(make_world().oidc, guard)(request=Request({"type": "http"}))
 
 
@@ -189,7 +258,7 @@ async def test_a_guard_that_is_not_made_yet_refuses_the_request_it_is_given(fact
 LOST: dict[str, Callable[[OIDC[Any, Any]], object]] = {
     "require_auth": lambda oidc: oidc.require_auth,
     "require_csrf": lambda oidc: oidc.require_csrf,
-    "require_role": lambda oidc: oidc.require_role("admin"),
+    "require": lambda oidc: oidc.require(lambda _: True),
     "require_recent": lambda oidc: oidc.require_recent(300),
     "require_user": lambda oidc: oidc.require_user,
     "api.require": lambda oidc: oidc.registrations.engine.apis[0].require("read"),

@@ -148,13 +148,13 @@ def mount_for_users(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 
 
 async def test_an_optional_user_is_the_session_or_none() -> None:
-    world = make_world(mount=mount_for_users)
+    world = make_world(mount=mount_for_users, resolve_identity=resolve_identity)
     assert (await world.browser().get("/greeting")).json() == "stranger"
     assert (await (await world.signed_in()).get("/greeting")).json() == "alice"
 
 
 async def test_a_user_is_no_stranger_while_the_provider_is_down() -> None:
-    world, browser = await signed_in_world(mount=mount_for_users)
+    world, browser = await signed_in_world(mount=mount_for_users, resolve_identity=resolve_identity)
     world.time.advance(3600)
     world.op.faults.put("token", ServerError(), times=9)
     assert (await browser.get("/greeting")).status_code == 503
@@ -167,9 +167,22 @@ async def test_a_role_is_one_of_the_identitys() -> None:
     assert (refused.status_code, refused.json()["code"]) == (403, "session.forbidden")
 
 
-async def test_an_identity_without_roles_is_a_mistake_and_no_user_gets_in() -> None:
-    browser = await make_world(mount=mount_for_users).signed_in()
-    answer = await browser.get("/readers")
+def test_an_identity_without_roles_is_a_mistake_when_the_guard_is_made() -> None:
+    with pytest.raises(ConfigurationError, match="StandardIdentity has none"):
+        make_world().oidc.require_role("admin")
+
+
+class NoRoles(BaseModel):
+    sub: str
+
+
+def without_roles(context: IdentityContext) -> NoRoles:
+    return NoRoles(sub="alice")
+
+
+async def test_with_an_identity_without_roles_no_user_gets_in() -> None:
+    world = make_world(mount=mount_for_users, resolve_identity=without_roles)
+    answer = await (await world.signed_in()).get("/readers")
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
 
 

@@ -18,6 +18,7 @@ from fastapi_oidc import (
     OIDCSession,
     PublicSession,
     StandardIdentity,
+    oidc_locals,
     require_auth,
 )
 from tests.oidc.web.asking import begin
@@ -100,6 +101,15 @@ def with_scopes(oidc: OIDC[Any, Any]) -> Any:
     return Security(oidc.require_auth, scopes=["admin"])
 
 
+def is_own(session: OIDCSession[Any]) -> bool:
+    return bool(session)
+
+
+def with_a_scope_of_another_api(oidc: OIDC[Any, Any]) -> Any:
+    api = oidc.api("https://app.test/api", scopes={"read": "See"})
+    return Security(api.require_user, scopes=["raed"])
+
+
 def with_a_method(oidc: OIDC[Any, Any]) -> Any:
     return Depends(oidc.login)
 
@@ -112,8 +122,12 @@ def with_an_identity(_oidc: OIDC[Any, Any]) -> Any:
     ("make", "fault"),
     [
         (with_scopes, "nothing checks the scopes of Security.require_auth"),
-        (with_a_method, "Depends.Endpoints.login. guards nothing"),
+        (with_a_method, "Depends.oidc.login. guards nothing"),
         (with_an_identity, "the identity would be read from the request"),
+        (lambda oidc: Depends(oidc.optional_user), "Depends.optional_user. .* refuses nobody"),
+        (lambda oidc: Depends(oidc.locals), "Depends.locals. .* refuses nobody"),
+        (lambda _: Depends(oidc_locals), "Depends.oidc_locals. .* refuses nobody"),
+        (with_a_scope_of_another_api, "'raed' is none of the API's scopes: read"),
     ],
 )
 async def test_an_endpoint_that_is_open_by_mistake_is_refused(make: Any, fault: str) -> None:
@@ -147,6 +161,45 @@ async def test_an_identity_from_the_request_is_refused(annotation: Any) -> None:
     world.app.post("/open")(endpoint)
     with pytest.raises(ConfigurationError, match="the identity would be read from the request"):
         await start(world.app)
+
+
+@pytest.mark.parametrize(
+    ("guard", "annotation", "kind"),
+    [
+        ("require_auth", StandardIdentity, "OIDCSession"),
+        ("require_csrf", StandardIdentity | None, "OIDCSession"),
+        ("optional_user", StandardIdentity | None, "OIDCSession"),
+        ("locals", StandardIdentity, "OIDCLocals"),
+        ("require_user", StandardIdentity, "Caller"),
+    ],
+)
+@pytest.mark.parametrize("is_annotated", [True, False])
+async def test_a_guards_result_that_is_annotated_as_the_identity_is_refused(
+    guard: str, annotation: Any, kind: str, is_annotated: bool
+) -> None:
+    world = make_world()
+    world.oidc.api("https://app.test/api")
+    depends = Depends(getattr(world.oidc, guard))
+
+    def endpoint(user: Any = None) -> None: ...
+
+    endpoint.__annotations__["user"] = (
+        Annotated[annotation, depends] if is_annotated else annotation
+    )
+    endpoint.__defaults__ = None if is_annotated else (depends,)
+    world.app.get("/me")(endpoint)
+    with pytest.raises(ConfigurationError, match=rf"/me: 'user' .* returns {kind}\. Write user:"):
+        await start(world.app)
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [lambda request, user: True, lambda: True, lambda *, user: True, is_own],
+    ids=["two", "none", "by name", "of a session"],
+)
+def test_a_predicate_that_cannot_take_an_identity_is_refused(predicate: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"is called with \(StandardIdentity\), and takes"):
+        make_world().oidc.require(predicate)
 
 
 async def test_scopes_that_are_a_text_are_refused() -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc import (
     OIDC,
@@ -97,15 +97,50 @@ async def test_what_is_mounted_without_the_guard_of_the_application_is_named(
     app.add_route("/guarded", guarded_by(oidc))
     app.get("/inside")(lambda: None)
     admin.get("/open")(lambda: None)
-    admin.get("/guarded", dependencies=[Depends(oidc.require_role("admin"))])(lambda: None)
+    admin.get("/guarded", dependencies=[Depends(oidc.require(lambda _: True))])(lambda: None)
     app.mount("/admin", admin)
     app.mount("/files", StaticFiles(directory=tmp_path))
+    app.mount("/guarded-files", GuardedFiles(oidc, tmp_path))
+    app.mount("/asgi", Answering())
+    app.router.routes.append(Route("/object", Answering()))
     await start(app)
     (message,) = caplog.messages
     assert message.splitlines()[0] == (
-        "The guard in `dependencies` of the application does not apply to: /metrics, /admin/open, "
-        "/files."
+        "The guard in `dependencies` of the application or a router does not apply to: /metrics, "
+        "/admin/open, /files, /asgi, /object."
     )
+
+
+class Answering:
+    """An application without a guard, such as that of another framework."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+class GuardedFiles(StaticFiles):
+    """Files for those who are signed in."""
+
+    def __init__(self, oidc: OIDC[Any, Any], folder: Path) -> None:
+        super().__init__(directory=folder)
+        self._oidc = oidc
+
+
+async def test_an_endpoint_that_a_router_had_before_its_guard_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    staff, all_of_it = APIRouter(), APIRouter()
+    staff.get("/early")(lambda: None)
+    staff.dependencies.append(Depends(world.oidc.require_auth))
+    staff.get("/late")(lambda: None)
+    all_of_it.include_router(staff, prefix="/staff")
+    world.app.include_router(all_of_it)
+    world.app.include_router(
+        staff, prefix="/guarded", dependencies=[Depends(world.oidc.require_auth)]
+    )
+    await start(world.app)
+    (message,) = caplog.messages
+    assert message.splitlines()[0].endswith("or a router does not apply to: /staff/early.")
 
 
 async def test_a_guard_that_is_added_after_an_endpoint_leaves_it_open_and_says_so(
@@ -281,7 +316,13 @@ async def test_a_callback_before_the_routers_own_is_silent(
 
 @pytest.mark.parametrize(
     ("at", "inner", "is_open"),
-    [("/mcp", "/", True), ("", "/mcp", True), ("/mcp", "/mcp", True), ("/other", "/x", False)],
+    [
+        ("/mcp", "/", True),
+        ("", "/mcp", True),
+        ("", "/x", False),
+        ("/mcp", "/mcp", True),
+        ("/other", "/x", False),
+    ],
 )
 async def test_an_open_application_at_an_api_is_one_error(
     at: str, inner: str, is_open: bool, caplog: pytest.LogCaptureFixture
@@ -289,7 +330,11 @@ async def test_an_open_application_at_an_api_is_one_error(
     world = make_world()
     api = world.oidc.api("https://app.test/mcp")
     world.app.include_router(api.router)
-    world.app.mount(at, Starlette(routes=[Route(inner, lambda _: Response())]))
+    routes = [Route(inner, lambda _: Response())]
+    if at:
+        world.app.mount(at, Starlette(routes=routes))
+    else:
+        world.app.router.routes.extend(routes)
     await start(world.app)
     found = [each for each in caplog.messages if "https://app.test/mcp is open" in each]
     assert bool(found) == is_open
