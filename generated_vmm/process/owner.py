@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
@@ -195,14 +195,16 @@ class Owner(Broadcast):
     # The thread that follows the keeper; whoever has a word for the keeper sends it
 
     def _begin(self, order: Callable[[socket.socket], object]) -> None:
-        """Gives a keeper an end of a connection, unless that was done, and follows it."""
+        """Gives a keeper an end of a connection, unless that was done, and follows it.
+
+        A signal handler may raise at any step, and break a lock of `threading.Thread.start`.
+        """
         if self._unbegun:
-            thread = threading.Thread(target=self._live, args=[order], name="monitor", daemon=True)
             try:
-                thread.start()
-            except RuntimeError:
+                start_new_thread(self._live, (order,))
+            except RuntimeError as error:
                 what = f"no thread can be started: {kernel.PROCESS_LIMIT}"
-                raise MonitorStartError(what) from None
+                raise MonitorStartError(what) from error
 
     def _live(self, order: Callable[[socket.socket], object]) -> None:
         """Follows a keeper to its end, unless another thread does, or none is wanted any more."""

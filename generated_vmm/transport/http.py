@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import lru_cache
 
 import httptools
@@ -90,6 +91,7 @@ class AnswerParser:
         """Takes the next bytes, none at the end of the stream; true once the response is whole."""
         if not received:
             return self._end()
+        handled = sys.exception()
         self._received += len(received)
         if self._received > self._limit:
             raise unreadable(f"the response is larger than {self._limit} bytes")
@@ -97,7 +99,7 @@ class AnswerParser:
             self._parser.feed_data(received)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._complete:
-                raise unreadable(_reason(error)) from error
+                raise _of_a_handler(error, handled) or unreadable(_reason(error)) from error
             self._in_step = False  # bytes after the response
         if self._complete:
             del self._parser  # it refers back to self: freed now, not by the garbage collector
@@ -140,6 +142,14 @@ class AnswerParser:
     def on_message_complete(self) -> None:
         """The response, or an interim one, is complete."""
         self._complete = self.status_code >= 200
+
+
+def _of_a_handler(error: Exception, handled: BaseException | None) -> BaseException | None:
+    """What a signal handler has raised in a callback; httptools raises an error of its own then."""
+    is_lost = error.__context__ is handled or not isinstance(
+        error, httptools.HttpParserCallbackError
+    )
+    return None if is_lost else error.__context__
 
 
 def _reason(error: Exception) -> str:

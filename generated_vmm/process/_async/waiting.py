@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from _thread import start_new_thread
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -46,10 +46,9 @@ async def in_own_thread(call: Callable[[], Result]) -> Result:
     """The result of a call in another thread; an interruption is raised once it has ended."""
     work: Future[Result] = Future()
     changing = Broadcast()
-    thread = threading.Thread(target=_carry_out, args=[call, work, changing], daemon=True)
     try:
         try:
-            thread.start()
+            start_new_thread(_carry_out, (call, work, changing))
         except BaseException:
             work.cancel()
             await until(changing, work.done)

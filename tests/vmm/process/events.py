@@ -31,6 +31,7 @@ MAY_FAIL = {
 }
 ALL_KILLED = "the caller, the nursery and the keeper get SIGKILL"
 CANCELLED, RIVAL = "the task is cancelled", "the same is started"
+AT_A_LINE = "a handler raises at a line"
 SWAPPED, FORKED, ANOTHER_VSOCK = (
     *("the monitor swaps files", "the monitor forks", "another vsock is made"),
 )
@@ -194,6 +195,7 @@ EVENTS: dict[str, Event] = {
     "the caller and the keeper get SIGKILL": kill_together(KILLED_CALLER, KILLED_KEEPERS),
     ALL_KILLED: kill_together(KILLED_CALLER, KILLED_NURSERY, KILLED_KEEPERS),
     "a handler raises": signal_caller(signal.SIGUSR1),
+    AT_A_LINE: lambda *_: None,  # of the caller's main thread: see `Line`
     CANCELLED: signal_caller(signal.SIGUSR2),
     "the disk is full": fail_with(errno.ENOSPC),
     "descriptors are used up": fail_with(errno.EMFILE),

@@ -24,8 +24,17 @@ from generated_vmm.process import (
     MonitorError,
     nursery,
 )
-from tests.vmm.process.counting import Moment, count_calls
-from tests.vmm.process.events import CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage, interrupt
+from tests.vmm.process.counting import Line, Moment, count_calls
+from tests.vmm.process.events import (
+    AT_A_LINE,
+    CANCELLED,
+    EVENTS,
+    FORKED,
+    RIVAL,
+    Interrupted,
+    Stage,
+    interrupt,
+)
 from tests.vmm.process.kernel import descriptors, left, name_of, user_of
 
 COUNTED = Path(__file__).with_name("counted_nursery.py")
@@ -129,11 +138,15 @@ def carry_out(scenario: str, event: str, number: int, folder: str, place: str) -
     """Plays a scenario for threads, or for tasks if one is to be cancelled."""
     before = descriptors()
     moment = Moment(number, event, os.getpid(), Path(place))
-    os.environ["MOMENTS"] = json.dumps([number, event, os.getpid(), place, folder])
-    os.environ["NURSERY"], nursery.PROGRAM = str(nursery.PROGRAM), COUNTED
     signal.signal(signal.SIGUSR1, interrupt)
     stage = Stage(Path(folder), moment)
     play = Play(Path(folder), event, in_tasks=event == CANCELLED)
+    if event == AT_A_LINE:
+        with Line(moment, Interrupted):
+            error = in_this_thread(play.carry_out(scenario))
+        return {"error": error, "descriptors": left(before)}
+    os.environ["MOMENTS"] = json.dumps([number, event, os.getpid(), place, folder])
+    os.environ["NURSERY"], nursery.PROGRAM = str(nursery.PROGRAM), COUNTED
     count_calls(moment, lambda name, given: EVENTS[event](stage, name, given))
     if event == CANCELLED:
         error = asyncio.run(in_a_task(play.carry_out(scenario)))

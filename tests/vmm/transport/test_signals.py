@@ -13,6 +13,7 @@ import pytest
 
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.transport import UnixChannel
+from generated_vmm.transport.http import AnswerParser
 from tests.vmm.scripted import OK, Wire, answer, full_queue
 from tests.vmm.transport.conftest import Call, Serve, fails, request
 
@@ -173,3 +174,17 @@ def test_a_handler_may_close_the_client_in_the_middle_of_a_call(
         channel.exchange(request(), 5)
     server.settle()
     assert gone == [True]
+
+
+@pytest.mark.parametrize("step", ["message_begin", "header", "headers_complete", "body"])
+def test_what_a_handler_raises_while_a_response_is_read_is_raised(
+    serve: Serve, socket_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Python calls a handler at the beginning of a function, also of one that httptools calls."""
+    serve(lambda wire: wire.answer_all())
+    monkeypatch.setattr(AnswerParser, f"on_{step}", stop)
+    with closing(UnixChannel(str(socket_path))) as channel:
+        with pytest.raises(Stopped):
+            channel.exchange(request(), 5)
+        monkeypatch.undo()
+        assert channel.exchange(request(), 5).content == b"{}"
