@@ -33,7 +33,6 @@ MOST_OUTPUT: Final = 1 << 20
 """Bytes of output that a page shows."""
 MOST_FILE: Final = 1 << 30
 """Bytes of a file that is moved."""
-ENDED_TERMINAL: Final = "This terminal has ended."
 GLANCE_SECONDS: Final = 0.1
 TERMINAL: Final = TerminalSize(rows=24, columns=80)
 Ran = tuple[str, CompletedProgram]
@@ -140,6 +139,7 @@ async def open_terminal(request: Request, monitor: AGuest, session: Signed) -> R
             shell = ["/bin/sh", "-c", 'exec "$(command -v bash || echo /bin/sh)" -l']
             environment = {"TERM": "xterm-256color"}
             await guest.start(shell, id=name, terminal=TERMINAL, stdin=True, env=environment)
+        monitor.terminals[session.sub] = name  # that of the person's next pages
         return "Opened a terminal in the guest."
 
     if refusal := await recorded(monitor.events, "open a terminal in the guest", act):
@@ -160,11 +160,11 @@ async def stream(
         async with monitor.machine.guest() as guest:
             found = await guest.attach(program, offset=at)
     except (ProgramLost, ValueError) as error:  # or it has not written as much
-        raise HTTPException(410, ENDED_TERMINAL) from error
+        raise _ended(monitor, program) from error
     except VmmError as error:
         raise HTTPException(409, as_sentence(error)) from error
     if found.returncode is not None and at >= found.output_bytes:
-        raise HTTPException(410, ENDED_TERMINAL)
+        raise _ended(monitor, program)
     pieces = _output(monitor, program, at, max(seconds, GLANCE_SECONDS))
     first = await anext(pieces, None)
     lost = first.lost_bytes if first else 0
@@ -193,6 +193,12 @@ async def type_in(
     except (VmmError, OSError, ValueError) as error:
         return JSONResponse({"refused": as_sentence(error)}, 409, headers=NO_STORE)
     return JSONResponse({}, headers=NO_STORE)
+
+
+def _ended(monitor: HostedMonitor, program: str) -> HTTPException:
+    """The answer about a terminal that has ended, which no later page shows."""
+    monitor.terminals = {who: one for who, one in monitor.terminals.items() if one != program}
+    return HTTPException(410, "This terminal has ended.")
 
 
 async def _output(

@@ -56,6 +56,7 @@ class HostedMonitor(Monitor):
         super().__init__(record.name, "api.socket", house.records, self._connect, record.id)
         self.is_jailed = record.definition.jail is not None
         self.typed_at: dict[str, float] = {}
+        self.terminals: dict[str, str] = {}  # the last one that each person has opened
         self._usage: Usage | None = None
         self._metrics_read = 0
         self._followed: AsyncMonitor | None = None

@@ -100,6 +100,7 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "done": visit.done,
         **await _read_for_tab(monitor, machine, visit),
         **account(visit),
+        "path": f"/machines/{monitor.name}/{visit.tab}",  # of the page, also after a form
     }
     template = "panels.html" if visit.tab in PANEL_TABS else f"{visit.tab}.html"
     return page(template, values, status=visit.status)
@@ -162,9 +163,16 @@ async def _read_for_tab(monitor: Monitor, machine: Machine, visit: Visit) -> dic
         "sizes": SIZES,
         "ran": visit.ran,
         "giving": giving,
-        "agent_terminal": visit.terminal if visit.terminal.isalnum() else "",
+        "agent_terminal": _terminal(monitor, visit),
         "page": PageState(machine.state, monitor.run, time.time()),
     }
+
+
+def _terminal(monitor: Monitor, visit: Visit) -> str:
+    """The terminal that the URL names, or else the one that the person has opened last."""
+    named = visit.terminal if visit.terminal.isalnum() else ""
+    opened = monitor.terminals if isinstance(monitor, HostedMonitor) else {}
+    return named or opened.get(visit.session.sub, "")
 
 
 def _has_tab(monitor: Monitor, tab: str) -> bool:

@@ -45,7 +45,7 @@ function theme() {
 function open(place) {
   const { stream = '', input, token = '', page = '', columns, rows, newlines } = place.dataset
   const term = new Terminal({
-    fontFamily: 'ui-monospace, "DejaVu Sans Mono", monospace', fontSize: 14, scrollback: 5000, theme: theme(), disableStdin: !input,
+    fontFamily: 'ui-monospace, "DejaVu Sans Mono", monospace', fontSize: 14, lineHeight: 1.1, scrollback: 5000, theme: theme(), disableStdin: !input,
     convertEol: newlines === 'bare', minimumContrastRatio: 4.5, ...(columns ? { cols: Number(columns), rows: Number(rows) } : {}),
   })
   place.replaceChildren()
