@@ -19,6 +19,7 @@ from fastapi_oidc.broker.route import Route, require_name
 from fastapi_oidc.broker.server import Owner, serving
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import EventName
+from fastapi_oidc.grants.exchanges import require_exchange
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
@@ -52,7 +53,9 @@ class Broker:
         for name, route in routes.items():
             require_kind(f"the route {name!r} of Broker", route, Route)
             require_name(name)
-            oidc.runtime.party.api(route.target)
+            api = oidc.runtime.party.api(route.target)
+            if route.actor is not None and api is not None:
+                require_exchange(api)
         runtime, self.limits, self.routes = oidc.runtime, limits or Limits(), dict(routes)
         self._party, self._grants = runtime.party, runtime.engine.grants
         self._accesses, self._resolve = Accesses(runtime.party), resolve

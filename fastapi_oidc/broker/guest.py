@@ -63,7 +63,7 @@ class GuestApp:
         try:
             async with self.calls.opened() as call.cut:
                 await self._pass_on(call)
-        except (OIDCError, ClientDisconnect, httpx.HTTPError) as error:
+        except (OIDCError, ClientDisconnect, httpx.HTTPError, httpx.StreamError) as error:
             call.error = _as_refusal(error)
             if not call.status:
                 with move_on_after(self._limits.seconds):

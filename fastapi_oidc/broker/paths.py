@@ -21,7 +21,7 @@ _DISGUISED: Final = re.compile(
 """What servers read in different ways: encoded slashes, control characters, a dot or slash that is
 encoded twice, empty segments, and dot segments with a parameter.
 """
-_CALL: Final = re.compile(r"[A-Z]+ ((?:/(?:\*|[^*/\s]+))*(?:/|/\*\*)?)")
+_CALL: Final = re.compile(r"(?!TRACE |CONNECT )[A-Z]+ ((?:/(?:\*|[^*/\s]+))*(?:/|/\*\*)?)")
 
 
 def normalised(raw: bytes) -> str:
@@ -59,7 +59,10 @@ def pattern_of(calls: Iterable[str]) -> re.Pattern[str]:
 
 
 def require_call(text: object) -> str:
-    """The text, if it is like "GET /events/*"; raises ConfigurationError."""
+    """The text, if it is like "GET /events/*"; raises ConfigurationError.
+
+    An API answers TRACE with the token that was sent (RFC 9110 9.3.8); CONNECT has no path.
+    """
     found = _CALL.fullmatch(text) if isinstance(text, str) else None
     with suppress(Refused):
         if found is not None and normalised(found[1].encode()) == found[1]:

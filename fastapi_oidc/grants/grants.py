@@ -22,7 +22,6 @@ from fastapi_oidc.grants.exchanges import (
     issued,
     obtain_for_application,
     own_token,
-    require_exchange,
     token_of_callback,
 )
 from fastapi_oidc.grants.holders import Holder
@@ -184,9 +183,7 @@ class Grants(Generic[Identity]):
     async def _obtain(
         self, holder: Holder[Identity], api: DownstreamAPI, actor: Actor | None
     ) -> IssuedToken:
-        """A token of a session for `api`."""
-        if actor is not None:
-            require_exchange(api)
+        """A token of a session for `api`, whose grant must be an exchange if there is an actor."""
         if api.grant == "refresh_token":
             return await self._by_refresh_token(holder, api)
         live = await self._fresh(holder, Needed(SUBJECT_SECONDS))

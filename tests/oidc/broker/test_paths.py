@@ -128,6 +128,7 @@ def test_an_approval_is_needed_for_nothing_else(path: str) -> None:
     [
         *["/events", "GET", "GET events", "get /events", "GET /a/../b", "GET /%2e", "", None],
         *["GET /events*", "GET /*x", "GET /**x", "GET /***", "GET /**/notes"],
+        *["TRACE /events", "CONNECT /events"],
     ],
 )
 def test_a_call_that_could_never_match_is_refused(text: object) -> None:

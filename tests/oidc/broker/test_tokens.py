@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc import DownstreamAPI
+from fastapi_oidc import ConfigurationError, DownstreamAPI
 from fastapi_oidc.broker import Access, Broker, calls
 from fastapi_oidc.protocol.downstream import ACCESS_TOKEN_TYPE, ActorToken
 from fastapi_oidc.protocol.jose import base64url
@@ -90,6 +90,15 @@ async def test_a_key_of_a_vault_replaces_the_token_and_the_guest_needs_access_al
         assert request.token == ""
         await rig.browser.post("/auth/logout")
         assert (await rig.guest.get()).status_code == 401
+
+
+async def test_a_key_for_which_a_large_body_is_needed_twice_fails_as_a_call() -> None:
+    challenge = 'WWW-Authenticate: Digest realm="a", nonce="b", qop="auth"'
+    refuses = says(b"", "401 Unauthorized", challenge)
+    async with rigged(api=Api(refuses), auth=httpx.DigestAuth("m1", secrets.token_hex())) as rig:
+        for size, status in ((10, 401), (100_000, 502)):
+            assert (await rig.guest.call("POST", content=bytes(size))).status_code == status
+            assert rig.trail[-1].status == status
 
 
 async def test_bound_tokens_are_sent_with_a_proof_for_the_api() -> None:
@@ -208,13 +217,32 @@ async def test_a_withdrawal_during_the_exchange_does_not_fail_the_persons_own_ca
         assert (await call).status_code == 401
 
 
+@pytest.mark.parametrize("is_over", ["signed out", "revoked"])
+async def test_a_refresh_that_is_under_way_at_the_end_revives_nothing(is_over: str) -> None:
+    async with rigged(own_token=True) as rig:
+        rig.world.time.advance(400)
+        held = Held(first=True)
+        rig.world.op.faults.put("token", held)
+        call = asyncio.create_task(rig.guest.get())
+        await held.gate.until_reached()
+        if is_over == "revoked":
+            await rig.world.oidc.revoke(sub="alice")
+        else:
+            await rig.browser.post("/auth/logout")
+        held.gate.opened.set()
+        for answer in (await call, await rig.guest.get()):
+            assert answer.text == "broker.signed_out: The access has ended.\n"
+        assert not rig.api.received
+
+
 @pytest.mark.parametrize("grant", ["refresh_token", "on_behalf_of"])
-async def test_only_an_exchange_takes_an_actor(grant: Any) -> None:
-    world = broker_world()
-    party = world.oidc.runtime.party
+def test_only_an_exchange_takes_an_actor(grant: Any) -> None:
+    party = (world := broker_world()).oidc.runtime.party
     apis = (DownstreamAPI(grant=grant, resource=RESOURCE),)
     object.__setattr__(party, "downstream_apis", apis)
-    async with rigged(world, actor=Machines()) as rig:
-        assert (await rig.guest.get()).status_code == 500
-        assert rig.trail[0].code == "configuration.invalid"
-        assert not rig.api.received
+    with pytest.raises(
+        ConfigurationError, match="only a DownstreamAPI with grant='token_exchange'"
+    ):
+        Broker(
+            world.oidc, {NAME: route_to(Api(port=443), networks=["127.0.0.0/8"], actor=Machines())}
+        )
