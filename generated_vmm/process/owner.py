@@ -24,6 +24,7 @@ from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.place import Place
 from generated_vmm.transport.connection import popped, start_over_in_children
 
+ORPHAN_SECONDS = 2.0  # for the nursery to end a monitor whose keeper was killed
 LONGEST_ENDING = 2 * kernel.LONGEST_END  # of the process, and then of the removal
 
 Ending: TypeAlias = Literal["ended", "handed over", "lost"]
@@ -215,6 +216,8 @@ class Owner(Broadcast):
                 order(theirs)
             while self._hear(ours):
                 pass
+            if self.ending is None and self._pidfd is not None:
+                kernel.ready_of([self._pidfd.number], ORPHAN_SECONDS)
         except BaseException as error:
             self._fail(error)
         self._disconnect()

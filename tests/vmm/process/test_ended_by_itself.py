@@ -7,6 +7,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from generated_vmm import VmmConnectionError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorExited
+from generated_vmm.process._sync.waiting import wait_for
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.nursery import NURSERY
 from generated_vmm.process.owner import Owner, Phase
@@ -165,3 +168,24 @@ def test_a_keeper_that_is_killed_after_the_end_loses_no_status(make: Make) -> No
     owner._note("ended", [], status=-signal.SIGKILL)
     owner._finish()
     assert (owner.ending, owner.returncode) == ("ended", -signal.SIGKILL)
+
+
+def test_a_monitor_is_not_lost_before_it_has_ended(make: Make) -> None:
+    """A killed process frees its memory for some time after its keeper's end is known."""
+    owner = make()._owner
+    program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+
+    def keep_and_be_killed(keeper: socket.socket) -> None:
+        owner._note(
+            "started", [Descriptor(os.pidfd_open, program.pid)], pid=program.pid, outlets=[]
+        )
+        owner._note("ready", [Descriptor(os.pidfd_open, program.pid)])
+
+    owner._begin(keep_and_be_killed)
+    wait_until(owner.has(Phase.RUNNING))
+    with pytest.raises(TimeoutError):
+        wait_for(owner, owner.is_over, 0.2)
+    assert owner.is_running
+    program.communicate()
+    wait_for(owner, owner.is_over, PATIENCE)
+    assert (owner.ending, program.returncode) == ("lost", 0)
