@@ -12,7 +12,8 @@ from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from examples.console.events import work_for
-from examples.console.identity import Right, User
+from examples.console.identity import User
+from examples.console.settings import Right
 from fastapi_oidc import (
     OIDC,
     Code,

@@ -3,6 +3,7 @@
 Each change of `CHANGES` is an endpoint, and its body has the inputs of its form by `section.field`.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, TypeAlias
@@ -21,9 +22,13 @@ from examples.console.forms import Section
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
+from examples.console.images import SNAPSHOTS, delete_one
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE
-from fastapi_oidc import OIDC, Caller
+from examples.console.past import PAGE_EVENTS, ASearch, among
+from examples.console.records import Event
+from examples.console.snapshots import Snapshot, snapshots_in
+from fastapi_oidc import API, Caller
 
 PREFIX: Final = "/api/v1"
 READ, WRITE = "machines:read", "machines:write"
@@ -48,9 +53,8 @@ class Refusal(BaseModel):
     fields: Mapping[str, str] = {}
 
 
-def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
-    """The endpoints, for access tokens for `audience`, or for a session. ConfigurationError."""
-    api = oidc.api(audience, scopes=SCOPES)
+def routes(api: API[User], monitors: Monitors) -> APIRouter:
+    """The endpoints, for access tokens of `api`, or for a session."""
     router, outer = APIRouter(prefix=PREFIX, responses=api.responses), APIRouter()
     Reader: TypeAlias = Annotated[Caller[User], Security(api.require_user, scopes=[READ])]
 
@@ -85,6 +89,36 @@ def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
             raise HTTPException(409, str(found.fault))
         return JSONResponse(found.configuration.model_dump(mode="json", exclude_none=True))
 
+    @router.get("/events", tags=["events"])
+    async def list_events(caller: Reader, search: ASearch) -> list[Event]:
+        """The newest events of what the caller may view; those `before` the `id` of an event."""
+        search = among(search, monitors, caller.identity)
+        return await asyncio.to_thread(monitors.records.events, search, PAGE_EVENTS)
+
+    @router.get("/snapshots", tags=["snapshots"])
+    async def list_snapshots(caller: Reader) -> list[Snapshot]:
+        """The snapshots of machines that the caller may view, the newest first."""
+        found = (
+            await asyncio.to_thread(snapshots_in, monitors) if isinstance(monitors, Host) else []
+        )
+        return [one for one in found if caller.identity.may("view", one.machine_name)]
+
+    @router.delete("/snapshots/{snapshot}", tags=["snapshots"], status_code=204)
+    async def delete_snapshot(snapshot: str, caller: Writer) -> Response:
+        """Delete a snapshot. Needs the right to administer all machines."""
+        host = await administered(caller, "delete snapshots")
+        if why := await delete_one(host, SNAPSHOTS, snapshot):
+            raise HTTPException(409, why)
+        return answer(None)
+
+    async def administered(caller: Caller[User], verb: str) -> Host:
+        """The host, for those who administer all machines; others are refused, as an event."""
+        if isinstance(monitors, Host) and caller.identity.may("administer"):
+            return monitors
+        why = f"Only an admin may {verb}."
+        await EventLog("", monitors.records).add(f"Tried to {verb}.", why)
+        raise HTTPException(403, why)
+
     def changing(change: Change) -> Endpoint:
         async def endpoint(request: Request, machine: str, caller: Writer) -> Response:
             monitor, user = viewed(monitors, machine, caller.identity), caller.identity
@@ -101,11 +135,8 @@ def routes(oidc: OIDC[User], audience: str, monitors: Monitors) -> APIRouter:
 
     def making(change: Change) -> Endpoint:
         async def endpoint(request: Request, caller: Writer) -> Response:
-            if not isinstance(monitors, Host) or not caller.identity.may("administer"):
-                log = EventLog("", monitors.records)
-                await log.add(f"Tried to {change.verb}.", change.not_yours)
-                raise HTTPException(403, change.not_yours)
-            made = await created(monitors, change, await texts_of(request))
+            host = await administered(caller, change.verb)
+            made = await created(host, change, await texts_of(request))
             return answer(made if isinstance(made, Failure) else None)
 
         return endpoint

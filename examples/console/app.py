@@ -24,6 +24,7 @@ from examples.console.monitors import Monitors
 from examples.console.pages import STATIC, STATIC_PATH
 from examples.console.records import Event, Person, moment
 from examples.console.refusals import message_page, tell_refusals
+from examples.console.settings import USUAL_ROLES, RoleSettings
 from examples.console.stores import Sessions
 from fastapi_oidc import OIDC, EventName, OIDCMiddleware, OIDCSettings
 from fastapi_oidc import Event as OIDCEvent
@@ -46,7 +47,7 @@ def create_app(
     *,
     open_to_all: Sequence[str] = (),
     metrics_token: str | None = None,
-    everybody_views: bool = True,
+    roles: RoleSettings = USUAL_ROLES,
     api_audience: str | None = None,
     apis: Apis = NO_APIS,
     key: str = "",
@@ -54,12 +55,11 @@ def create_app(
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
     No session is read for the paths below `open_to_all`. With a `metrics_token`, Prometheus may
-    read the figures. With `everybody_views`, each user may view all machines; else a role says so.
+    read the figures. `roles` says where users' roles come from.
     With an `api_audience`, programs may use the API with access tokens for it. People may give the
     machines of a `Host` access to `apis`. With a `key`, only browsers that have opened `/?key=...`
     are admitted.
     """
-    resolve = identity_resolver(everybody_views=everybody_views)
 
     def note(event: OIDCEvent) -> None:
         if accesses is not None and isinstance(event, AccessEvent):
@@ -72,7 +72,7 @@ def create_app(
 
     oidc: OIDC[User] = OIDC(
         settings,
-        resolve_identity=resolve,
+        resolve_identity=identity_resolver(roles),
         session_store=sessions,
         on_event=note,
         downstream_apis=apis.downstream,
@@ -108,10 +108,12 @@ def create_app(
     if accesses is not None:
         app.include_router(accesses.broker.router)
         app.include_router(giving.routes(accesses))
+    app.state.api = None
     if api_audience is not None:
         from examples.console import api
 
-        app.include_router(api.routes(oidc, api_audience, monitors))
+        app.state.api = oidc.api(api_audience, scopes=api.SCOPES)
+        app.include_router(api.routes(app.state.api, monitors))
     return app
 
 

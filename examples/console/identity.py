@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
 from examples.console.records import Person
+from examples.console.settings import ROLES, Right, RoleSettings
 from fastapi_oidc import IdentityContext
 
-Right: TypeAlias = Literal["view", "operate", "administer"]
 RIGHTS: Final[tuple[Right, ...]] = ("view", "operate", "administer")
 """Each contains those before it."""
-ROLES: Final[dict[str, Right]] = {"viewer": "view", "operator": "operate", "admin": "administer"}
 WHO: Final[dict[Right, str]] = {
     "view": "a viewer",
     "operate": "an operator",
@@ -62,20 +61,27 @@ class User(BaseModel):
         return "".join(word[0] for word in self.name.split()[:2]).upper()
 
 
-def identity_resolver(*, everybody_views: bool) -> Callable[[IdentityContext], User]:
+def identity_resolver(settings: RoleSettings) -> Callable[[IdentityContext], User]:
     """A function that returns the user behind validated provider data.
 
-    UserInfo wins over the ID token. With `everybody_views`, each user may view all machines.
+    UserInfo wins over the ID token.
     """
 
     def resolve_identity(context: IdentityContext) -> User:
         claims = {**context.id_token_claims, **(context.user_info or {})}
-        given = claims.get("roles")
-        roles = [str(role) for role in given] if isinstance(given, list) else []
         name = str(claims.get("name") or claims["sub"])
-        user = User(sub=str(claims["sub"]), name=name, roles=tuple(roles))
-        if everybody_views and not user.may("view"):
+        user = User(sub=str(claims["sub"]), name=name, roles=tuple(roles_in(claims, settings)))
+        if settings.everybody_views and not user.may("view"):
             return user.model_copy(update={"roles": (*user.roles, "viewer")})
         return user
 
     return resolve_identity
+
+
+def roles_in(claims: Mapping[str, object], settings: RoleSettings) -> Iterator[str]:
+    """The roles that the claim gives; a claim that is a text is one value."""
+    found: object = claims
+    for name in [settings.claim] if settings.claim in claims else settings.claim.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    for value in [found] if isinstance(found, str) else found if isinstance(found, list) else []:
+        yield from [str(value)] if settings.given is None else settings.given.get(str(value), ())

@@ -58,11 +58,7 @@ async def delete(
         typed = {"place": place, "thing": thing, "csrf_token": oidc_of(request).csrf_token(session)}
         return question("Delete it? It cannot be brought back.", "Delete", request, typed)
 
-    async def act() -> str:
-        return f"Deleted {await _deleted(host, place, thing)} of the {place}."
-
-    log = EventLog("", host.records)
-    if why := await recorded(log, f"delete one of the {place}", act):
+    if why := await delete_one(host, place, thing):
         return await _page(request, session, host, refusal=why)
     return RedirectResponse("/images?done=Deleted.", 303)
 
@@ -88,6 +84,15 @@ async def upload(request: Request, session: Signed, host: AHost, place: str = ""
     if why := await recorded(log, f"upload to the {shelf}", act):
         return await _page(request, session, host, refusal=why)
     return RedirectResponse("/images?done=Uploaded.", 303)
+
+
+async def delete_one(host: Host, place: str, thing: str) -> str:
+    """Deletes an unused file, or a snapshot, which is recorded; returns why it was not done."""
+
+    async def act() -> str:
+        return f"Deleted {await _deleted(host, place, thing)} of the {place}."
+
+    return await recorded(EventLog("", host.records), f"delete one of the {place}", act)
 
 
 async def _deleted(host: Host, place: str, thing: str) -> str:

@@ -16,6 +16,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from examples.console.account import Signed, for_all
 from examples.console.identity import User
+from examples.console.monitors import Monitors
 from examples.console.pages import NO_STORE, page
 from examples.console.records import Event, Records, Search
 from examples.console.routes import monitors_of
@@ -24,14 +25,15 @@ from examples.console.view import account, visit_of
 PAGE_EVENTS: Final = 50
 EXPORTED_EVENTS: Final = 1_000
 """How many events of an export are read at once."""
-COLUMNS: Final = ("at", "machine", "person", "sub", "address", "what", "refused", "detail")
+COLUMNS: Final = (
+    *("at", "machine", "machine_id", "person", "sub", "address"),
+    *("what", "refused", "times", "detail"),
+)
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """The first characters of a formula in spreadsheets."""
 
 
 def search_of(
-    request: Request,
-    session: Signed,
     machine: str = "",
     person: str = "",
     text: str = "",
@@ -40,7 +42,7 @@ def search_of(
     refused: bool = False,
     before: int | None = None,
 ) -> Search:
-    """The search of the form, with whole days in UTC, among what the user may view."""
+    """The search of the form, with whole days in UTC."""
     until = _day(end)
     return Search(
         machine=machine.strip(),
@@ -50,13 +52,17 @@ def search_of(
         end=until + timedelta(days=1) if until else None,
         only_refused=refused,
         before=before,
-        seen=None if session.identity.may("view") else tuple(viewed(request, session.identity)),
     )
 
 
-def viewed(request: Request, user: User) -> list[str]:
+def viewed(monitors: Monitors, user: User) -> list[str]:
     """The names of the machines that the user may view."""
-    return [one.name for one in monitors_of(request).all if user.may("view", one.name)]
+    return [one.name for one in monitors.all if user.may("view", one.name)]
+
+
+def among(search: Search, monitors: Monitors, user: User) -> Search:
+    """The search among what the user may view."""
+    return search if user.may("view") else replace(search, seen=tuple(viewed(monitors, user)))
 
 
 ASearch = Annotated[Search, Depends(search_of)]
@@ -79,24 +85,26 @@ router = for_all()
 @router.get("/events")
 async def events(request: Request, session: Signed, search: ASearch) -> Response:
     """Show what was found."""
-    records = monitors_of(request).records
-    found = await asyncio.to_thread(records.events, search, PAGE_EVENTS + 1)
+    monitors = monitors_of(request)
+    search = among(search, monitors, session.identity)
+    found = await asyncio.to_thread(monitors.records.events, search, PAGE_EVENTS + 1)
     asked = {name: text for name, text in request.query_params.items() if text}
     values = {
         "events": found[:PAGE_EVENTS],
         "asked": asked,
         "older": found[PAGE_EVENTS - 1].id if len(found) > PAGE_EVENTS else None,
-        "machines": viewed(request, session.identity),
+        "machines": viewed(monitors, session.identity),
     }
     return page("events.html", {**values, **account(await visit_of(request, session))})
 
 
 @router.get("/events/export")
 async def export(
-    request: Request, search: ASearch, form: Literal["csv", "jsonl"] = "csv"
+    request: Request, session: Signed, search: ASearch, form: Literal["csv", "jsonl"] = "csv"
 ) -> Response:
     """All that is found, as a file."""
-    content = _exported(monitors_of(request).records, search, form)
+    monitors = monitors_of(request)
+    content = _exported(monitors.records, among(search, monitors, session.identity), form)
     kind = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
     disposition = {"Content-Disposition": f'attachment; filename="events.{form}"'}
     return StreamingResponse(content, media_type=kind, headers={**NO_STORE, **disposition})
@@ -130,4 +138,5 @@ def _cells(events: Sequence[Event]) -> Iterator[tuple[str, ...]]:
     for one in events:
         at = one.at.isoformat(timespec="milliseconds")
         who = one.by.name, one.by.sub, one.address
-        yield at, one.machine, *who, one.what, one.refused, one.detail
+        what = one.what, one.refused, str(one.times), one.detail
+        yield at, one.machine, one.machine_id, *who, *what

@@ -60,7 +60,7 @@ def serve(settings: ConsoleSettings) -> None:
             console.monitors,
             sessions,
             metrics_token=settings.metrics_token,
-            everybody_views=settings.everybody_views,
+            roles=settings.roles,
             api_audience=settings.api_audience,
             apis=console.apis,
             key=key,

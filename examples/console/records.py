@@ -258,6 +258,7 @@ class Records:
 
 def _event(row: sqlite3.Row) -> Event:
     members = {name: row[name] for name in (*_EVENT_NAMES, "id")}
+    members |= {name: bool(row[name]) for name in ("pending", "is_call")}
     by = Person(row["sub"], row["name"])
     return Event(moment(row["at"]), by, **members)
 

@@ -18,7 +18,7 @@ from examples.console.monitors import Monitor
 from examples.console.pages import NO_STORE, page
 from examples.console.routes import change_of, monitors_of
 from examples.console.view import machine_page, visit_of
-from fastapi_oidc import OIDC, Code, OIDCError
+from fastapi_oidc import OIDC, Caller, Code, OIDCError
 
 LONGEST_PATH: Final = 200
 """The characters of a path that an event has."""
@@ -34,6 +34,9 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
         session = await oidc.get_session(request) if error.status == 403 else None
         if session is not None:
             await _record(request, session.identity, refusal_sentence(request, error))
+        elif error.code is Code.ACCESS_TOKEN_SCOPE:
+            caller: Caller[User] = await request.app.state.api.caller(request)
+            await _record(request, caller.identity, error.public_text)
         is_page = "text/html" in request.headers.get("accept", "")
         is_login = request.method == "GET" and error.code is Code.SESSION_REQUIRED
         if not is_page or is_login or error.code is Code.SESSION_STEP_UP_REQUIRED:
@@ -78,6 +81,8 @@ async def _record(request: Request, user: User, why: str) -> None:
     path, monitor = request.url.path[:LONGEST_PATH], _monitor(request, user)
     log = monitor.events if monitor is not None else EventLog("", monitors_of(request).records)
     what = f"open {path}" if request.method == "GET" else f"send a form to {path}"
+    if path.startswith("/api/"):
+        what = f"call {request.method} {path}"
     if (change := CHANGES.get(request.path_params.get("change", ""))) is not None:
         what = change.verb
     with on_behalf_of(user.person):

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path, PurePath
-from typing import Final, Self
+from typing import Final, Literal, Self, TypeAlias
 
 from examples.console.words import VARIABLES
 
+Right: TypeAlias = Literal["view", "operate", "administer"]
 KEPT_DAYS: Final = 90
+ROLES: Final[Mapping[str, Right]] = {"viewer": "view", "operator": "operate", "admin": "administer"}
 SHORTEST_TOKEN: Final = 16
 """Characters of the token for metrics."""
 
 
 class SettingsError(Exception):
     """An invalid setting; the message names the variable and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSettings:
+    """Where users' roles come from.
+
+    The values of `claim`, a name or a path with dots, are roles; or with `given`, values with the
+    roles that they give. With `everybody_views`, users need no role to view machines.
+    """
+
+    claim: str = "roles"
+    given: Mapping[str, Sequence[str]] | None = None
+    everybody_views: bool = True
+
+
+USUAL_ROLES: Final = RoleSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +47,7 @@ class ConsoleSettings:
     are suggested for new machines. If `issuer` is None, the demo starts its own OpenID Provider
     on `provider_port`. `redis` is the URL of the Redis for sessions; None stores them in
     memory. `metrics_token` enables `/metrics`; with `api_audience` programs may use the API;
-    with `everybody_views` users need no role to view; events are stored for `kept_days`.
+    `roles` says where roles come from; events are stored for `kept_days`.
     `images` is the folder of kernels and disks. `jailer` is the program with which machines
     must be jailed; empty means no jails, None means jails where possible. `routes` is the file of
     the APIs that people may give machines access to. With `simulated_agent`, the guests of
@@ -46,7 +64,7 @@ class ConsoleSettings:
     folder: Path | None = None
     redis: str | None = None
     metrics_token: str | None = None
-    everybody_views: bool = True
+    roles: RoleSettings = USUAL_ROLES
     api_audience: str | None = None
     kept_days: int = KEPT_DAYS
     images: Path | None = None
@@ -75,7 +93,7 @@ class ConsoleSettings:
             folder=_path(environment, "CONSOLE_FOLDER"),
             metrics_token=_token(environment.get("CONSOLE_METRICS_TOKEN", "")),
             api_audience=environment.get("CONSOLE_API_AUDIENCE") or None,
-            everybody_views=_viewers(environment.get("CONSOLE_VIEWERS") or "everybody"),
+            roles=_roles(environment),
             kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
             images=_path(environment, "CONSOLE_IMAGES"),
             redis=environment.get("CONSOLE_REDIS") or None,
@@ -122,10 +140,18 @@ def _simulated_agent(environment: Mapping[str, str]) -> bool:
     return text == "1"
 
 
-def _viewers(text: str) -> bool:
-    if text not in ("everybody", "roles"):
-        raise SettingsError(f"CONSOLE_VIEWERS must be everybody or roles, not {text!r}")
-    return text == "everybody"
+def _roles(environment: Mapping[str, str]) -> RoleSettings:
+    viewers = environment.get("CONSOLE_VIEWERS") or "everybody"
+    if viewers not in ("everybody", "roles"):
+        raise SettingsError(f"CONSOLE_VIEWERS must be everybody or roles, not {viewers!r}")
+    given: dict[str, list[str]] = {}
+    for part in filter(None, map(str.strip, environment.get("CONSOLE_ROLES", "").split(","))):
+        value, _, role = part.rpartition("=")
+        if not value or role.partition(":")[0] not in ROLES:
+            raise SettingsError(f"CONSOLE_ROLES: {part!r} must be value=role, as in ops=admin")
+        given.setdefault(value, []).append(role)
+    claim = environment.get("CONSOLE_ROLES_CLAIM") or "roles"
+    return RoleSettings(claim, given or None, everybody_views=viewers == "everybody")
 
 
 def _days(text: str) -> int:

@@ -11,11 +11,12 @@ from examples.console.carry_out import NO_FAILURE, Failure, explained
 from examples.console.changes import CHANGES, Change, Item, Panel
 from examples.console.fields import Texts
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import Right, User
+from examples.console.identity import User
 from examples.console.library import Library
 from examples.console.machine import Machine
 from examples.console.meanwhile import PageState, fingerprint
 from examples.console.monitors import Monitor
+from examples.console.settings import Right
 from generated_vmm import VmmError
 
 MOST_ITEMS: Final = 50

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
 from examples.console.host import Host
-from examples.console.settings import ConsoleSettings
+from examples.console.settings import ConsoleSettings, RoleSettings
 from generated_vmm import VmmApiError
 from generated_vmm.machines import AsyncMachine, Definition
 from tests.console.browser import PATIENCE, Browser
@@ -34,7 +34,7 @@ class MachineSettings(TypedDict, total=False):
     jailer: str
     kernel: str
     rootfs: str
-    everybody_views: bool
+    roles: RoleSettings
     api_audience: str
     simulated_agent: bool
 
@@ -115,7 +115,7 @@ def hosting_console(
             app = create_app(
                 console.oidc,
                 console.monitors,
-                everybody_views=settings.everybody_views,
+                roles=settings.roles,
                 api_audience=settings.api_audience,
                 apis=console.apis,
             )

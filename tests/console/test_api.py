@@ -11,6 +11,7 @@ import pytest
 
 from examples.console import demo
 from examples.console.changes import CHANGES, CREATE
+from examples.console.settings import RoleSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource
 from tests.console.running import RunningConsole, hosting_console, signed_in
 
@@ -37,7 +38,9 @@ def provider_with_a_program(
 def house() -> Iterator[RunningConsole]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "DevProvider", provider_with_a_program)
-        with hosting_console(api_audience=AUDIENCE, everybody_views=False) as console:
+        with hosting_console(
+            api_audience=AUDIENCE, roles=RoleSettings(everybody_views=False)
+        ) as console:
             with signed_in(console) as alice:
                 alice.open_until("demo Running", "/")
             yield console
@@ -122,6 +125,12 @@ def test_tokens_need_their_scope_and_strangers_learn_nothing(
         assert "insufficient_scope" in refused.headers["www-authenticate"]
         stranger = httpx.post(f"{house.url}/api/v1/machines/{name}/pause")
         assert stranger.status_code == 401
+    told = {"person": "program", "text": "Tried to call POST /api/v1/machines/demo/pause."}
+    [found] = reader.get("/events", params=told).json()
+    assert (found["refused"], found["address"]) == (
+        "The access token lacks a required scope.",
+        "127.0.0.1",
+    )
     assert reader.get("/machines/demo").json()["state"] == "Running"
 
 
@@ -142,6 +151,34 @@ def test_a_machine_is_created_and_deleted(program: Program) -> None:
     assert admin.post("/machines", json=wanted).status_code == 204
     assert admin.post("/machines/by-program/delete").status_code == 204
     assert admin.get("/machines/by-program").status_code == 404
+
+
+def test_snapshots_are_listed_restored_and_deleted(program: Program) -> None:
+    admin, operator = program("admin"), program("operator:demo")
+    name = {"named_snapshot.name": "before"}
+    assert operator.post("/machines/demo/named_snapshot", json=name).status_code == 204
+    [snapshot] = operator.get("/snapshots").json()
+    assert (snapshot["name"], snapshot["machine_name"]) == ("before", "demo")
+    assert program("viewer:fresh").get("/snapshots").json() == []
+    wanted = {"new.name": "again", "new.snapshot": snapshot["id"], "new.taps": "eth0=tap7"}
+    assert admin.post("/machines-from-snapshots", json=wanted).status_code == 204
+    assert admin.post("/machines/again/stop").status_code == 204
+    assert admin.post("/machines/again/delete").status_code == 204
+    path = f"/snapshots/{snapshot['id']}"
+    assert operator.delete(path).status_code == 403
+    assert [admin.delete(path).status_code for _ in range(2)] == [204, 409]
+    assert admin.get("/snapshots").json() == []
+
+
+def test_events_are_those_of_machines_that_the_caller_may_view(program: Program) -> None:
+    admin, viewer = program("admin"), program("viewer:fresh")
+    assert admin.post("/machines/demo/pause").status_code == 204
+    assert admin.post("/machines/demo/resume").status_code == 204
+    search = {"machine": "demo", "person": "program"}
+    newest, *older = admin.get("/events", params=search).json()
+    assert (newest["what"], newest["by"]["name"]) == (CHANGES["resume"].done, "program")
+    assert admin.get("/events", params={**search, "before": newest["id"]}).json() == older
+    assert viewer.get("/events", params=search).json() == []
 
 
 @pytest.mark.parametrize("body", ["[]", "{", '"a"'])

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from examples.console import demo
-from examples.console.identity import RIGHTS, User
+from examples.console.identity import RIGHTS, User, roles_in
+from examples.console.settings import ConsoleSettings, RoleSettings, SettingsError
 from fastapi_oidc.testing import DevUser
 from tests.console.browser import Browser
 from tests.console.running import RunningConsole, hosting_console, signed_in
@@ -39,12 +40,49 @@ def test_a_role_is_for_all_machines_or_those_of_its_pattern(
     assert [user.may(right, machine) for right in RIGHTS] == [n < rights for n in range(3)]
 
 
+@pytest.mark.parametrize(
+    ("claim", "given", "claims", "roles"),
+    [
+        ("", "", {"roles": ["admin", "viewer:web-*"]}, ["admin", "viewer:web-*"]),
+        ("", "", {"roles": "operator"}, ["operator"]),
+        ("", "", {"roles": {"admin": True}}, []),
+        (
+            "realm_access.roles",
+            "",
+            {"realm_access": {"roles": ["admin"]}, "roles": ["no"]},
+            ["admin"],
+        ),
+        ("realm_access.roles", "", {"realm_access": ["roles"]}, []),
+        ("https://acme.example/roles", "", {"https://acme.example/roles": ["admin"]}, ["admin"]),
+        ("groups", "ops=admin", {"groups": ["admin", "ops"]}, ["admin"]),
+        (
+            "groups",
+            "/web=operator:web-*, /web=viewer, cn=db=admin:db",
+            {"groups": ["/web", "cn=db", "/other"]},
+            ["operator:web-*", "viewer", "admin:db"],
+        ),
+    ],
+)
+def test_roles_come_from_any_claim_as_they_are_or_by_a_table(
+    claim: str, given: str, claims: dict[str, object], roles: list[str]
+) -> None:
+    environment = {"CONSOLE_ROLES_CLAIM": claim, "CONSOLE_ROLES": given}
+    assert list(roles_in(claims, ConsoleSettings.from_environment(environment).roles)) == roles
+
+
+@pytest.mark.parametrize("given", ["ops", "=admin", "ops=root", "ops=", "ops=Admin:web"])
+def test_a_table_without_roles_is_refused(given: str) -> None:
+    with pytest.raises(SettingsError, match="must be value=role, as in ops=admin"):
+        ConsoleSettings.from_environment({"CONSOLE_ROLES": given})
+
+
 @pytest.fixture(scope="module")
 def strict() -> Iterator[RunningConsole]:
     """A console in which users need a role to view."""
+    roles = RoleSettings(everybody_views=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "USERS", (*demo.USERS, SOME, NONE))
-        with hosting_console(everybody_views=False) as console:
+        with hosting_console(roles=roles) as console:
             yield console
 
 

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from examples.console.fields import Fields, Texts
 from examples.console.forms import Section, is_known
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import WHO, Right
+from examples.console.identity import WHO
 from examples.console.machine import (
     BUSY,
     ENDED,
@@ -23,6 +23,7 @@ from examples.console.machine import (
     Machine,
 )
 from examples.console.monitors import Monitor
+from examples.console.settings import Right
 from examples.console.words import words_of
 from generated_vmm import AsyncVmmClient
 from generated_vmm.machines import Definition

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from examples.console import account
 from examples.console.account import Signed
 from examples.console.identity import User, identity_resolver
+from examples.console.settings import RoleSettings
 from examples.fleet import status
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, OIDCSettings, PersistContext
 from fastapi_oidc.testing import DevClient, DevProvider
@@ -100,7 +101,7 @@ class World:
                 cookie_secret=(SecretStr(secrets.token_urlsafe(32)),),
                 base_url=APP,
             ),
-            resolve_identity=identity_resolver(everybody_views=True),
+            resolve_identity=identity_resolver(RoleSettings()),
             session_store="memory",
             transport=httpx.ASGITransport(self.op.app),
             before_session_persist=self._persist,
