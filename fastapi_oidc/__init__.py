@@ -23,23 +23,25 @@ from fastapi_oidc.installation import REMEDY as _REMEDY
 from fastapi_oidc.installation import is_mixed as _is_mixed
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
-from fastapi_oidc.protocol.downstream import DownstreamAPI
-from fastapi_oidc.protocol.issued_token import IssuedToken
+from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider import HTTPOptions
-from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.memory_store import MemoryStore
-from fastapi_oidc.session.model import EndReason, OIDCSession, PublicSession, Tokens
+from fastapi_oidc.session.model import (
+    EndReason,
+    OIDCSession,
+    PublicSession,
+    StandardIdentity,
+    Tokens,
+)
 from fastapi_oidc.session.own_store import RefreshLock, SealedSession, SessionStore
 from fastapi_oidc.session.session_cookie import CookieTooLarge
-from fastapi_oidc.session.store import Store
+from fastapi_oidc.session.store import MemoryStore, Store
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.access_tokens import AccessTokenError
 from fastapi_oidc.web.guards import oidc_locals, require_auth, require_csrf
-from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
 from fastapi_oidc.web.pages import Page
-from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
+from fastapi_oidc.web.runtime import OIDCLocals, PublicSessionContext, RequestDataContext
 from fastapi_oidc.web.sessions import SessionManagementConfig
 
 if _TYPE_CHECKING:

@@ -30,21 +30,26 @@ from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration
 from fastapi_oidc.session.cells import Cells
-from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.cookies import CookieNames, SameSite
-from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.memory_store import MemoryStore
-from fastapi_oidc.session.model import Identity
-from fastapi_oidc.session.own_store import RefreshLock, SessionStore
-from fastapi_oidc.session.pending_cookies import REFERENCE_BYTES, LogoutCookie, TransactionCookies
+from fastapi_oidc.session.cookies import (
+    REFERENCE_BYTES,
+    CookieNames,
+    LogoutCookie,
+    SameSite,
+    TransactionCookies,
+)
+from fastapi_oidc.session.model import Identity, StandardIdentity
+from fastapi_oidc.session.own_store import RefreshLock, SessionStore, store_of
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.session_cookie import CookieForm, ReferenceCookie, SessionCookie
-from fastapi_oidc.session.store import Store
-from fastapi_oidc.session.store_options import store_of
+from fastapi_oidc.session.session_cookie import (
+    CookieForm,
+    ReferenceCookie,
+    SessionCodec,
+    SessionCookie,
+)
+from fastapi_oidc.session.store import MemoryStore, Store
 from fastapi_oidc.settings import OIDCSettings, revealed
-from fastapi_oidc.web.callbacks import require_takes
 from fastapi_oidc.web.csrf import CSRFTokens
-from fastapi_oidc.web.misuse import require_kind
+from fastapi_oidc.web.misuse import require_kind, require_takes
 from fastapi_oidc.web.pages import Page, RenderPage
 from fastapi_oidc.web.runtime import (
     CreatePublicSession,

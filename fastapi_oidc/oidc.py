@@ -15,8 +15,7 @@ from fastapi_oidc.flows.relying_party import IdentityContext, ResolveIdentity
 from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
 from fastapi_oidc.registrations import Given, Registrations
-from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.model import OIDCSession
+from fastapi_oidc.session.model import OIDCSession, StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.endpoints import Endpoints
@@ -30,12 +29,11 @@ from fastapi_oidc.web.guards import (
     with_predicate,
     with_role,
 )
-from fastapi_oidc.web.locals import OIDCLocals, usable_session
 from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.runtime import LoadRequestData, RequestDataContext
+from fastapi_oidc.web.runtime import LoadRequestData, OIDCLocals, RequestDataContext, usable_session
 from fastapi_oidc.web.serving import noted
 from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.step_up import with_step_up

@@ -17,8 +17,7 @@ from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.settings import DEFAULT_NAME, OIDCSettings
-from fastapi_oidc.web.callbacks import require_takes
-from fastapi_oidc.web.misuse import require_kind
+from fastapi_oidc.web.misuse import require_kind, require_takes
 from fastapi_oidc.web.runtime import LoadRequestData, RequestData, Runtime
 
 MOST_FOUND: Final = 1000

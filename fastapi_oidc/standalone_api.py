@@ -16,7 +16,7 @@ from fastapi_oidc.events import EventListener
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.provider import HTTPOptions
-from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.model import StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.api import API
 from fastapi_oidc.web.api_options import APIOptions

@@ -26,7 +26,7 @@ from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.grants import Actor, Grants, auth_of
 from fastapi_oidc.grants.exchanges import own_token
 from fastapi_oidc.grants.holders import Detached
-from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
+from fastapi_oidc.protocol.downstream import MIN_VALIDITY, IssuedToken, Needed
 
 LOOK_SECONDS: Final = 0.5
 """Seconds between two looks for the person's decision, which any process may record."""

@@ -21,8 +21,7 @@ from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, RefusedGrant, RefusedRequest
 from fastapi_oidc.provider import Provider
-from fastapi_oidc.provider.http import HTTPClient
-from fastapi_oidc.provider.response import OPResponse
+from fastapi_oidc.provider.http import HTTPClient, OPResponse
 from fastapi_oidc.settings import OIDCSettings
 
 _OPTIONAL: Final = {

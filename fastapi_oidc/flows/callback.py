@@ -11,24 +11,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Generic, TypeAlias
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError
 from fastapi_oidc.events import Event, EventName, refusal
-from fastapi_oidc.flows.code_exchange import CodeNotSent, Login, scope_of
-from fastapi_oidc.flows.login_sessions import confirm, sign_in
+from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, confirm, scope_of, sign_in
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
-from fastapi_oidc.protocol.return_path import same_origin_path
+from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
 from fastapi_oidc.session.rows import Row
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.settings import OIDCSettings
-from fastapi_oidc.ttl_cache import TTLCache
 
 LOGIN_SECONDS: Final = 60
 """Seconds for which a repeated callback gets the same result."""

@@ -6,14 +6,13 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.events import Announcer, Event, EventName, refusal
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.cells import MARGIN, Cells
 from fastapi_oidc.session.model import EndReason
 from fastapi_oidc.session.rows import Row, row_key
-from fastapi_oidc.ttl_cache import TTLCache
 
 MOST_ANNOUNCED: Final = 20_000
 """Maximum number of ended sessions whose end one process announces only once."""

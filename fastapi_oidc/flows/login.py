@@ -18,7 +18,7 @@ from fastapi_oidc.protocol.authorization import (
     require_unprotected,
 )
 from fastapi_oidc.protocol.metadata import ProviderMetadata
-from fastapi_oidc.protocol.return_path import same_origin_path
+from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.model import (
     Identity,
     LoginTransaction,

@@ -28,9 +28,9 @@ from fastapi_oidc.protocol.logout import (
     front_channel_session,
     logout_token_parameter,
 )
-from fastapi_oidc.protocol.return_path import same_origin_path
+from fastapi_oidc.protocol.urls import same_origin_path
+from fastapi_oidc.session.cookies import PendingLogout
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.pending_cookies import PendingLogout
 from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, sid_key, user_key
 
 _log = logging.getLogger("fastapi_oidc.logout")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Self, TypeAlias
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Announcer, EventName, refusal
@@ -15,7 +15,6 @@ from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.refusal import RefusedRequest
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
-from fastapi_oidc.ttl_cache import TTLCache
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
 """Seconds between two attempts while the provider is unavailable; doubled each time."""

@@ -15,12 +15,11 @@ from fastapi_oidc.events import Announcer, Event, EventName
 from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
-from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.provider import Provider
-from fastapi_oidc.session.cookies import CookieChange
+from fastapi_oidc.session.cookies import CookieChange, LogoutCookie, TransactionCookies
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.pending_cookies import LogoutCookie, TransactionCookies
 from fastapi_oidc.settings import OIDCSettings
 
 Changes: TypeAlias = tuple[CookieChange, ...]

@@ -13,8 +13,7 @@ from fastapi_oidc.events import Event, EventName, refusal
 from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Over
-from fastapi_oidc.protocol.downstream import DownstreamAPI
-from fastapi_oidc.protocol.issued_token import IssuedToken
+from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.revocations import (
     ANY,

@@ -21,13 +21,17 @@ from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.cells import Cells, Seen, Unreadable
-from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
-from fastapi_oidc.session.lists import MOST_LISTED, ids_in, with_id
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
-from fastapi_oidc.session.revocations import Revocation
+from fastapi_oidc.session.revocations import MOST_LISTED, Revocation, ids_in, with_id
 from fastapi_oidc.session.rows import Row, row_key
-from fastapi_oidc.session.session_cookie import SECRET_BYTES, CookieForm, Copy, digest_of
+from fastapi_oidc.session.session_cookie import (
+    SECRET_BYTES,
+    CookieForm,
+    Copy,
+    SessionCodec,
+    digest_of,
+)
 from fastapi_oidc.session.store import Cell
 
 READ_TOGETHER: Final = 32

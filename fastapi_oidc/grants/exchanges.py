@@ -10,6 +10,7 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.downstream import (
     ActorToken,
     DownstreamAPI,
+    IssuedToken,
     Target,
     client_credentials_grant,
     on_behalf_of_grant,
@@ -17,7 +18,6 @@ from fastapi_oidc.protocol.downstream import (
     token_exchange_grant,
 )
 from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.model import Identity, OIDCSession
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
@@ -26,11 +26,16 @@ from fastapi_oidc.grants.exchanges import (
 )
 from fastapi_oidc.grants.holders import Holder
 from fastapi_oidc.grants.once import Obtain, Once
-from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, Target
-from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
+from fastapi_oidc.protocol.downstream import (
+    MIN_VALIDITY,
+    ActorToken,
+    DownstreamAPI,
+    IssuedToken,
+    Needed,
+    Target,
+)
 from fastapi_oidc.provider import Proofs
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.ttl_cache import TTLCache
 
 Tokens: TypeAlias = Callable[[Needed], Coroutine[Any, Any, IssuedToken]]
 """Returns a token that meets the need."""

@@ -6,14 +6,13 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
-from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.protocol.downstream import IssuedToken, Needed
 from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.session.cells import Cells, Seen, Turn
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
-from fastapi_oidc.ttl_cache import TTLCache
 
 PATIENCE: Final = LEASE_SECONDS + 3.0
 """Seconds that a request waits for the token request of another process, which may have died."""

@@ -1,7 +1,9 @@
-"""The rules of access tokens that clients present: JWTs (RFC 9068), and introspected (RFC 7662)."""
+"""Access tokens of callers (RFC 9068, RFC 7662), and the challenges to them (RFC 6750)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -15,9 +17,34 @@ from fastapi_oidc.protocol.claims import (
     require_numeric_date,
     require_subject,
 )
-from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import JSON, Claims
-from fastapi_oidc.protocol.tenants import Tenants
+from fastapi_oidc.protocol.metadata import Tenants
+from fastapi_oidc.protocol.refusal import shown
+
+# An element of the list: a scheme, a parameter, or a scheme with its first parameter. Quoted text
+# is never matched in another way, so matching takes linear time.
+_ELEMENT: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?(?:"|\Z)|[^,"])++', re.DOTALL)
+_SCHEME: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:\s+(?![\s=])|$)")
+_ERROR: Final = re.compile(r'error\s*=\s*(?:"([^"]*)"|([^\s"]+))\s*', re.IGNORECASE)
+_SCHEMES: Final = ("bearer", "dpop")
+
+MAX_LENGTH: Final = 4096
+"""Maximum length, in characters, of challenges that are read; longer ones are ignored."""
+
+
+def refuses(challenges: Iterable[str], error: str) -> bool:
+    """Whether a WWW-Authenticate header has this `error` in a challenge of the scheme Bearer
+    (RFC 6750 3.1: "invalid_token") or DPoP (RFC 9449 7.1 and 9: "use_dpop_nonce" too)."""
+    scheme, joined = "", ",".join(challenges)
+    for element in _ELEMENT.findall(joined) if len(joined) <= MAX_LENGTH else ():
+        text = element.strip()
+        if (begins := _SCHEME.match(text)) is not None:
+            scheme, text = begins[1].lower(), text[begins.end() :]
+        found = _ERROR.fullmatch(text)
+        if scheme in _SCHEMES and found and error in found.groups():
+            return True
+    return False
+
 
 _CLIENT_CLAIMS: Final = ("client_id", "azp")
 

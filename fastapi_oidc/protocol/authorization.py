@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.error_text import cleaned, shown
 from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.refusal import cleaned, shown
 from fastapi_oidc.protocol.urls import with_query
 
 Parameters: TypeAlias = Mapping[str, Sequence[str]]

@@ -20,13 +20,13 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import require_numeric_date, require_string
-from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKey, UnusableKey
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.json import Claims, parse_json_object
+from fastapi_oidc.protocol.refusal import shown
 
 Scheme: TypeAlias = Literal["Bearer", "DPoP"]
 """How a request presents its access token (RFC 6750 2.1, RFC 9449 7.1)."""

@@ -19,11 +19,11 @@ from fastapi_oidc.protocol.claims import (
     require_numeric_date,
     require_subject,
 )
-from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.base64url import encode
 from fastapi_oidc.protocol.json import Claims
-from fastapi_oidc.protocol.tenants import Tenants
+from fastapi_oidc.protocol.metadata import Tenants
+from fastapi_oidc.protocol.refusal import shown
 
 
 class NoNonce(Enum):

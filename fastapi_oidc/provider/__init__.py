@@ -1,12 +1,9 @@
 """All calls to the OpenID Provider."""
 
-from fastapi_oidc.provider.client_endpoints import Registration
-from fastapi_oidc.provider.deadline import deadline
-from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
-from fastapi_oidc.provider.keys import Undecided, VerifiedToken
-from fastapi_oidc.provider.network import Network
-from fastapi_oidc.provider.options import HTTPOptions
-from fastapi_oidc.provider.proofs import Proofs
+from fastapi_oidc.provider.client_endpoints import Proofs, Registration
+from fastapi_oidc.provider.document import Undecided, VerifiedToken
+from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, deadline
+from fastapi_oidc.provider.network import HTTPOptions, Network
 from fastapi_oidc.provider.provider import LONGEST_EXCHANGE, Provider
 
 __all__ = [

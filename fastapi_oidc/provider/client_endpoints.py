@@ -1,4 +1,4 @@
-"""The requests to the OpenID Provider (OP) in which this client authenticates."""
+"""Requests that authenticate the client, and the proofs of its keys."""
 
 from __future__ import annotations
 
@@ -8,15 +8,60 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, Literal, TypeAlias
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.client_auth import AssertionTimes, ClientAuthentication
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, refusal
-from fastapi_oidc.provider.http import HTTPClient
-from fastapi_oidc.provider.proofs import Proofs
-from fastapi_oidc.provider.response import OPResponse
+from fastapi_oidc.provider.http import HTTPClient, OPResponse
+
+MAX_NONCE_LENGTH: Final = 1000
+"""Maximum length, in characters, of a nonce that is sent back."""
+
+NONCE_SECONDS: Final = 3600
+"""Seconds for which the last nonce of a server is cached."""
+
+MOST_SERVERS: Final = 1000
+"""Maximum number of servers whose nonces are cached."""
+
+
+class Proofs:
+    """Signs proofs with the key of a token, and stores nonces in this process only.
+
+    Another process gets a nonce with the refusal of its first request (8, 9). `server` is what has
+    nonces of its own: the provider's endpoint, or the origin of an API.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._nonces: TTLCache[str, str] = TTLCache(clock, max_entries=MOST_SERVERS)
+
+    def headers(
+        self,
+        key: DPoPKey | None,
+        method: str,
+        url: str,
+        *,
+        access_token: str = "",
+        server: str = "",
+    ) -> dict[str, str]:
+        """The `DPoP` header of one request; none without a key."""
+        if key is None:
+            return {}
+        now, nonce = self._clock.now(), self.nonce(server or url)
+        proof = key.proof(method, url, now, access_token=access_token or None, nonce=nonce)
+        return {"DPoP": proof}
+
+    def nonce(self, server: str) -> str | None:
+        """The nonce for the next proof to `server`."""
+        return self._nonces.get(server)
+
+    def learn(self, server: str, nonce: str) -> None:
+        """Use `nonce`, from a response header, in the next proofs to `server` (8.2)."""
+        if 0 < len(nonce) <= MAX_NONCE_LENGTH:
+            self._nonces.set(server, nonce, expires_at=self._clock.now() + NONCE_SECONDS)
+
 
 AssertionAudience: TypeAlias = Literal["issuer", "token_endpoint"]
 Endpoint: TypeAlias = Literal[

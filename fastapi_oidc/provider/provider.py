@@ -13,25 +13,26 @@ from typing import Final
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode, pushed_request_uri
+from fastapi_oidc.protocol.claims import accept_signed_userinfo, accept_userinfo
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.json import Claims
-from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
+from fastapi_oidc.protocol.metadata import ProviderMetadata, Tenants, discovery_url
 from fastapi_oidc.protocol.refusal import NonceRequired
-from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.protocol.token import (
     TokenResponse,
     authorization_code_grant,
     refresh_token_grant,
 )
-from fastapi_oidc.protocol.userinfo import accept_signed_userinfo, accept_userinfo
 from fastapi_oidc.provider.client_endpoints import AuthenticatedRequests, Endpoint, Registration
-from fastapi_oidc.provider.deadline import deadline
-from fastapi_oidc.provider.document import STALE_PATIENCE, Document
-from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient
-from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
-from fastapi_oidc.provider.network import Network
-from fastapi_oidc.provider.options import HTTPOptions
-from fastapi_oidc.provider.response import OPResponse
+from fastapi_oidc.provider.document import (
+    STALE_PATIENCE,
+    Document,
+    Sender,
+    TokenVerifier,
+    VerifiedToken,
+)
+from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient, OPResponse, deadline
+from fastapi_oidc.provider.network import HTTPOptions, Network
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 

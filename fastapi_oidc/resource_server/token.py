@@ -1,15 +1,59 @@
-"""Accepted access tokens and callers, as endpoints get them."""
+"""The access token of a caller: what it permits, and who may send it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import secrets
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Final, Generic
+from urllib.parse import unquote
 
+from fastapi_oidc.clock import Clock, Instant
+from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.access_token import AccessClaims
+from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof
+from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
+from fastapi_oidc.protocol.step_up import StepUp, together
+from fastapi_oidc.session.model import REFUSED_SIGNATURE, Identity, NeverFromARequest, OIDCSession
+from fastapi_oidc.session.store import Cell, Store, unavailable_as
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What an endpoint requires of a token: each of `scopes`, the `role`, and `step_up`."""
+
+    scopes: tuple[str, ...] = ()
+    role: str | None = None
+    step_up: StepUp | None = None
+
+    def lack(self, token: AccessToken, at: Instant) -> ProtocolViolation | None:
+        """What `token` lacks at this time (RFC 6750 3.1, RFC 9470 3); None if it suffices."""
+        if missing := [scope for scope in self.scopes if scope not in token.scope]:
+            explanation = f"the token lacks the scope {' '.join(missing)}"
+            client = token.client_id
+            return ProtocolViolation(Code.ACCESS_TOKEN_SCOPE, explanation, client=client)
+        if self.role is not None and self.role not in token.roles:
+            explanation = f"the token lacks the role {self.role}"
+            return ProtocolViolation(Code.ACCESS_TOKEN_ROLE, explanation)
+        step_up = self.step_up
+        if step_up is not None and not step_up.is_met(token.auth_time, token.acr, at):
+            explanation = f"the endpoint requires {step_up.parameters()}"
+            return ProtocolViolation(Code.ACCESS_TOKEN_STEP_UP_REQUIRED, explanation)
+        return None
+
+    def joined(self, others: Iterable[Permission]) -> Permission:
+        """With the scopes and the step-up of the endpoint's other guards.
+
+        A client that asks for those of one guard alone would lose what another one requires.
+        """
+        each = (self, *others)
+        scopes = dict.fromkeys(scope for permission in each for scope in permission.scopes)
+        step_ups = [needed.step_up for needed in each if needed.step_up is not None]
+        step_up = self.step_up and (together(step_ups) or self.step_up)
+        return Permission(tuple(scopes), self.role, step_up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +120,55 @@ class Caller(NeverFromARequest, Generic[Identity]):
 
 AccessToken.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]
 Caller.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]
+
+
+_ARMOUR: Final = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")
+
+
+class Proofs:
+    """Accepts each DPoP proof once (RFC 9449 11.1) across the processes that share `store`.
+
+    `name`, the instance's, is in front of every key. The store must not evict a proof.
+    """
+
+    def __init__(self, store: Store, name: str, clock: Clock) -> None:
+        self._store, self._name, self._clock = store, name, clock
+
+    async def require_first_use(self, proof: Proof) -> None:
+        """Raises ProtocolViolation (dpop.replayed), or SessionError when the store is down."""
+        name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
+        # A proof is accepted from one window before its time to one window after it.
+        mine = Cell(secrets.token_bytes(9), self._clock.now() + 2 * PROOF_WINDOW + 1)
+        with unavailable_as():
+            value = await self._store.move(
+                f"{self._name}:dpop:{name}", lambda value, _: None if value else mine, known=b""
+            )
+        if value != mine.value:
+            raise ProtocolViolation(Code.DPOP_REPLAYED, "this proof was used before")
+
+
+def require_certificate(header: str | None, thumbprint: str) -> None:
+    """Require the certificate to which the token is bound (RFC 8705 3).
+
+    `header` is the client's certificate as the front server sends it: base64 between colons (RFC
+    9440), or PEM, which may be percent-encoded. Raises ProtocolViolation
+    (access_token.certificate).
+    """
+    if header is None:
+        raise _refused("the token is bound to a certificate, and the request has none")
+    if base64url.encode(hashlib.sha256(_der(header)).digest()) != thumbprint:
+        raise _refused("the token is bound to another certificate")
+
+
+def _der(header: str) -> bytes:
+    text = unquote(header)
+    for line in _ARMOUR:
+        text = text.replace(line, "")
+    try:
+        return b64decode("".join(text.strip().strip(":").split()), validate=True)
+    except ValueError:
+        raise _refused("the header has no certificate") from None
+
+
+def _refused(explanation: str) -> ProtocolViolation:
+    return ProtocolViolation(Code.ACCESS_TOKEN_CERTIFICATE, explanation)

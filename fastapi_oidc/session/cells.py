@@ -13,10 +13,9 @@ from fastapi_oidc.concurrency import ConcurrencyLimit, SingleFlight
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
-from fastapi_oidc.session.outage import unavailable_as
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 from fastapi_oidc.session.sealing import Sealer
-from fastapi_oidc.session.store import Cell, Store
+from fastapi_oidc.session.store import Cell, Store, unavailable_as
 
 RENEW_SECONDS: Final = LEASE_SECONDS / 3
 """Seconds between two renewals of an owner's lease."""

@@ -1,14 +1,20 @@
-"""Cookie names, attributes and `Set-Cookie` headers, which only the web layer sends."""
+"""Names and attributes of cookies, and those of logins and sign-outs under way."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal
+from itertools import accumulate
+from typing import Final, Generic, Literal, TypeVar
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from pydantic import Field, ValidationError
+
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.session.model import Frozen, LoginTransaction
+from fastapi_oidc.session.sealing import Sealer
 
 SameSite = Literal["lax", "none"]
 
@@ -101,3 +107,146 @@ class CookieNames:
 
     def _named(self, role: str) -> str:
         return f"{'__Host-' if self.secure else ''}{self.prefix}_{role}"
+
+
+MAXIMUM_PENDING: Final = 8
+
+MAXIMUM_COOKIE_BYTES: Final = 7168
+"""Bytes of all cookies of this library: servers and proxies accept 8 kB of headers."""
+
+REFERENCE_BYTES: Final = 1024
+"""Bytes of the budget for the session cookie when the session is in a store."""
+
+
+class PendingLogout(Frozen):
+    """The `state` of a logout request (RP-Initiated Logout 1.0 2) and the path to return to."""
+
+    state: str = Field(repr=False)
+    return_to: str
+    created_at: int
+
+
+Pending = TypeVar("Pending", LoginTransaction, PendingLogout)
+
+
+class _PendingCookies(Generic[Pending]):
+    """Writes and reads cookies that are valid for PENDING_SECONDS."""
+
+    def __init__(
+        self, kind: type[Pending], sealer: Sealer, names: CookieNames, same_site: SameSite = "lax"
+    ) -> None:
+        self._kind: type[Pending] = kind
+        self._sealer, self._names, self._same_site = sealer, names, same_site
+
+    def _set(self, name: str, pending: Pending) -> CookieChange:
+        plaintext = pending.model_dump_json(exclude_defaults=True).encode()
+        return self._change(name, self._sealer.seal(plaintext, name=name))
+
+    def _find(self, name: str, cookies: Mapping[str, str], now: int) -> Pending | None:
+        pending = self._open(name, cookies.get(name, ""))
+        is_valid = pending is not None and now < pending.created_at + PENDING_SECONDS
+        return pending if is_valid else None
+
+    def _open(self, name: str, value: str) -> Pending | None:
+        try:
+            return self._kind.model_validate_json(self._sealer.open(value, name=name))
+        except (SessionError, ValidationError):
+            return None
+
+    def _change(self, name: str, value: str | None) -> CookieChange:
+        return CookieChange(
+            name=name,
+            value=value,
+            max_age=PENDING_SECONDS,
+            same_site=self._same_site,
+            secure=self._names.secure,
+        )
+
+
+class LogoutCookie(_PendingCookies[PendingLogout]):
+    """The cookie of one pending logout: the `state` to check and the path after the provider."""
+
+    def __init__(self, sealer: Sealer, names: CookieNames) -> None:
+        super().__init__(PendingLogout, sealer, names)
+
+    def begun(self, pending: PendingLogout) -> CookieChange:
+        """Set the cookie to `pending`; it replaces an earlier logout."""
+        return self._set(self._names.logout, pending)
+
+    def find(self, cookies: Mapping[str, str], *, now: int) -> PendingLogout | None:
+        """The pending logout; None when it is missing, unreadable or too old."""
+        return self._find(self._names.logout, cookies, now)
+
+    def ended(self) -> CookieChange:
+        """Delete the cookie."""
+        return self._change(self._names.logout, None)
+
+
+class TransactionCookies(_PendingCookies[LoginTransaction]):
+    """The cookies of pending logins, at most eight in a browser.
+
+    With the session cookie, for which `reserved` bytes are, and the cookie of a pending logout they
+    are at most MAXIMUM_COOKIE_BYTES long; the new one counts before older ones. `same_site` is
+    "none" only if the provider responds with a cross-site form post.
+    """
+
+    def __init__(
+        self,
+        sealer: Sealer,
+        names: CookieNames,
+        *,
+        same_site: SameSite = "lax",
+        reserved: int = REFERENCE_BYTES,
+    ) -> None:
+        super().__init__(LoginTransaction, sealer, names, same_site)
+        self._room = MAXIMUM_COOKIE_BYTES - reserved
+
+    def begun(
+        self, transaction: LoginTransaction, cookies: Mapping[str, str]
+    ) -> tuple[CookieChange, ...]:
+        """Set the cookie of a new login and delete old ones of `cookies`, if they do not fit."""
+        change = self._set(self._names.transaction(transaction.state), transaction)
+        room = self._room - _size(change.name, change.value or "")
+        if logout := cookies.get(self._names.logout):
+            room -= _size(self._names.logout, logout)
+        return (*self._evictions(cookies, room, now=transaction.created_at), change)
+
+    def find(self, state: str, cookies: Mapping[str, str], *, now: int) -> LoginTransaction | None:
+        """The pending login with this `state`; None when it is missing, unreadable or too old."""
+        return self._find(self._names.transaction(state), cookies, now)
+
+    def is_unreadable(self, state: str, cookies: Mapping[str, str]) -> bool:
+        """Whether the browser has this login's cookie, and no key here opens it."""
+        name = self._names.transaction(state)
+        return name in cookies and self._open(name, cookies[name]) is None
+
+    def ended(self, state: str, cookies: Mapping[str, str]) -> tuple[CookieChange, ...]:
+        """Delete the cookie of the login with this `state`, whatever its outcome.
+
+        An unreadable cookie stays: another version of this library may have written it, and the
+        next request may reach a process that can read it.
+        """
+        if self.is_unreadable(state, cookies):
+            return ()
+        return (self._change(self._names.transaction(state), None),)
+
+    def _evictions(self, cookies: Mapping[str, str], room: int, *, now: int) -> list[CookieChange]:
+        """The cookies to delete so the rest fits: expired and unreadable ones, then the oldest."""
+        names = [name for name in cookies if self._names.is_transaction(name)]
+        born = {name: self._created_at(name, cookies[name], now) for name in names}
+        newest_first = sorted(names, key=lambda name: -born[name])
+        alive = [name for name in newest_first if now < born[name] + PENDING_SECONDS]
+        sizes = accumulate(_size(name, cookies[name]) for name in alive)
+        fitting = [name for name, size in zip(alive, sizes, strict=True) if size <= room]
+        remaining = fitting[: MAXIMUM_PENDING - 1]
+        return [self._change(name, None) for name in names if name not in remaining]
+
+    def _created_at(self, name: str, value: str, now: int) -> int:
+        """When the login began; for an unreadable cookie, one login lifetime ago."""
+        pending = self._open(name, value)
+        return pending.created_at if pending is not None else now - PENDING_SECONDS + 1
+
+
+def _size(name: str, value: str) -> int:
+    """Its bytes in the Cookie header, with "=" and "; "."""
+    return len(name) + len(value) + 3

@@ -1,12 +1,16 @@
 """The session of a signed-in user, and the types around it.
 
-All types here are frozen. `repr` leaves out tokens and other secrets, and only `codec` can
-serialize them: an endpoint that returns a session by mistake fails and sends no tokens.
+All types here are frozen. `repr` leaves out tokens and other secrets, and only `SessionCodec`
+can serialize them: an endpoint that returns a session by mistake fails and sends no tokens.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from inspect import Parameter, Signature
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -25,14 +29,81 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
     model_serializer,
 )
+from pydantic_core import CoreSchema
 
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.downstream import NotText
 from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.protocol.issued_token import NotText
-from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
+
+_reading_back: ContextVar[bool] = ContextVar("fastapi_oidc_reading_back", default=False)
+
+
+@contextmanager
+def reading_back() -> Iterator[None]:
+    """Within the block, pydantic can build validators of sessions and tokens, for sealed data."""
+    token = _reading_back.set(True)
+    try:
+        yield
+    finally:
+        _reading_back.reset(token)
+
+
+class NeverFromARequest:
+    """Base class of types that FastAPI must not read from a request.
+
+    FastAPI reads the parameters of an endpoint from the request if pydantic can validate their
+    types: with a forgotten `Depends(...)` a client could send any session. So pydantic refuses
+    these types, except for sealed data, and an endpoint with such a parameter raises
+    ConfigurationError (configuration.invalid) when its route is defined.
+    """
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler, /
+    ) -> CoreSchema:
+        """Raises ConfigurationError, except for the codec and while the class is created."""
+        if not (_reading_back.get() or _is_being_made(cls)):
+            _refuse(cls)
+        with reading_back():
+            return handler(source)
+
+
+class _Refused:
+    """The type of the parameter that FastAPI finds when such a class is a dependency."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> NoReturn:
+        _refuse(cls)
+
+
+REFUSED_SIGNATURE: Final = Signature(
+    [Parameter("session", Parameter.KEYWORD_ONLY, annotation=_Refused)]
+)
+"""The signature for `Annotated[Tokens, Depends()]`: FastAPI reads a class's parameters there."""
+
+
+def _is_being_made(cls: type) -> bool:
+    """Whether pydantic calls for the first time, because it is creating the class.
+
+    A session type with a forward reference is built again when the reference is resolved, but not
+    by this library.
+    """
+    return hasattr(cls, "__pydantic_complete__") and "__pydantic_core_schema__" not in vars(cls)
+
+
+def _refuse(cls: type) -> NoReturn:
+    name = "sessions, tokens and locals" if cls is _Refused else cls.__name__
+    raise ConfigurationError(
+        Code.CONFIGURATION_INVALID,
+        f"{name} cannot be read from a request or returned as a response. Write as a parameter "
+        "session: Annotated[OIDCSession[User], Depends(oidc.require_auth)] or "
+        "locals: Annotated[OIDCLocals, Depends(oidc.locals)], and return PublicSession.of(session)",
+    )
 
 
 class Claims(dict[str, Any]):
@@ -279,3 +350,45 @@ class LoginTransaction(Frozen):
 def _without_nulls(members: dict[str, object]) -> dict[str, object]:
     """Leave out None and empty members to save space in cookies; defaults restore them."""
     return {name: value for name, value in members.items() if value not in (None, [], ())}
+
+
+class StandardIdentity(Frozen):
+    """The profile claims of OpenID Connect Core 5.1 that most applications show."""
+
+    sub: str
+    name: str | None = None
+    email: str | None = None
+    email_verified: bool | None = None
+    preferred_username: str | None = None
+    picture: str | None = None
+
+    if not TYPE_CHECKING:  # type checkers know the members
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say how the identity gets what it lacks."""
+            remedy = "resolve_identity returns a type of your own"
+            if name in OIDCSession.model_fields:
+                remedy = "the session has it, and this is session.identity"
+            text = f"StandardIdentity has no {name!r}: {remedy}"
+            raise AttributeError(text, name=name, obj=self)
+
+    @classmethod
+    def from_claims(cls, sub: str, *sources: Mapping[str, object]) -> Self:
+        """Each claim from the last source that has it. A claim of a wrong type counts as absent."""
+        found = {name: value for source in sources for name, value in source.items()}
+        return cls(
+            sub=sub,
+            name=_text(found.get("name")),
+            email=_text(found.get("email")),
+            email_verified=_flag(found.get("email_verified")),
+            preferred_username=_text(found.get("preferred_username")),
+            picture=_text(found.get("picture")),
+        )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None

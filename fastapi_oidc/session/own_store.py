@@ -1,8 +1,9 @@
-"""A store made of an application's own: three methods, and a lock."""
+"""Stores that an application gives: its own get, set and delete, or a URL."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.store import Cell, Store, Stored
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.session.store import Cell, MemoryStore, Store, Stored
 
 Result = TypeVar("Result")
 
@@ -170,3 +171,57 @@ class ExclusiveStore(Store):
     ) -> Result:
         """The result of a method of the application. What was begun ends before the lock does."""
         return await called(method, *arguments, may_be_abandoned=False)
+
+
+def store_of(
+    value: object, clock: Clock, *, lock: object = None, option: str = "session_store"
+) -> Store:
+    """The store that `value`, an option's argument, stands for.
+
+    `value` is a store, a `SessionStore` of the application, for which `lock` is, a URL, or
+    "memory". Raises ConfigurationError (configuration.invalid) for anything else, and
+    ModuleNotFoundError if the extra that the URL needs is not installed.
+    """
+    if not isinstance(lock, RefreshLock | None):
+        raise _invalid(f"refresh_lock is {_kind(lock)}; give an instance of RefreshLock")
+    if isinstance(value, SessionStore):
+        return ExclusiveStore(value, lock, clock=clock)
+    if lock is not None:
+        raise _invalid("refresh_lock is for a SessionStore of your own; other stores need none")
+    if isinstance(value, Store):
+        return value
+    if value == "memory":
+        return MemoryStore(clock=clock)
+    store = _store_at(value) if isinstance(value, str) else None
+    if store is None:
+        raise _invalid(
+            f"{option} is {_kind(value)}; give an instance of Store or SessionStore, the URL of a "
+            'Redis, PostgreSQL or SQLite database, or "memory"'
+        )
+    return store
+
+
+def _store_at(url: str) -> Store | None:
+    """The store at `url`; None if its scheme is unknown."""
+    scheme = url.partition("://")[0].lower().partition("+")[0] if "://" in url else ""
+    if scheme in ("redis", "rediss", "unix"):
+        from fastapi_oidc.session.redis import RedisStore
+
+        return RedisStore(url)
+    if scheme in ("postgresql", "sqlite"):
+        from fastapi_oidc.session.sql import SQLStore
+
+        return SQLStore(url, creates_tables=True)
+    return None
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, str):
+        return "a text"  # which may be a URL with a password
+    if inspect.isclass(value):
+        return f"the class {value.__name__}, not an instance of it"
+    return f"an instance of {type(value).__name__}"
+
+
+def _invalid(explanation: str) -> ConfigurationError:
+    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

@@ -1,10 +1,4 @@
-"""Revocations of many sessions at once: those of a user, or of a session at the provider (`sid`).
-
-Each user and each `sid` has one value in the store. A revocation by the provider ends the sessions
-whose `authenticated_at` is not after its `iat`; both are times of the provider's clock
-(Back-Channel Logout 1.0, 2.6). A revocation by the application has a random stamp. It ends the
-sessions whose login did not find that stamp; so times of different clocks are never compared.
-"""
+"""Revocations of users and `sid` values, and the lists of a user's sessions."""
 
 from __future__ import annotations
 
@@ -17,6 +11,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.store import Cell
 
 MINIMUM_LIFETIME: Final = 30 * 24 * 3600
 """Seconds. A shorter `session_lifetime` must not make a revoked session valid again."""
@@ -130,3 +125,24 @@ def sid_key(issuer: str, client_id: str, sid: str) -> str:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:43]
+
+
+MOST_LISTED: Final = 1000
+"""Maximum number of a user's sessions that are listed: the last ones to end."""
+
+
+def with_id(encoded: bytes, id: str, expires_at: int, now: int) -> Cell:
+    """The list with one more id, whose session ends at `expires_at` (seconds since the epoch).
+
+    It is stored until the last of its sessions ends.
+    """
+    ids = {each: ends for each, ends in json.loads(encoded or b"{}").items() if ends > now}
+    ids.pop(id, None)
+    ids[id] = expires_at
+    listed = dict(list(ids.items())[-MOST_LISTED:])
+    return Cell(json.dumps(listed).encode(), max(listed.values()))
+
+
+def ids_in(encoded: bytes, now: int) -> list[str]:
+    """The ids of the sessions that have not expired, the oldest login first."""
+    return [id for id, ends in json.loads(encoded or b"{}").items() if ends > now]

@@ -6,9 +6,89 @@ Every rule (who may refresh, a later generation wins, revocations merge) is a pu
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from threading import Lock
+from traceback import extract_tb
+from typing import Final, NamedTuple, Self, TypeAlias
+from urllib.parse import unquote
+
+from fastapi_oidc.clock import Clock, TTLCache
+from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.protocol.refusal import MAX_VALUE, cleaned, without
+
+
+class Place(NamedTuple):
+    """Where a store is, without its user and password, and what its errors must not show."""
+
+    address: str
+    secrets: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """The place at `url`."""
+        scheme, _, rest = url.partition("://")
+        authority, slash, path = rest.partition("?")[0].partition("/")
+        user, _, hosts = authority.rpartition("@")
+        password = user.partition(":")[2]
+        secrets = tuple(each for each in (password, unquote(password)) if each)
+        return cls(f"{scheme}://{hosts}{slash}{path}", secrets)
+
+
+class unavailable_as:  # noqa: N801 - a context manager reads like a function
+    """Turn an exception of a store within the block into session.store_unavailable (503).
+
+    So does a CancelledError that a store raises although nobody has cancelled the task.
+    """
+
+    __slots__ = ("_doing", "_store")
+
+    def __init__(self, store: Place | None = None, doing: str = "") -> None:
+        self._store, self._doing = store, doing
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: object
+    ) -> None:
+        """Raise the SessionError. Errors of this library pass unchanged."""
+        if error is None or isinstance(error, OIDCError):
+            return
+        if isinstance(error, Exception) or _is_of_the_store(error):
+            explanation = _explained(error, self._store, self._doing)
+            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from error
+
+
+def _explained(error: BaseException, store: Place | None, doing: str) -> str:
+    """What was asked, where, and why it failed. The text of an application's error may be secret.
+
+    So only the drivers of our own stores are quoted, without the secrets in their URLs.
+    """
+    name = type(error).__name__
+    if store is None:
+        place = extract_tb(error.__traceback__)[-1]
+        return f"the store raised {name} in {place.name}, line {place.lineno} of {place.filename}"
+    said = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and its values
+    text = cleaned(without(" ".join(str(said).split()), store.secrets), MAX_VALUE)
+    remedy = "; await SQLStore(...).create_tables() makes the tables" if lacks_table(text) else ""
+    cause = f"{name}: {text}" if text else name
+    return f"the store {store.address} could not {doing}: {cause}{remedy}"
+
+
+def lacks_table(text: str) -> bool:
+    """Whether SQLite or PostgreSQL says so in the text of its error."""
+    return "no such table" in text or ("relation" in text and "does not exist" in text)
+
+
+def _is_of_the_store(error: BaseException) -> bool:
+    """Whether `error` is a cancellation of something within the store."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
+
 
 DEFAULT_TIMEOUT: Final = 5.0
 """Seconds for one command of a Redis or SQL store, including its wait for a connection."""
@@ -79,3 +159,57 @@ class Store(ABC):
 
     async def aclose(self) -> None:  # noqa: B027 - a default
         """Close the store's own connections. A later call may open new ones."""
+
+
+REMOVALS_WHEN_FULL: Final = 1000
+"""Maximum number of expired values that a full store removes for a new one."""
+
+
+class MemoryStore(Store):
+    """Values in memory, `max_values` at most; threads may share a store.
+
+    A full store raises SessionError (session.store_unavailable) for a new key, so that nothing is
+    lost. With `evicts`, it drops the value that expires first instead.
+    """
+
+    is_in_memory = True
+
+    def __init__(
+        self, *, clock: Clock | None = None, max_values: int = 100_000, evicts: bool = False
+    ) -> None:
+        self._clock = clock or Clock()
+        self._max_values, self._evicts = max_values, evicts
+        # With each value, the time when it was written.
+        self._values: TTLCache[str, tuple[bytes, float]] = TTLCache(
+            self._clock, max_entries=max_values if evicts else None
+        )
+        self._swapping = Lock()
+
+    async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
+        """See `Store.read`."""
+        found = map(self._values.get, keys)
+        return [b"" if entry is None else entry[0] for entry in found]
+
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
+        """See `Store.swap`."""
+        with self._swapping:
+            now = self._clock.read()
+            value, written_at = self._values.get(key) or (b"", now)
+            if value != before:
+                return Stored(value, now - written_at)
+            if after.value:
+                self._require_room(key)
+                self._values.set(key, (after.value, now), expires_at=after.expires_at)
+            else:
+                self._values.pop(key)
+            return None
+
+    def _require_room(self, key: str) -> None:
+        if self._evicts or len(self._values) < self._max_values or key in self._values:
+            return
+        self._values.remove_expired(REMOVALS_WHEN_FULL)
+        if len(self._values) >= self._max_values:
+            raise SessionError(
+                Code.SESSION_STORE_UNAVAILABLE,
+                f"the memory store holds {self._max_values} values and takes no more",
+            )

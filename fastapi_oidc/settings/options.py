@@ -17,12 +17,11 @@ from pydantic_settings import (
 
 from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.protocol.tenants import Tenants
+from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.provider import PROVIDER_TIMEOUT, HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import DEFAULT_MAX_COOKIE_SIZE
-from fastapi_oidc.settings.client import algorithms_of, authentication_of, tenants_of
 from fastapi_oidc.settings.environment import (
     DEFAULT_NAME,
     PREFIX,
@@ -53,7 +52,10 @@ from fastapi_oidc.settings.types import (
     Secret,
     Secrets,
     Words,
+    algorithms_of,
+    authentication_of,
     key_ring,
+    tenants_of,
 )
 
 _FROM_ENVIRONMENT: Any = PydanticUndefined

@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.protocol.return_path import is_same_origin_path
-from fastapi_oidc.protocol.urls import URLFault, fault_of_url
+from fastapi_oidc.protocol.urls import URLFault, fault_of_url, is_same_origin_path
 
 _DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
 _MUST_BE_HTTPS = "must be https; allow_insecure_http permits http for local development"

@@ -13,8 +13,7 @@ from urllib.parse import unquote_plus
 from fastapi_oidc.errors import ProtocolViolation
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
-from fastapi_oidc.protocol.jose.verify import verified_claims
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, verified_claims
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.testing.keys import HMAC_ALGORITHMS, public_jwk
 from fastapi_oidc.testing.messages import Parameters, Refusal

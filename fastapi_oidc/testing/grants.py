@@ -14,10 +14,9 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.testing.registration import DevClient, DevUser
-from fastapi_oidc.ttl_cache import TTLCache
 
 REUSE_IS_TOLD: Final = 3600
 """Seconds after which an authorization code is deleted, unless it is valid longer."""

@@ -10,13 +10,12 @@ from typing import Literal, TypeAlias
 import httpx
 from pydantic import JsonValue
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.testing.faults import Edits, Faults
 from fastapi_oidc.testing.grants import Credentials, OPSessions, SingleUse
 from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.record import Record
 from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
-from fastapi_oidc.ttl_cache import TTLCache
 
 ResponseMode: TypeAlias = Literal["query", "form_post"]
 

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Scope
 
 from fastapi_oidc.errors import Code, misconfigured
-from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Dependency
 from fastapi_oidc.web.runtime import Engine

@@ -28,8 +28,7 @@ from pydantic.fields import FieldInfo
 from starlette.routing import BaseRoute, Match
 
 from fastapi_oidc.errors import misconfigured
-from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.model import PublicSession
+from fastapi_oidc.session.model import PublicSession, StandardIdentity
 from fastapi_oidc.web.application import (
     Endpoint,
     cors_inside,
@@ -39,9 +38,8 @@ from fastapi_oidc.web.application import (
     routers_of,
     serves,
 )
-from fastapi_oidc.web.callbacks import annotations_of
 from fastapi_oidc.web.guards import FromAPI, RequireAuth
-from fastapi_oidc.web.misuse import NAMESAKE, Dependency, name_of, refuses
+from fastapi_oidc.web.misuse import NAMESAKE, Dependency, annotations_of, name_of, refuses
 from fastapi_oidc.web.named_guards import (
     is_open,
     returned_response,

@@ -47,10 +47,9 @@ from fastapi_oidc.web.headers import (
     require_parsable,
     token_scheme_in,
 )
-from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.misuse import NAMESAKE, Use, faults_of, is_lost, name_of
 from fastapi_oidc.web.routes import REGISTRATION, Entrance, OwnRoutes, Role, origin_of
-from fastapi_oidc.web.runtime import Engine, RequestData, RequestDataContext, Runtime
+from fastapi_oidc.web.runtime import Engine, OIDCLocals, RequestData, RequestDataContext, Runtime
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods that change nothing (RFC 9110 9.2.1)."""

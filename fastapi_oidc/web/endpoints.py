@@ -37,8 +37,6 @@ from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.browser.silent_page import SilentPage
-from fastapi_oidc.web.callbacks import require_takes
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
 from fastapi_oidc.web.login_query import (
@@ -48,8 +46,8 @@ from fastapi_oidc.web.login_query import (
     choices,
     registration_for,
 )
-from fastapi_oidc.web.misuse import SCOPE_KEY, ToProvider, awaited, require_kind
-from fastapi_oidc.web.pages import chooser_page, signed_out_page
+from fastapi_oidc.web.misuse import SCOPE_KEY, ToProvider, awaited, require_kind, require_takes
+from fastapi_oidc.web.pages import SilentPage, chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, is_navigation, shown
 from fastapi_oidc.web.requests import (
     form_parameters,

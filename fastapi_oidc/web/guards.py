@@ -22,17 +22,14 @@ from starlette.requests import HTTPConnection, Request
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError, misconfigured
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import Identity, OIDCSession, StandardIdentity
 from fastapi_oidc.web.application import calls_of
-from fastapi_oidc.web.callbacks import require_takes
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
-from fastapi_oidc.web.locals import OIDCLocals, usable_session
-from fastapi_oidc.web.misuse import Dependency, awaited, require_kind
+from fastapi_oidc.web.misuse import Dependency, awaited, require_kind, require_takes
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
-from fastapi_oidc.web.runtime import Engine
+from fastapi_oidc.web.runtime import Engine, OIDCLocals, usable_session
 from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware
 
 Result = TypeVar("Result")

@@ -12,8 +12,8 @@ from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.flows.login import LoginOptions, Prompt
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.protocol.error_text import shown
-from fastapi_oidc.protocol.return_path import same_origin_path
+from fastapi_oidc.protocol.refusal import shown
+from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE

@@ -19,10 +19,10 @@ from fastapi_oidc.web.application import endpoints_of, with_cors
 from fastapi_oidc.web.checks import report, require_sound_endpoints
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE
-from fastapi_oidc.web.locals import TooEarly
 from fastapi_oidc.web.misuse import SCOPE_KEY
 from fastapi_oidc.web.refusals import response_to
 from fastapi_oidc.web.routes import OwnRoutes
+from fastapi_oidc.web.runtime import TooEarly
 from fastapi_oidc.web.serving import Serving, of_this_task
 
 _log = logging.getLogger("fastapi_oidc.configuration")

@@ -11,8 +11,13 @@ from fastapi_oidc.flows.resume import NOT_IN_MEMORY
 from fastapi_oidc.flows.sessions import ANY_EPOCH
 from fastapi_oidc.grants import Detached, Grant, Holder, TokenAuth, auth_of
 from fastapi_oidc.grants.grants import Tokens
-from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
-from fastapi_oidc.protocol.issued_token import MIN_VALIDITY, IssuedToken, Needed
+from fastapi_oidc.protocol.downstream import (
+    MIN_VALIDITY,
+    DownstreamAPI,
+    IssuedToken,
+    Needed,
+    Target,
+)
 from fastapi_oidc.resource_server import AccessToken, Caller
 from fastapi_oidc.session.model import Identity, OIDCSession, is_session_id
 from fastapi_oidc.session.revocations import keys_of

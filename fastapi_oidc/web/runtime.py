@@ -1,15 +1,16 @@
-"""What serves the requests of an OIDC instance, as the web layer sees it."""
+"""What serves a request: engine and registrations; and its session, identity and data."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.errors import SessionError, misconfigured
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.callback import CodeExchanges
 from fastapi_oidc.flows.endings import SHUTDOWN_SECONDS, Endings
@@ -19,7 +20,14 @@ from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.provider import Network
 from fastapi_oidc.session.cells import LastSteps
-from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
+from fastapi_oidc.session.model import (
+    REFUSED_SIGNATURE,
+    EndReason,
+    Identity,
+    NeverFromARequest,
+    OIDCSession,
+    PublicSession,
+)
 from fastapi_oidc.session.store import Store
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
@@ -143,3 +151,73 @@ class Registrations(Protocol[Identity, RequestData]):
     async def serving(self, connection: HTTPConnection) -> Runtime[Identity, RequestData] | None:
         """What serves this request; None for a request without a registration."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
+    """The user of a request. Without a signed-in user, `session`, `identity` and `data` are None.
+
+    `data` is the result of `load_request_data` for this request; it is never stored. `ended` says
+    why the browser's session has ended. `unavailable` is set for a session that cannot be used
+    right now, because its access token has expired and the provider does not respond.
+    """
+
+    session: OIDCSession[Identity] | None = None
+    data: RequestData | None = None
+    ended: EndReason | None = None
+    unavailable: SessionError | None = field(default=None, repr=False)
+
+    def __class_getitem__(cls, types: object) -> object:
+        """`OIDCLocals[User, Data]`, which FastAPI must refuse as a dependency too."""
+        # `super()` without arguments does not work in a dataclass with slots.
+        alias = super(OIDCLocals, cls).__class_getitem__(types)  # type: ignore[misc]
+        alias.__signature__ = REFUSED_SIGNATURE
+        return alias
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what there is, for names of other libraries."""
+            has = "session, identity, data, ended, unavailable and is_authenticated"
+            raise AttributeError(f"OIDCLocals has no {name!r}: it has {has}", name=name, obj=self)
+
+    def __bool__(self) -> bool:
+        """Whether the request has a signed-in user."""
+        return self.is_authenticated
+
+    @property
+    def identity(self) -> Identity | None:
+        """The application's identity of the signed-in user."""
+        return None if self.session is None else self.session.identity
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether the request has a signed-in user."""
+        return self.session is not None
+
+
+def usable_session(locals: OIDCLocals[Identity, RequestData]) -> OIDCSession[Identity] | None:
+    """The session, None without one; raises SessionError while it is unavailable."""
+    if locals.unavailable is not None:
+        raise locals.unavailable
+    return locals.session
+
+
+class TooEarly:
+    """In place of the locals in middlewares around OIDCMiddleware, which run before it."""
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+
+    def __bool__(self) -> NoReturn:
+        self.__getattr__("is_authenticated")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises ConfigurationError: nobody has read the session yet."""
+        raise misconfigured(
+            f"request.state.{self._instance}.{name} is read in a middleware that was added after "
+            "OIDCMiddleware and runs before it: add OIDCMiddleware last"
+        )
+
+
+OIDCLocals.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]  # of the class alone

@@ -19,12 +19,17 @@ from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
 from fastapi_oidc.web.headers import NO_STORE
-from fastapi_oidc.web.locals import OIDCLocals, usable_session
 from fastapi_oidc.web.misuse import awaited, require_kind
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import parsed_query
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.runtime import PublicSessionContext, RequestData, Runtime
+from fastapi_oidc.web.runtime import (
+    OIDCLocals,
+    PublicSessionContext,
+    RequestData,
+    Runtime,
+    usable_session,
+)
 from fastapi_oidc.web.serving import EndpointFunction, Serving, awaited_anywhere
 
 POLL_INTERVAL = 5

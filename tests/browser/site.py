@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.browser.silent_page import SilentPage
+from fastapi_oidc.web.pages import SilentPage
 
 EIGHT_HOURS = 8 * 3600
 NOBODY: dict[str, object] = {"is_authenticated": False}

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from playwright.sync_api import Frame, Page
 
-from fastapi_oidc.web.browser.silent_page import SilentPage
+from fastapi_oidc.web.pages import SilentPage
 from tests.browser.element import (
     PATIENCE,
     eventually,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page
 
-from fastapi_oidc.web.browser.silent_page import SilentPage
+from fastapi_oidc.web.pages import SilentPage
 from tests.browser.element import (
     events,
     eventually,

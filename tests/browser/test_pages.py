@@ -14,8 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fastapi_oidc import Page
-from fastapi_oidc.web.browser.silent_page import SilentPage
-from fastapi_oidc.web.pages import chooser_page, signed_out_page
+from fastapi_oidc.web.pages import SilentPage, chooser_page, signed_out_page
 from tests.chromium import close_context, violations
 from tests.oidc.real_op.serving import free_socket, serving
 

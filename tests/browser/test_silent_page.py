@@ -8,8 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from fastapi_oidc.web.browser.silent_page import SilentPage
-from fastapi_oidc.web.pages import STYLE_SOURCE
+from fastapi_oidc.web.pages import STYLE_SOURCE, SilentPage
 
 
 def test_it_says_outcome_and_code() -> None:

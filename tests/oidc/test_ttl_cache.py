@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastapi_oidc.clock import Clock
-from fastapi_oidc.ttl_cache import TTLCache
+from fastapi_oidc.clock import Clock, TTLCache
 
 
 class Time:

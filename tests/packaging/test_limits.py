@@ -13,10 +13,10 @@ from fastapi_oidc.protocol.jose.compact import MAX_HEADER_BYTES, MAX_TOKEN_LENGT
 from fastapi_oidc.protocol.jose.keys import MAX_KEYS, MAX_RSA_BITS, MIN_RSA_BITS
 from fastapi_oidc.protocol.json import MAX_BYTES, MAX_DEPTH
 from fastapi_oidc.protocol.urls import MAX_URL_LENGTH
-from fastapi_oidc.provider.keys import UNKNOWN_KEY_INTERVAL
-from fastapi_oidc.session.lists import MOST_LISTED
-from fastapi_oidc.session.pending_cookies import MAXIMUM_COOKIE_BYTES
+from fastapi_oidc.provider.document import UNKNOWN_KEY_INTERVAL
+from fastapi_oidc.session.cookies import MAXIMUM_COOKIE_BYTES
 from fastapi_oidc.session.redis.store import DEFAULT_CONNECTIONS
+from fastapi_oidc.session.revocations import MOST_LISTED
 from fastapi_oidc.web.api_tools import MAX_CALL_BYTES
 from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES
 from generated_vmm.transport.connection import LONGEST_PATH

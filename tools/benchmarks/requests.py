@@ -14,7 +14,7 @@ from typing import Final
 from redis.asyncio import Redis
 
 from fastapi_oidc import StandardIdentity
-from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.session_cookie import SessionCodec
 from fastapi_oidc.session.sql import SQLStore
 from tools.benchmarks.applications import (
     BY_DEPENDS,

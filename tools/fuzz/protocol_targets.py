@@ -17,6 +17,7 @@ from fastapi_oidc.protocol.access_token import (
     ExpectedAccessToken,
     accept_access_token,
     accept_introspection,
+    refuses,
 )
 from fastapi_oidc.protocol.authorization import (
     AuthorizationCode,
@@ -24,7 +25,7 @@ from fastapi_oidc.protocol.authorization import (
     pushed_request_uri,
     response_state,
 )
-from fastapi_oidc.protocol.bearer_challenge import refuses
+from fastapi_oidc.protocol.claims import accept_userinfo
 from fastapi_oidc.protocol.dpop import (
     MAX_JTI_LENGTH,
     PROOF_TYPE,
@@ -36,9 +37,8 @@ from fastapi_oidc.protocol.id_token import Expected, accept_id_token
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, PublicKey
+from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, PublicKey, verified_claims
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.protocol.jose.verify import verified_claims
 from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json_object
 from fastapi_oidc.protocol.logout import (
     ExpectedLogout,
@@ -47,11 +47,10 @@ from fastapi_oidc.protocol.logout import (
 )
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import refusal
-from fastapi_oidc.protocol.return_path import is_same_origin_path
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.protocol.userinfo import accept_userinfo
-from fastapi_oidc.provider.response import OPResponse
-from fastapi_oidc.resource_server.possession import require_certificate
+from fastapi_oidc.protocol.urls import is_same_origin_path
+from fastapi_oidc.provider.http import OPResponse
+from fastapi_oidc.resource_server.token import require_certificate
 from fastapi_oidc.web.requests import query_parameters
 
 ISSUER: Final = "https://op.test/"

@@ -10,11 +10,9 @@ from starlette.exceptions import HTTPException
 
 from fastapi_oidc import StandardIdentity
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.pending_cookies import TransactionCookies
+from fastapi_oidc.session.cookies import CookieNames, TransactionCookies
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.session_cookie import SessionCookie
+from fastapi_oidc.session.session_cookie import SessionCodec, SessionCookie
 from fastapi_oidc.web.headers import own_cookies, require_parsable
 
 NAMES: Final = CookieNames("oidc", secure=True)

@@ -1,25 +1,175 @@
-"""A store on Redis: one key for each value."""
+"""The store on Redis: clients, and a pause after a failure."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
+from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis, RedisCluster, Sentinel
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.connection import SSLConnection, parse_url
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.backoff import NoBackoff
 from redis.exceptions import ClusterError, ReadOnlyError, RedisClusterException, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.concurrency import PerLoop
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.session.outage import Place, unavailable_as
-from fastapi_oidc.session.redis.circuit import Circuit
-from fastapi_oidc.session.redis.clients import Client, client_of, close, options_of, reads_replicas
-from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Store, Stored
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Place, Store, Stored, unavailable_as
+
+PROBE_SECONDS: Final = 1.0
+"""Time limit of the first probe, in seconds; it doubles with each further probe."""
+
+PROBE_PAUSE: Final = 1.0
+"""Seconds between two probes, in which every command fails immediately."""
+
+
+class RedisUnresponsiveError(TimeoutError):
+    """The command was not sent: Redis has not responded, and the next probe is not due."""
+
+
+class Circuit:
+    """Decides which commands are sent, and the time limit of each.
+
+    While it is closed, every command is sent. It opens when a command has no reply in time: then
+    one command at a time is sent as a probe, PROBE_PAUSE after the previous one, and the others
+    fail immediately. The time limit of probes grows, so a slow Redis is found again. A reply closes
+    it.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.is_open = False
+        self._limit = PROBE_SECONDS
+        self._next_probe = 0.0
+
+    @contextmanager
+    def probe(self, seconds: float) -> Iterator[float]:
+        """The time limit of the command that is sent within the block, at most `seconds`.
+
+        Raises RedisUnresponsiveError if no probe is due.
+        """
+        now = self._clock()
+        if now < self._next_probe:
+            raise RedisUnresponsiveError("it has not responded, and was not asked again")
+        limit = min(seconds, self._limit)
+        self._limit *= 2
+        self._next_probe = now + limit + PROBE_PAUSE
+        try:
+            yield limit
+        finally:
+            self._next_probe = self._clock() + PROBE_PAUSE
+
+    def open(self) -> None:
+        """A command had no reply in time; the next command may be the first probe."""
+        self.is_open = True
+
+    def close(self) -> None:
+        """A command had a reply."""
+        self.is_open = False
+        self._limit = PROBE_SECONDS
+
+
+NODE_SECONDS: Final = 0.5
+"""Seconds that one of several nodes or sentinels may take before the next one is tried."""
+
+SENTINEL_PORT: Final = 26379
+
+Client: TypeAlias = Redis | RedisCluster
+Options: TypeAlias = dict[str, Any]
+
+_LIMITS: Final = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), NODE_SECONDS)
+_NO_URL: Final = (
+    "a Redis URL is redis://[user:password@]host[:port]/0, rediss:// with TLS, unix://path, "
+    "redis+sentinel://host,host/service/0 or redis+cluster://host,host; its parts are "
+    "percent-encoded"
+)
+
+
+def client_of(url: str, max_connections: int) -> Client:
+    """A client with connections of its own, which it opens when they are needed.
+
+    A dropped connection is replaced once: every command here may be repeated. Raises
+    ConfigurationError (configuration.invalid) for an invalid URL.
+    """
+    try:
+        client = _make(url, {"max_connections": max_connections, "retry": Retry(NoBackoff(), 1)})
+        if isinstance(client, Redis):  # raises TypeError for an unknown option, as a command would
+            pool: ConnectionPool = client.connection_pool
+            pool.connection_class(**pool.connection_kwargs)
+    except (ValueError, TypeError, KeyError, RedisClusterException) as error:
+        # Its text may contain a part of a password that was not percent-encoded.
+        raised = type(error).__name__
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
+    return client
+
+
+def options_of(client: Client) -> Options:
+    """The options of its connections."""
+    pool = client if isinstance(client, RedisCluster) else client.connection_pool
+    return dict(pool.connection_kwargs)
+
+
+def reads_replicas(client: Client) -> bool:
+    """Whether it reads from replicas, which receive a write some time after the master."""
+    if isinstance(client, RedisCluster):
+        balances = getattr(client, "load_balancing_strategy", None) is not None
+        return balances or client.read_from_replicas
+    pool = client.connection_pool
+    return isinstance(pool, SentinelConnectionPool) and not pool.is_master
+
+
+async def close(client: Client) -> None:
+    """Close its connections, also those to sentinels; a later command opens new ones."""
+    await client.aclose()
+    pool = None if isinstance(client, RedisCluster) else client.connection_pool
+    if isinstance(pool, SentinelConnectionPool):
+        for sentinel in pool.sentinel_manager.sentinels:
+            await sentinel.aclose()
+
+
+def _make(url: str, usual: Options) -> Client:
+    """Each host has the options that redis-py parses from a URL of it alone."""
+    scheme, _, rest = url.partition("://")
+    transport, _, shape = scheme.lower().partition("+")
+    if not shape:
+        checks = {"ssl_check_hostname": True} if transport == "rediss" else {}
+        return Redis.from_url(url, **usual, **checks)
+    rest, _, query = rest.partition("?")
+    authority, _, path = rest.partition("/")
+    service, _, database = path.partition("/") if shape == "sentinel" else ("", "", path)
+    if (shape, bool(service)) not in (("sentinel", True), ("cluster", False)):
+        raise ValueError
+    user, at, names = authority.rpartition("@")
+    urls = [f"{transport}://{user}{at}{name}/{database}?{query}" for name in names.split(",")]
+    hosts: list[Options] = [dict(parse_url(one)) for one in urls]
+    options = {name: hosts[0][name] for name in hosts[0].keys() - {"host", "port"}}
+    if options.pop("connection_class", None) is SSLConnection:
+        options = {"ssl": True, "ssl_check_hostname": True, **options}
+    if shape == "sentinel":
+        return _master(unquote(service), hosts, options, usual)
+    nodes = [ClusterNode(host["host"], host.get("port", 6379)) for host in hosts]
+    return RedisCluster(startup_nodes=nodes, **{**usual, **_LIMITS, **options})
+
+
+def _master(service: str, hosts: list[Options], options: Options, usual: Options) -> Redis:
+    shared = {name: options[name] for name in options if name.startswith(("ssl", "socket_"))}
+    sentinel_options = {"retry": Retry(NoBackoff(), 0), **_LIMITS, **shared}
+    for name in ("username", "password"):
+        sentinel_options[name] = options.pop(f"sentinel_{name}", None)
+    addresses = [(host["host"], host.get("port", SENTINEL_PORT)) for host in hosts]
+    sentinel = Sentinel(addresses, sentinel_kwargs=sentinel_options)  # type: ignore[no-untyped-call]
+    master: Redis = sentinel.master_for(service, **{**usual, **options})
+    return master
+
 
 DEFAULT_PREFIX: Final = "fastapi_oidc:"
 """The prefix of every key."""

@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCSession, PersistContext, SessionError
-from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.model import StandardIdentity
 from fastapi_oidc.testing import session_for, sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, generation
 from tests.oidc.grants.api import Api, issued, session_id, without_refresh_token

@@ -9,11 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.model import OIDCSession, Tokens
 from fastapi_oidc.session.sealing import KeyRing, sealed_length
-from fastapi_oidc.session.session_cookie import CookieTooLarge, SessionCookie
+from fastapi_oidc.session.session_cookie import CookieTooLarge, SessionCodec, SessionCookie
 from tests.oidc.session.examples import OLD_SECRET, SECRET, User, a_session
 
 NAMES = CookieNames("oidc", secure=True)

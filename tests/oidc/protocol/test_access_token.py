@@ -15,7 +15,7 @@ from fastapi_oidc.protocol.access_token import (
     accept_introspection,
 )
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.tenants import Tenants
+from fastapi_oidc.protocol.metadata import Tenants
 from tests.oidc.protocol.examples import ABSENT, AT, ISSUER, NOW, Changes, changed, refused
 
 API = "https://api.example.com"

@@ -13,8 +13,7 @@ from fastapi_oidc.protocol.client_auth import (
     client_authentication,
 )
 from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
-from fastapi_oidc.protocol.jose.verify import verified_claims
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, verified_claims
 from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, NOW, refused
 from tests.oidc.protocol.jose.keypairs import ec_jwk, ec_key, number, rsa_jwk, rsa_key
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
-from fastapi_oidc.protocol.bearer_challenge import MAX_LENGTH, refuses
+from fastapi_oidc.protocol.access_token import MAX_LENGTH, refuses
 from fastapi_oidc.protocol.downstream import (
     DownstreamAPI,
+    IssuedToken,
+    Needed,
     Target,
     client_credentials_grant,
     on_behalf_of_grant,
@@ -17,7 +19,6 @@ from fastapi_oidc.protocol.downstream import (
     selected,
     token_exchange_grant,
 )
-from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
 from fastapi_oidc.protocol.token import TokenResponse
 from tests.oidc.protocol.examples import refused
 

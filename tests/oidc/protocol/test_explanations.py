@@ -10,8 +10,8 @@ from fastapi_oidc.protocol.claims import require_issuer
 from fastapi_oidc.protocol.client_auth import client_authentication
 from fastapi_oidc.protocol.id_token import accept_id_token
 from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import refusal
-from fastapi_oidc.protocol.tenants import Tenants
 from tests.oidc.protocol.examples import AT, ISSUER, NOW, changed
 from tests.oidc.protocol.id_tokens import EXPECTED, VALID
 

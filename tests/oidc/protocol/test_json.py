@@ -11,14 +11,12 @@ from fastapi_oidc.protocol.authorization import (
     code_challenge,
     pushed_request_uri,
 )
-from fastapi_oidc.protocol.error_text import cleaned, shown, without
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.json import MalformedJSON, parse_json, parse_json_object
-from fastapi_oidc.protocol.refusal import refusal
-from fastapi_oidc.protocol.return_path import same_origin_path
-from fastapi_oidc.protocol.tenants import tenant_of
+from fastapi_oidc.protocol.metadata import tenant_of
+from fastapi_oidc.protocol.refusal import cleaned, refusal, shown, without
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.protocol.urls import fault_of_url
+from fastapi_oidc.protocol.urls import fault_of_url, same_origin_path
 
 
 def test_only_json_whitespace_may_surround_it() -> None:

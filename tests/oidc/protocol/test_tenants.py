@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.claims import require_issuer
+from fastapi_oidc.protocol.claims import accept_signed_userinfo, require_issuer
 from fastapi_oidc.protocol.id_token import (
     EarlierIdToken,
     accept_id_token,
@@ -16,9 +16,7 @@ from fastapi_oidc.protocol.id_token import (
 )
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.logout import ExpectedLogout, accept_logout_token
-from fastapi_oidc.protocol.metadata import ProviderMetadata
-from fastapi_oidc.protocol.tenants import Tenants
-from fastapi_oidc.protocol.userinfo import accept_signed_userinfo
+from fastapi_oidc.protocol.metadata import ProviderMetadata, Tenants
 from tests.oidc.protocol.examples import ABSENT, AT, CLIENT_ID, Changes, changed, refused
 from tests.oidc.protocol.id_tokens import API, EXPECTED, VALID
 from tests.oidc.protocol.test_logout_messages import VALID as LOGOUT

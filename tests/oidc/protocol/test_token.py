@@ -4,21 +4,19 @@ import pytest
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.error_text import (
+from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.refusal import (
     LARGEST_NUMBER,
     MAX_TEXT,
     MAX_VALUE,
-    cleaned,
-    shown,
-    without,
-)
-from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.refusal import (
     RefusedClient,
     RefusedGrant,
     RefusedRequest,
     TokenRefused,
+    cleaned,
     refusal,
+    shown,
+    without,
 )
 from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant, refresh_token_grant
 from tests.oidc.protocol.examples import ABSENT, Absent, Changes, changed, refused

@@ -5,8 +5,13 @@ import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.metadata import discovery_url, require_issuer_url
-from fastapi_oidc.protocol.return_path import is_same_origin_path, same_origin_path
-from fastapi_oidc.protocol.urls import URLFault, fault_of_url, with_query
+from fastapi_oidc.protocol.urls import (
+    URLFault,
+    fault_of_url,
+    is_same_origin_path,
+    same_origin_path,
+    with_query,
+)
 from tests.oidc.protocol.examples import refused
 
 LONGEST_HOST = ".".join(["a" * 62, *["a" * 63] * 2, "a" * 62])

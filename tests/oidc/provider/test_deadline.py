@@ -13,7 +13,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.client_auth import NoSecret
 from fastapi_oidc.provider import Network, Provider, Registration
-from fastapi_oidc.provider.deadline import deadline
+from fastapi_oidc.provider.http import deadline
 from tests.oidc.provider.op import ISSUER, OP, SigningKey
 
 

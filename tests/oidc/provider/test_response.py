@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.provider.response import OPResponse
+from fastapi_oidc.provider.http import OPResponse
 from tests.oidc.protocol.examples import refused
 
 

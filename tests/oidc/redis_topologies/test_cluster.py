@@ -14,7 +14,7 @@ from redis.asyncio.cluster import ClusterNode
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.redis.clients import NODE_SECONDS
+from fastapi_oidc.session.redis.store import NODE_SECONDS
 from tests.oidc.fleet.fleet import LONG_AFTER, running_fleet
 from tests.oidc.fleet.test_redis_faults import Requests, assert_nobody_signed_out, served, under_way
 from tests.oidc.redis_topologies.cluster import Cluster

@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message
 
 from fastapi_oidc import Code
-from fastapi_oidc.resource_server import introspections
+from fastapi_oidc.resource_server import server
 from fastapi_oidc.testing import AnswerLost, DevClient, OAuthError, ServerError, TokenIntrospected
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.resource_server.api_world import AUDIENCE, APIWorld, make_api_world
@@ -194,7 +194,7 @@ async def test_the_api_introspects_with_a_client_of_its_own() -> None:
 
 
 async def test_invented_tokens_do_not_evict_active_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(introspections, "MAX_TOKENS", 3)
+    monkeypatch.setattr(server, "MAX_TOKENS", 3)
     world = make_api_world(token_format="opaque", introspect=True, introspection_lifetime=4)
     token = await world.token()
     await world.get(token)

@@ -15,7 +15,7 @@ from fastapi_oidc import Code, MemoryStore
 from fastapi_oidc.errors import ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, DPoPKey
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.resource_server.possession import require_certificate
+from fastapi_oidc.resource_server.token import require_certificate
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.protocol.examples import refused
 from tests.oidc.resource_server.api_world import (

@@ -8,8 +8,7 @@ import secrets
 
 from pydantic import JsonValue
 
-from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.model import OIDCSession, Tokens
+from fastapi_oidc.session.model import OIDCSession, StandardIdentity, Tokens
 from tests.oidc.session.examples import LIFETIME, NOW
 
 ISSUER = "https://sso.example.com/realms/example"

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, JsonValue, SecretStr
 from typing_extensions import TypedDict
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.session_cookie import SessionCodec
 from tests.oidc.session.examples import User, a_session
 
 

@@ -5,17 +5,19 @@ from typing import Any
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.protocol.return_path import MAX_RETURN_PATH_LENGTH
-from fastapi_oidc.session.cookies import PENDING_SECONDS, CookieChange, CookieNames
-from fastapi_oidc.session.model import PreviousSession
-from fastapi_oidc.session.pending_cookies import (
+from fastapi_oidc.protocol.urls import MAX_RETURN_PATH_LENGTH
+from fastapi_oidc.session.cookies import (
     MAXIMUM_COOKIE_BYTES,
     MAXIMUM_PENDING,
+    PENDING_SECONDS,
     REFERENCE_BYTES,
+    CookieChange,
+    CookieNames,
     LogoutCookie,
     PendingLogout,
     TransactionCookies,
 )
+from fastapi_oidc.session.model import PreviousSession
 from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import NOW, SECRET, a_transaction
 

@@ -4,8 +4,7 @@ import pytest
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.model import PublicSession, Tokens
+from fastapi_oidc.session.model import PublicSession, StandardIdentity, Tokens
 from tests.oidc.session.examples import ALICE, a_session, a_transaction
 
 TOKENS = Tokens(

@@ -12,11 +12,10 @@ from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.session.outage import Place, unavailable_as
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.sql.database import _place_of
-from fastapi_oidc.session.store import Cell
+from fastapi_oidc.session.sql.store import _place_of
+from fastapi_oidc.session.store import Cell, Place, unavailable_as
 
 PASSWORD = secrets.token_urlsafe(16)
 ONE = Cell(b"x", 2**31)

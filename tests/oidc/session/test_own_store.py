@@ -13,7 +13,6 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.session.cells import Cells
-from fastapi_oidc.session.outage import unavailable_as
 from fastapi_oidc.session.own_store import (
     ExclusiveStore,
     LockOfThisLoop,
@@ -23,6 +22,7 @@ from fastapi_oidc.session.own_store import (
     SessionStore,
 )
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.store import unavailable_as
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.examples import NOW, SECRET
 from tests.oidc.session.values import KEY, ONE

@@ -13,7 +13,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLCon
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.redis.clients import NODE_SECONDS, client_of, close, options_of
+from fastapi_oidc.session.redis.store import NODE_SECONDS, client_of, close, options_of
 
 CREDENTIALS = {"username": "app", "password": "p@ss/word,+"}
 WRITTEN = "app:p%40ss%2Fword%2C%2B"

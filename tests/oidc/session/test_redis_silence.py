@@ -22,12 +22,12 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.redis.circuit import (
+from fastapi_oidc.session.redis.store import (
+    DEFAULT_CONNECTIONS,
     PROBE_PAUSE,
     Circuit,
     RedisUnresponsiveError,
 )
-from fastapi_oidc.session.redis.store import DEFAULT_CONNECTIONS
 
 USUAL = 5.0
 STORE = "fastapi_oidc.session.redis.store"

@@ -7,19 +7,21 @@ import json
 import pytest
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.lists import MOST_LISTED, ids_in, with_id
 from fastapi_oidc.session.model import EndReason, OIDCSession
 from fastapi_oidc.session.revocations import (
     ANY,
+    MOST_LISTED,
     NO_SID,
     Revocation,
     added,
     by_application,
+    ids_in,
     keys_of,
     reason_in,
     sid_key,
     stamps_in,
     user_key,
+    with_id,
 )
 from tests.oidc.session.examples import NOW, User, a_session
 

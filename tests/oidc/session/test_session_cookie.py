@@ -11,10 +11,8 @@ from pydantic import JsonValue
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.model import OIDCSession, Tokens
+from fastapi_oidc.session.model import OIDCSession, StandardIdentity, Tokens
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import (
@@ -22,6 +20,7 @@ from fastapi_oidc.session.session_cookie import (
     MAXIMUM_PLAINTEXT_BYTES,
     CookieTooLarge,
     ReferenceCookie,
+    SessionCodec,
     SessionCookie,
     digest_of,
 )

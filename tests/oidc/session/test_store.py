@@ -6,12 +6,10 @@ import pytest
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.memory_store import MemoryStore
-from fastapi_oidc.session.own_store import ExclusiveStore, LockOfThisLoop
+from fastapi_oidc.session.own_store import ExclusiveStore, LockOfThisLoop, store_of
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.store import Cell, Store, Stored
-from fastapi_oidc.session.store_options import store_of
+from fastapi_oidc.session.store import Cell, MemoryStore, Store, Stored
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW

@@ -15,11 +15,9 @@ from typing import Any
 import pytest
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.session.memory_store import MemoryStore
-from fastapi_oidc.session.own_store import SealedSession, SessionStore
+from fastapi_oidc.session.own_store import SealedSession, SessionStore, store_of
 from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.store import Cell, Change, Store, Stored
-from fastapi_oidc.session.store_options import store_of
+from fastapi_oidc.session.store import Cell, Change, MemoryStore, Store, Stored
 from tests.oidc.session.conftest import url_of
 
 SHARED = ["redis", "postgresql", "sqlite"]

@@ -18,7 +18,7 @@ from fastapi_oidc import (
     SessionError,
     StandardIdentity,
 )
-from fastapi_oidc.web.callbacks import require_takes
+from fastapi_oidc.web.misuse import require_takes
 from tests.oidc.world import make_world
 
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("auth0_fastapi", reason="a peer: the dependency group bench")
 
 from fastapi_oidc import StandardIdentity
-from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.session_cookie import SessionCodec
 from tests.programs import require_program
 from tools.benchmarks.applications import (
     BY_DEPENDS,

@@ -6,8 +6,13 @@ import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, UnusableKey
-from fastapi_oidc.protocol.jose.verify import Unverified, verified_claims
+from fastapi_oidc.protocol.jose.keys import (
+    JsonWebKey,
+    JsonWebKeySet,
+    UnusableKey,
+    Unverified,
+    verified_claims,
+)
 from fastapi_oidc.protocol.json import JSON, Claims
 from tests.oidc.protocol.examples import ABSENT, Changes, changed, refused
 from tests.oidc.protocol.jose.keypairs import (

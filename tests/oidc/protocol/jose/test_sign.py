@@ -16,9 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, verified_claims
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.protocol.jose.verify import verified_claims
 from tests.oidc.protocol.examples import refused
 from tests.oidc.protocol.jose.keypairs import (
     PrivateKey,

@@ -8,8 +8,7 @@ from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.id_token import access_token_hash
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet
-from fastapi_oidc.protocol.jose.verify import verified_claims
+from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, verified_claims
 from fastapi_oidc.protocol.json import JSON, Claims
 from tests.oidc.protocol.examples import refused
 from tests.oidc.protocol.jose.keypairs import (
