@@ -127,7 +127,7 @@ class AsyncGuestPath:
     async def _write(
         self, operation: Operation[None], file: BinaryIO, progress: Progress | None
     ) -> None:
-        require_binary(file)
+        require_binary(file, "rb")
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
@@ -140,6 +140,7 @@ class AsyncGuestPath:
         max_bytes: int | None,
         progress: Progress | None,
     ) -> None:
+        require_binary(file, "wb")
         size = 0
         async for part, total in self._link.download(operation, str(self)):
             size += len(part)

@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator
+from inspect import getattr_static
 from typing import Any, Protocol, TypeAlias
 
 from generated_vmm.concurrency._sync import Stream, sleep, socket_of, stream_of
@@ -48,6 +49,10 @@ class Link:
 
     def __init__(self, machine: Machine, port: int | None, timeout: float) -> None:
         require_seconds(timeout)
+        is_known = isinstance(machine, str | os.PathLike | VmmClient)
+        if not is_known and getattr_static(machine, "client", None) is None:
+            forms = "a monitor, a client, or the path of the vsock device's socket"
+            raise TypeError(f"machine is a {type(machine).__name__}: pass {forms}")
         self.machine, self.port, self.timeout = machine, port, timeout
         self._idle: list[Connection] = []
         start_over_in_children(self)

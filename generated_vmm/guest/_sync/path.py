@@ -124,7 +124,7 @@ class GuestPath:
         self._write(operations.write_folder(self._quoted), file, progress)
 
     def _write(self, operation: Operation[None], file: BinaryIO, progress: Progress | None) -> None:
-        require_binary(file)
+        require_binary(file, "rb")
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
@@ -137,6 +137,7 @@ class GuestPath:
         max_bytes: int | None,
         progress: Progress | None,
     ) -> None:
+        require_binary(file, "wb")
         size = 0
         for part, total in self._link.download(operation, str(self)):
             size += len(part)

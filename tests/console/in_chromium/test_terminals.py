@@ -155,6 +155,10 @@ def test_a_file_that_is_dropped_is_the_one_that_is_written(
     press(desk, "Write")
     expect(desk.get_by_role("status")).to_have_text("The file is in the guest.")
     assert (folder / "dropped.txt").read_text() == "dropped"
+    desk.set_viewport_size({"width": 390, "height": 900})  # of a phone
+    edges = "elements => elements.map(element => element.getBoundingClientRect().right)"
+    card = desk.get_by_role("region", name="Files")
+    assert max(card.locator("*").evaluate_all(edges)) <= max(card.evaluate_all(edges))
 
 
 def test_without_script_the_screen_is_in_the_page(chromium: Browser, host: RunningConsole) -> None:

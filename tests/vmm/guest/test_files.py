@@ -70,6 +70,8 @@ def test_a_new_file_has_a_mode_and_an_old_one_retains_its_own(guest: Guest, fold
 def test_a_mode_is_octal(guest: Guest, folder: Path, mode: int, octal: str) -> None:
     with pytest.raises(ValueError, match=f"mode is {mode} in decimal: write {octal}"):
         guest.path(folder / "file").write_bytes(b"1", mode=mode)
+    with pytest.raises(TypeError, match="mode is '0644': pass a number, such as 0o644"):
+        guest.path(folder / "file").write_bytes(b"1", mode="0644")  # type: ignore[arg-type]
     assert names(folder) == []
     guest.path(folder / "file").write_bytes(b"1", mode=0o1777)
     assert guest.path(folder / "file").stat().mode == 0o1777
@@ -84,6 +86,8 @@ def test_a_file_of_the_host_is_open_and_binary(guest: Guest, folder: Path) -> No
                 guest.path(folder / "file").write_from(file)
             with pytest.raises(TypeError, match="pass an open binary file"):
                 guest.path(folder).write_tar_from(file)
+            with pytest.raises(TypeError, match="pass an open binary file"):
+                guest.path(folder / "own").read_into(file)
     assert names(folder) == ["own"]
 
 

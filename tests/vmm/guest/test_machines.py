@@ -84,6 +84,13 @@ def test_the_agent_ends_with_its_machine(monitor: SimulatedMonitor, tmp_path: Pa
             program.poll()
 
 
+def test_what_is_no_machine_is_refused(monitor: SimulatedMonitor) -> None:
+    for guest in (Guest, AsyncGuest):
+        for machine in (monitor, None, 3):
+            with pytest.raises(TypeError, match="pass a monitor, a client, or the path of the"):
+                guest(machine)  # type: ignore[arg-type]
+
+
 def test_an_error_says_that_the_machine_is_not_there(tmp_path: Path) -> None:
     with Guest(tmp_path / "none.sock", timeout=0.2) as guest, pytest.raises(GuestMachineError):
         guest.info()

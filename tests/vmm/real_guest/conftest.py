@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from generated_vmm.guest import Guest
-from tests.vmm.real_guest.rigs import EMULATED, FOLDER, OUTER, Firecracker, guest_of, rig
+from tests.vmm.real_guest.rigs import DEBIAN, EMULATED, FOLDER, OUTER, Firecracker, guest_of, rig
 
 RELAY = Path(__file__).with_name("relay.py")
 
@@ -25,6 +25,18 @@ def emulated() -> Iterator[Guest]:
     require_rig()
     rig("guest")
     with closing(guest_of(EMULATED)) as guest:
+        yield guest
+    rig("stop")
+
+
+@pytest.fixture(scope="session")
+def debian() -> Iterator[Guest]:
+    """The guest of `docs/vmm/guest.md` under QEMU."""
+    require_rig()
+    if not (FOLDER / "debian" / "rootfs.ext4").exists():
+        pytest.skip("not run: the Debian disk needs debootstrap, lz4 and e2fsprogs")
+    rig("debian")
+    with closing(guest_of(DEBIAN)) as guest:
         yield guest
     rig("stop")
 

@@ -4,7 +4,8 @@
 #   rig.sh setup   downloads and builds everything; nothing is installed in the system
 #   rig.sh guest   a Linux guest under QEMU's emulation, with the vsock protocol at run/guest/v.sock
 #   rig.sh outer   the same with KVM on emulated SVM and FIRECRACKER_BIN, at run/outer/v.sock
-#   rig.sh stop    ends both
+#   rig.sh debian  the disk of docs/vmm/guest.md, with systemd, at run/debian/v.sock
+#   rig.sh stop    ends all
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 ROOT=$(cd "$HERE/../../.." && pwd)
@@ -98,9 +99,32 @@ PY
     in_root "$(find root -path '*/bin/lz4' | head -1)" -d -q -f vmlinux.lz4 vmlinux || [ -s vmlinux ]
 }
 
+debian() {  # the system, disk and kernel of the page, by its own commands
+    local page=$ROOT/docs/vmm/guest.md tool
+    for tool in debootstrap lz4 mkfs.ext4; do
+        command -v "$tool" >/dev/null || { echo "real-guest: $tool is missing: it makes the Debian disk"; return 0; }
+    done
+    if [ "$page" -nt debian/vmlinux ]; then
+        rm -rf debian
+        mkdir debian
+        "$PYTHON" - "$page" >debian/steps.sh <<'PY'
+import re, sys
+text = open(sys.argv[1]).read().partition("## The start")[0]
+for language, block in re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL):
+    print(block if language == "sh" else f"python3 - <<'PYTHON'\n{block}PYTHON\n")
+PY
+        (cd debian && PATH=$ROOT/.venv/bin:$PATH bash -eux steps.sh) >debian.log 2>&1
+    fi
+    "$PYTHON" "$ROOT/generated_vmm/guest/__main__.py" >debian/rootfs/usr/lib/guest-agent/agent.py
+    "$PYTHON" "$ROOT/generated_vmm/guest/__main__.py" unit >debian/rootfs/etc/systemd/system/guest-agent.service
+    rm debian/rootfs.ext4
+    mkfs.ext4 -q -d debian/rootfs debian/rootfs.ext4 1G
+}
+
 setup() {
     [ -e dl/.ready ] || download
     build_vsock
+    debian
     system guest $VIRTIO
     pack guest guest.gz
     [ -z "${FIRECRACKER_BIN:-}" ] && return
@@ -121,7 +145,7 @@ stop() {  # stop NAME
     done
 }
 
-start() {  # start NAME MEMORY: both rigs can run at once
+start() {  # start NAME MEMORY KERNEL INITRD OPTION...: all rigs can run at once
     stop "$1"
     local run=run/$1
     rm -rf "$run"
@@ -135,8 +159,8 @@ start() {  # start NAME MEMORY: both rigs can run at once
         -M q35 -cpu max -accel tcg,thread=multi -smp 1 -m "$2" \
         -object "memory-backend-memfd,id=m,size=$2,share=on" -machine memory-backend=m \
         -nodefaults -no-user-config -display none -serial "file:$run/serial.log" -no-reboot \
-        -kernel root/boot/vmlinuz-*cloud* -initrd "$1.gz" \
-        -append "console=ttyS0 panic=-1 mitigations=off quiet tsc=reliable no_timer_check" \
+        -kernel "$3" -initrd "$4" "${@:5}" \
+        -append "console=ttyS0 root=/dev/vda panic=-1 mitigations=off quiet tsc=reliable no_timer_check" \
         -chardev "socket,id=v,path=$run/vhost.sock" -device vhost-user-vsock-pci,chardev=v \
         >"$run/qemu.log" 2>&1 &
     echo $! >"$run/qemu.pid"
@@ -144,8 +168,11 @@ start() {  # start NAME MEMORY: both rigs can run at once
 
 case ${1:-} in
     setup) setup ;;
-    guest) start guest 512M ;;
-    outer) start outer 2048M ;;
-    stop) stop guest; stop outer ;;
-    *) sed -n 2,8p "$0" ; exit 2 ;;
+    guest) start guest 512M root/boot/vmlinuz-*cloud* guest.gz ;;
+    outer) start outer 2048M root/boot/vmlinuz-*cloud* outer.gz ;;
+    debian)
+        start debian 768M debian/rootfs/boot/vmlinuz-* debian/initrd.img \
+            -drive file=debian/rootfs.ext4,format=raw,if=virtio,snapshot=on ;;
+    stop) stop guest; stop outer; stop debian ;;
+    *) sed -n 2,9p "$0" ; exit 2 ;;
 esac

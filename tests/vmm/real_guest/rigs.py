@@ -1,4 +1,4 @@
-"""The two rigs: a guest under QEMU, and guests of the real Firecracker in an emulated host."""
+"""The rigs: guests under QEMU, and guests of the real Firecracker in an emulated host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from generated_vmm.transport._sync.vsock import connect_vsock
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("RIG", HERE.parents[2] / "build" / "real-guest"))
 RUN = FOLDER / "run"
-EMULATED, OUTER = RUN / "guest" / "v.sock", RUN / "outer" / "v.sock"
+EMULATED, OUTER, DEBIAN = (RUN / name / "v.sock" for name in ("guest", "outer", "debian"))
 HOST_PORT = 8080  # of the host, as a guest sees it
 PATIENCE = 120.0  # seconds: emulated twice, on a busy computer
 BOOT_ARGS = (
