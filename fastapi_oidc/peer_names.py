@@ -64,6 +64,29 @@ PEER_NAMES: Final[Mapping[str, str]] = {
 }
 
 
+_MEMBERS: Final[Mapping[str, str]] = {
+    "write app.include_router(oidc.router, prefix='/auth')": "_contains_router routes",
+    "is oidc.require_auth meant?": (
+        "login_required require_login requires_auth require_user_login current_user "
+        "get_current_user access_token_required protect"
+    ),
+    "is oidc.optional_user meant?": "get_current_user_optional get_user user",
+    "is oidc.login meant?": "authorize_redirect signin sign_in authorize",
+    "is oidc.logout meant?": "signout sign_out logout_user",
+    "oidc.router has the callback": (
+        "authorize_access_token fetch_access_token fetch_token parse_id_token"
+    ),
+    "is oidc.user_info meant?": "userinfo",
+    "is oidc.require_role meant?": "has_role require_roles role_required",
+    "is oidc.auth(session) meant?": "token get_token get_access_token",
+}
+"""What members are called here, with their names elsewhere, in the same libraries."""
+
+PEER_MEMBERS: Final[Mapping[str, str]] = {
+    name: hint for hint, names in _MEMBERS.items() for name in names.split()
+}
+
+
 def hint_for(name: str, known: Collection[str]) -> str | None:
     """What `name` is called here, as a question or a sentence; None if nothing is like it.
 

@@ -82,7 +82,15 @@ class Registrations(Generic[Identity, RequestData]):
         """What serves this request; None for a request without a registration."""
         if self.fixed is not None or self._find is None:
             return self.fixed
-        found = await called(self._find, connection)
+        try:
+            found = await called(self._find, connection)
+        except KeyError as error:
+            if not connection.path_params:
+                error.add_note(
+                    "The function that finds the settings runs before the routes, so that "
+                    "connection.path_params is empty: read connection.url.path."
+                )
+            raise
         if found is None:
             return None
         require_kind("the result of the function of OIDC", found, OIDCSettings)

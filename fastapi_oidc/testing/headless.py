@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from http import HTTPStatus
+from inspect import iscoroutinefunction
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urljoin
 
@@ -75,8 +76,12 @@ async def sign_in(browser: httpx.AsyncClient, url: str, *, user: str) -> httpx.R
     """Open `url`, choose `user` on the provider's login page, and return the final page.
 
     `url` may be a page that needs a session, which redirects to the login as in a browser. Raises
-    RuntimeError when the client does not reach the provider.
+    RuntimeError when the client does not reach the provider, TypeError for a sync client. Logged is
+    that nobody was signed in.
     """
+    if not iscoroutinefunction(browser.get):
+        raise TypeError("sign_in is for provider.browser(...); for a test_client use sign_in_sync")
+    is_new = not browser.cookies
     answer = await browser.get(url, follow_redirects=True)
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         answer = await browser.get(url, headers=_AS_A_PAGE, follow_redirects=True)
@@ -85,27 +90,38 @@ async def sign_in(browser: httpx.AsyncClient, url: str, *, user: str) -> httpx.R
         answer = await browser.post(
             form.action, data=form.fields | {"user": user}, follow_redirects=True
         )
-    _require_provider(answer)
+    _require_provider(answer, is_new=is_new)
     return answer
 
 
 def sign_in_sync(browser: SyncBrowser[Response], url: str, *, user: str) -> Response:
     """Like `sign_in`, for a sync client such as `provider.test_client(app)`."""
+    if iscoroutinefunction(browser.get):
+        raise TypeError("sign_in_sync is for a test_client; for provider.browser(...) use sign_in")
+    is_new = not getattr(browser, "cookies", None)
     answer = browser.get(url, follow_redirects=True)
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         answer = browser.get(url, headers=_AS_A_PAGE, follow_redirects=True)
     while PAGE_HEADER in answer.headers:
         form = _first_form(answer)
         answer = browser.post(form.action, data=form.fields | {"user": user}, follow_redirects=True)
-    _require_provider(answer)
+    _require_provider(answer, is_new=is_new)
     return answer
 
 
-def _require_provider(answer: BrowserResponse) -> None:
+def _require_provider(answer: BrowserResponse, *, is_new: bool) -> None:
     """Raise RuntimeError for a client that sends all requests to the application.
 
-    An application whose login does not reach the provider is logged.
+    An application whose login does not reach the provider is logged, and so is a page that begins
+    no login.
     """
+    if is_new and not answer.history:
+        _log.warning(
+            "Nobody was signed in: %s begins no login (status %s). Open a page that needs a "
+            "session, or /auth/login?return_to=...",
+            answer.url,
+            answer.status_code,
+        )
     is_unreachable = Code.PROVIDER_UNREACHABLE in answer.text and "state=" not in str(answer.url)
     if answer.status_code == HTTPStatus.BAD_GATEWAY and is_unreachable:
         _log.warning(

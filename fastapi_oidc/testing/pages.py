@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from urllib.parse import urlsplit
@@ -47,6 +48,8 @@ footer { color: var(--warn); font-size: .85rem; text-align: center; }
 """
 """The style sheet, sent inline and allowed by its hash."""
 
+
+_log = logging.getLogger("fastapi_oidc.testing")
 
 _SUBMIT = "document.forms[0].submit()"
 _HUES = 6
@@ -125,6 +128,7 @@ def refusal(refused: Refusal) -> HTMLResponse:
         f"<p>{escape(refused.description)}</p>",
     )
     page.status_code = refused.status
+    _log.warning("DevProvider refused a request: %s", refused)
     return page
 
 

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Scope
 
 from fastapi_oidc.errors import Code, misconfigured
 from fastapi_oidc.protocol.refusal import shown
+from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Dependency
 from fastapi_oidc.web.runtime import Engine
@@ -148,6 +149,20 @@ def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], 
     return override
 
 
+def faults_of_overrides(app: Any, error: Exception) -> Iterator[str]:
+    """What is wrong with the overrides of guards, if it may explain `error`."""
+    overrides = getattr(app, "dependency_overrides", {})
+    for guard, override in overrides.items():
+        if isinstance(guard, Dependency) and not callable(override):
+            yield (
+                f"The override of {guard.name} is no function: dependency_overrides[...] = lambda: "
+                "session_for(...)"
+            )
+    is_of_session = isinstance(error, AttributeError) and error.name in OIDCSession.model_fields
+    if is_of_session and any(isinstance(each, Dependency) for each in overrides):
+        yield "An override of a guard returns what the guard does: lambda: session_for(...)"
+
+
 def advise_on_refusal(context: RequestContext[Any, Any], code: Code) -> None:
     """Log why a refusal may surprise: no CORS headers, a token, an override of nothing."""
     app, headers = context.scope["app"], context.connection.headers
@@ -165,13 +180,22 @@ def advise_on_refusal(context: RequestContext[Any, Any], code: Code) -> None:
             "an access token was refused, because its endpoint takes sessions only: use "
             "oidc.require_user, or api.require(...) for tokens",
         )
+    if (prefix := headers.get("x-forwarded-prefix")) and not context.scope.get("root_path"):
+        context.party.announcer.advise(
+            "root_path",
+            f"a proxy says that it removes the prefix {shown(prefix)}, and the redirects lack it: "
+            "start the server with this --root-path",
+        )
     calls = [id(each) for each in calls_of(context.scope)]
     overrides = getattr(app, "dependency_overrides", {})
-    lost = [each for each in overrides if isinstance(each, Dependency) and id(each) not in calls]
+    lost = [
+        each for each in overrides if isinstance(each, Dependency | str) and id(each) not in calls
+    ]
     if lost:
+        name = lost[0] if isinstance(lost[0], str) else lost[0].name
         context.party.announcer.advise(
             "dependency_overrides",
-            f"the endpoint that refused a request does not depend on {lost[0].name}, which is "
+            f"the endpoint that refused a request does not depend on {name}, which is "
             "overridden. Override the object in its Depends(...): each oidc.require_role(...) and "
             "oidc.require(...) makes another one, and all of them depend on oidc.require_auth",
         )

@@ -99,7 +99,8 @@ def report(
         )
     if paths := _open_paths(app, endpoints):
         _log.warning(
-            "The guard in `dependencies` of the application or a router does not apply to: %s.\n"
+            "The guard in `dependencies` of the application, a router or a route does not apply to "
+            "%s.\n"
             "These answer requests without a session: what is mounted, what `add_route` has added, "
             "and endpoints that were added before the guard.\n"
             "Pass `dependencies` to FastAPI(...) or APIRouter(...). Give a mounted application "
@@ -109,11 +110,14 @@ def report(
         )
     for endpoint in endpoints:
         _report_ignored_responses(endpoint)
+    overridden = [each.name for each in getattr(app, "dependency_overrides", ()) if refuses(each)]
+    if overridden:
+        _log.warning("Nobody has to sign in: dependency_overrides has %s.", ", ".join(overridden))
     names = {each.route.name for each in endpoints}
     for remedy in (engine.needed[name] for name in engine.needed if name not in names):
         _log.error("%s", remedy)
     if engine.signs_in:
-        _report_missing_routes(engine.name, routes.by_role, app)
+        _report_missing_routes(engine.name, routes.by_role, app, endpoints)
     if fixed is not None:
         _report_memory_of_one(fixed)
     plain = plain_endpoints(app)
@@ -269,6 +273,10 @@ def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
     for router in routers_of(app.router):
         if any(refuses(each.dependency) for each in router.dependencies):
             guarded |= {id(each.route.original_route) for each in endpoints_of(router)}
+    for endpoint in endpoints:
+        own = getattr(endpoint.route.original_route, "dependencies", ())
+        if any(refuses(each.dependency) for each in own):
+            guarded.add(id(endpoint.route.original_route))
     found = [each for each in endpoints if id(each.route.original_route) in guarded]
     return [each.path for each in found if is_open(each)]
 
@@ -288,9 +296,19 @@ def _report_ignored_responses(endpoint: Endpoint) -> None:
             )
 
 
-def _report_missing_routes(instance: str, mounted: Mapping[Role, str], app: Any) -> None:
+def _report_missing_routes(
+    instance: str, mounted: Mapping[Role, str], app: Any, endpoints: Sequence[Endpoint]
+) -> None:
     """Log that an instance lacks routes that a login needs."""
-    if missing := [str(role) for role in _NEEDED if role not in mounted]:
+    missing = [str(role) for role in _NEEDED if role not in mounted]
+    names = [role.route_name(instance) for role in _NEEDED if role not in mounted]
+    if unknown := [each.path for each in endpoints if each.route.name in names]:
+        _log.error(
+            "The path %s has a parameter with a name that OIDC does not fill.\n"
+            "Call the parameter of the prefix {registration}.",
+            unknown[0],
+        )
+    elif missing:
         _log.error(
             "OIDC instance %r has no route for: %s.\n"
             "Requests without a session cannot be redirected to sign in.\n"

@@ -409,16 +409,13 @@ class RequestContext(Generic[Identity, RequestData]):
     def require_used(self) -> None:
         """Raise ConfigurationError for a guard that was not called, or without `await`."""
         for fault in self.faults():
-            endpoint = self.scope.get("endpoint")
-            where = getattr(endpoint, "__qualname__", self.path)
-            raise misconfigured(
-                f"{where}: {fault}. It has done and checked nothing; the response was not sent"
-            )
+            raise misconfigured(f"{fault}. It has done and checked nothing; nothing was sent")
 
     def faults(self) -> list[str]:
         """What is wrong with the guards that the request has used so far."""
         uses, self._uses = self._uses, []
-        return faults_of(uses)
+        where = getattr(self.scope.get("endpoint"), "__qualname__", self.path)
+        return [f"{where}: {fault}" for fault in faults_of(uses)]
 
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Send these cookie changes with the response; the last change of each cookie counts."""

@@ -15,13 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.concurrency import is_in_event_loop
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, misconfigured
-from fastapi_oidc.web.application import endpoints_of, with_cors
+from fastapi_oidc.protocol.refusal import shown
+from fastapi_oidc.web.application import endpoints_of, faults_of_overrides, with_cors
 from fastapi_oidc.web.checks import report, require_sound_endpoints
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.misuse import SCOPE_KEY
 from fastapi_oidc.web.refusals import response_to
-from fastapi_oidc.web.routes import OwnRoutes
+from fastapi_oidc.web.routes import OwnRoutes, route_path
 from fastapi_oidc.web.runtime import TooEarly
 from fastapi_oidc.web.serving import Serving, of_this_task
 
@@ -57,7 +58,8 @@ class OIDCMiddleware:
             )
         self._registrations, self._engine = oidc.registrations, oidc.registrations.engine
         self._routes = OwnRoutes(self._engine.name, _excluded(exclude))
-        self._app, self._has_lifespan, self._is_checked = app, False, False
+        self._app = app
+        self._has_lifespan = self._is_checked = self._is_told = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, websocket or lifespan (ASGI 3)."""
@@ -92,7 +94,7 @@ class OIDCMiddleware:
             refusal = with_cors(scope["app"], self._engine.name, await response_to(owner, error))
             await refusal(scope, receive, response.send)
         except Exception as error:
-            for fault in context.faults():
+            for fault in [*context.faults(), *faults_of_overrides(scope["app"], error)]:
                 error.add_note(fault)  # such as a response that is a coroutine
             if not response.started and _is_plain(scope) and context.has_changes:
                 # Starlette would respond outside of all middlewares, and the cookies would be lost.
@@ -104,6 +106,8 @@ class OIDCMiddleware:
             if context is not outer:
                 context.is_open = False
                 context.end_cleared()
+                for fault in context.faults():  # after the response had begun
+                    _log.error("%s. It has done and checked nothing.", fault)
 
     async def _context(
         self, scope: Scope, outer: RequestContext[Any, Any] | None
@@ -115,6 +119,7 @@ class OIDCMiddleware:
         runtime = self._registrations.fixed
         if runtime is None:
             runtime = await self._registrations.serving(HTTPConnection(scope))
+            self._warn_of_no_registration(scope, is_found=runtime is not None)
         return RequestContext(self._engine, runtime, self._routes, scope, outer)
 
     def _prepare(self, scope: Scope, outer: RequestContext[Any, Any] | None) -> None:
@@ -147,6 +152,17 @@ class OIDCMiddleware:
             "tokens are lost.\n%s: await oidc.aclose()",
             cause,
             where,
+        )
+
+    def _warn_of_no_registration(self, scope: Scope, *, is_found: bool) -> None:
+        """Warn once of a request for a login that no registration serves."""
+        if is_found or self._is_told or route_path(scope) not in self._routes:
+            return
+        self._is_told = True
+        _log.warning(
+            "%s is not found: the function that finds the settings returned None for it. The path "
+            "of the login is the router's prefix with the `name` of the settings.",
+            shown(route_path(scope)),
         )
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:

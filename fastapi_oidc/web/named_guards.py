@@ -95,14 +95,14 @@ def returned_response(call: Any) -> type[Response] | None:
 def unawaited_call(call: Callable[..., Any]) -> str | None:
     """The source of a call in `call` that needs an `await` and has none; None if there is none.
 
-    Found are calls of this library whose result is dropped or only asked whether it is true.
+    Found are calls of this library whose result is dropped, only asked whether it is true, or
+    returned to FastAPI, which awaits no result.
     """
     function, given = _opened(call)
     if not isinstance(function, FunctionType) or not _may_name_ours(function, given[-1]):
         return None
     for node in _nodes(function):
-        tests = (node.value,) if isinstance(node, ast.Expr) else _asked(node)
-        for each in tests:
+        for each in _asked(node):
             if isinstance(each, ast.Call) and _makes_a_coroutine(each.func, function, given[-1]):
                 return ast.unparse(each)
     return None
@@ -119,12 +119,25 @@ def _may_name_ours(function: FunctionType, owner: object) -> bool:
 
 
 def _asked(node: ast.AST) -> Sequence[ast.expr]:
-    """The expressions of which `node` asks whether they are true."""
+    """The expressions that `node` drops, or of which it asks whether they are true."""
+    if isinstance(node, ast.Module):
+        return list(_returned(node.body[0]))
+    if isinstance(node, ast.Expr):
+        return (node.value,)
     if isinstance(node, ast.BoolOp):
         return node.values
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return (node.operand,)
     return (node.test,) if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert) else ()
+
+
+def _returned(node: ast.AST) -> Iterator[ast.expr]:
+    """What a function returns itself, without the functions in it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Return) and child.value is not None:
+            yield child.value
+        elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from _returned(child)
 
 
 def _makes_a_coroutine(name: ast.expr, function: FunctionType, owner: object) -> bool:

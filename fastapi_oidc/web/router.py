@@ -26,6 +26,18 @@ _NO_LINK: Final = (
 )
 
 
+class _Router(APIRouter):
+    """A router, which `oidc.router()` would call."""
+
+    def __call__(self, *given: Any) -> Any:
+        """Serve a request (ASGI 3); raises TypeError for the call of an application."""
+        if len(given) != 3:
+            raise TypeError(
+                "a router is included, not called: app.include_router(oidc.router, prefix='/auth')"
+            )
+        return super().__call__(*given)
+
+
 def conventional_router(
     endpoints: Endpoints[Any, Any], settings: Collection[OIDCSettings] | None
 ) -> APIRouter:
@@ -38,7 +50,7 @@ def conventional_router(
     """
     engine = endpoints.registrations.engine
     lifespan = reporting_missing_middleware(engine.name)
-    router = APIRouter(include_in_schema=False, lifespan=lifespan)
+    router = _Router(include_in_schema=False, lifespan=lifespan)
     for role in Role:
         methods = {method for each in settings or () for method in role.methods(each)}
         if settings is None:

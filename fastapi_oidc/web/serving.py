@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
+from difflib import get_close_matches
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import ref
 
 from starlette.requests import HTTPConnection, Request
@@ -13,6 +14,7 @@ from starlette.responses import Response
 
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.peer_names import PEER_MEMBERS
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, require_kind
@@ -125,6 +127,16 @@ class Serving(Generic[Identity, RequestData]):
 
     noun = "oidc"
     """What an application calls the object."""
+
+    if not TYPE_CHECKING:  # type checkers know the members
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what there is, for names of other libraries, and for `include_router(oidc)`."""
+            hint = PEER_MEMBERS.get(name)
+            if hint is None and (like := get_close_matches(name, dir(type(self)), 1)):
+                hint = f"is {self.noun}.{like[0]} meant?"
+            told = f"{self.noun} has no {name!r}" + (f": {hint}" if hint else "")
+            raise AttributeError(told, name=name, obj=self)
 
     if TYPE_CHECKING:
 

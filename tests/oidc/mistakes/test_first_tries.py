@@ -21,7 +21,15 @@ from fastapi_oidc import (
     StandardIdentity,
 )
 from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, ServerError, session_for
+from fastapi_oidc.testing import (
+    DevClient,
+    DevProvider,
+    DevUser,
+    ServerError,
+    session_for,
+    sign_in,
+    sign_in_sync,
+)
 from tests.oidc.settings.examples import options
 from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import make_world, signed_in_world
@@ -254,12 +262,86 @@ async def test_what_the_application_raises_has_a_note() -> None:
 
     @world.app.get("/join")
     def join(request: Request) -> Any:
-        return world.oidc.login(request)
+        made = world.oidc.login(request)
+        return made
 
     async with world.browser() as browser:
         with pytest.raises(ValueError, match="coroutine") as unawaited:
             await browser.get("/join")
-    assert unawaited.value.__notes__ == ["oidc.login was called without await"]
+    (note,) = unawaited.value.__notes__
+    assert note.endswith("join: oidc.login was called without await")
+
+
+def test_names_of_other_libraries() -> None:
+    oidc: Any = make_world().oidc
+    for name, meant in (
+        ("login_required", "is oidc.require_auth meant"),
+        ("require_rol", "is oidc.require_role meant"),
+        ("authorize_access_token", "oidc.router has the callback"),
+    ):
+        with pytest.raises(AttributeError, match=f"oidc has no {name!r}: {meant}"):
+            getattr(oidc, name)
+    with pytest.raises(AttributeError, match=r"write app\.include_router\(oidc\.router, prefix"):
+        FastAPI().include_router(oidc)
+    with pytest.raises(TypeError, match=r"not called: app\.include_router\(oidc\.router, prefix"):
+        oidc.router()
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (a_session(), "The override of require_auth is no function"),
+        (lambda: StandardIdentity(sub="alice"), "returns what the guard does"),
+    ],
+)
+async def test_an_override_of_another_kind(override: Any, said: str) -> None:
+    def mount(app: FastAPI, oidc: OIDC) -> None:
+        @app.get("/mine")
+        async def mine(session: Any = Depends(oidc.require_auth)) -> Any:
+            return session.claims
+
+    world = make_world(mount=mount)
+    world.app.dependency_overrides[world.oidc.require_auth] = override
+    async with world.browser() as browser:
+        with pytest.raises((TypeError, AttributeError)) as caught:
+            await browser.get("/mine")
+    assert said in caught.value.__notes__[0]
+
+
+async def test_an_override_by_a_name(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    world.app.dependency_overrides[unchecked("require_auth")] = a_session
+    await world.browser().get("/me")
+    assert "does not depend on require_auth, which is overridden" in caplog.text
+
+
+async def test_a_proxy_that_removes_a_prefix(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    for _ in range(2):
+        await world.browser().get("/me", headers={"X-Forwarded-Prefix": "/app"})
+    (message,) = caplog.messages
+    assert "it removes the prefix '/app', and the redirects lack it" in message
+
+
+async def test_a_sign_in_that_signs_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    for path, status in (("/docs", 200), ("/auth/signin", 404)):
+        await sign_in(world.browser(), path, user="alice")
+        assert (
+            f"Nobody was signed in: https://app.test{path} begins no login (status {status})"
+            in (caplog.text)
+        )
+    await sign_in(world.browser(), "/auth/login", user="carol")
+    assert "DevProvider refused a request: " in caplog.text
+
+
+async def test_a_sign_in_with_the_other_kind_of_client() -> None:
+    world = make_world()
+    client = world.op.test_client(world.app, base_url="https://app.test")
+    with pytest.raises(TypeError, match="for a test_client use sign_in_sync"):
+        await sign_in(unchecked(client), "/me", user="alice")
+    with pytest.raises(TypeError, match=r"for provider\.browser\(\.\.\.\) use sign_in"):
+        sign_in_sync(unchecked(world.browser()), "/me", user="alice")
 
 
 def needing_a_database(

@@ -132,10 +132,21 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
         oidc.require_auth(request)
         deleted.append(1)
 
-    for endpoint, call in ((dropped, "oidc.require_auth"), (Pages().delete, "self.oidc.get_se")):
+    async def returned(request: Request) -> Any:
+        async def nested() -> Any:
+            return oidc.get_locals(request)
+
+        await nested()
+        return oidc.require_auth(request)
+
+    for endpoint, call in (
+        (dropped, "oidc.require_auth"),
+        (Pages().delete, "self.oidc.get_se"),
+        (returned, "oidc.require_auth"),
+    ):
         app = FastAPI()
         app.add_middleware(OIDCMiddleware, oidc=oidc)
-        app.delete("/notes")(endpoint)
+        app.delete("/notes", dependencies=[Depends(endpoint)])(lambda: None)
         with pytest.raises(ConfigurationError, match=f"/notes: .* calls `{call}.*without await"):
             await begin(app, "/notes")
     assert deleted == []
@@ -169,6 +180,20 @@ async def test_what_needs_no_request_needs_await_too(name: str) -> None:
     answer = await world.browser().get("/done")
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
     assert f"done: oidc.{name} was called without await" in str(world.events[-1])
+
+
+async def test_a_call_without_await_in_an_open_websocket_is_an_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+
+    @world.app.websocket("/ws")
+    async def ws(socket: WebSocket) -> None:
+        await socket.accept()
+        CALLS["require_auth"](world.oidc, socket)
+
+    await opened(world, {})
+    assert "ws: require_auth was called without await" in caplog.text
 
 
 def mount_logins(app: FastAPI, oidc: OIDC[Any, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import pytest
 from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -106,8 +107,8 @@ async def test_what_is_mounted_without_the_guard_of_the_application_is_named(
     await start(app)
     (message,) = caplog.messages
     assert message.splitlines()[0] == (
-        "The guard in `dependencies` of the application or a router does not apply to: /metrics, "
-        "/admin/open, /files, /asgi, /object."
+        "The guard in `dependencies` of the application, a router or a route does not apply to "
+        "/metrics, /admin/open, /files, /asgi, /object."
     )
 
 
@@ -125,6 +126,13 @@ class GuardedFiles(StaticFiles):
         self._oidc = oidc
 
 
+async def test_overridden_guards_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: None
+    await start(world.app)
+    assert caplog.messages == ["Nobody has to sign in: dependency_overrides has require_auth."]
+
+
 async def test_an_endpoint_that_a_router_had_before_its_guard_is_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -135,12 +143,16 @@ async def test_an_endpoint_that_a_router_had_before_its_guard_is_named(
     staff.get("/late")(lambda: None)
     all_of_it.include_router(staff, prefix="/staff")
     world.app.include_router(all_of_it)
+    world.app.get("/route")(lambda: None)
+    for route in world.app.routes:
+        if isinstance(route, APIRoute) and route.path == "/route":
+            route.dependencies.append(Depends(world.oidc.require_auth))
     world.app.include_router(
         staff, prefix="/guarded", dependencies=[Depends(world.oidc.require_auth)]
     )
     await start(world.app)
     (message,) = caplog.messages
-    assert message.splitlines()[0].endswith("or a router does not apply to: /staff/early.")
+    assert message.splitlines()[0].endswith("does not apply to /staff/early, /route.")
 
 
 async def test_a_guard_that_is_added_after_an_endpoint_leaves_it_open_and_says_so(
