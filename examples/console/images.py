@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fastapi import HTTPException, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from examples.console.account import CHECKED, Posted, Signed, for_those_who, oidc_of
 from examples.console.asking import question
@@ -36,6 +36,12 @@ reading = for_those_who("view")
 async def images(request: Request, session: Signed, host: AHost, done: str = "") -> Response:
     """Show what there is."""
     return await _page(request, session, host, done=done)
+
+
+@reading.get("/images/arriving")
+async def arriving(host: AHost) -> HTMLResponse:
+    """What is being uploaded, by whom."""
+    return page("arriving.html", {"arriving": host.library.arriving})
 
 
 writing = for_those_who("administer")
@@ -70,14 +76,19 @@ async def upload(request: Request, session: Signed, host: AHost, place: str = ""
     if shelf is None:
         raise HTTPException(422, "There are no such things.")
 
-    def check(fields: Mapping[str, str]) -> None:
-        oidc_of(request).check_csrf_token(session, fields.get("csrf_token"))
+    length = request.headers.get("content-length", "")
+    whole = int(length) if length.isdecimal() else 0
 
     async def act() -> str:
-        with host.library.receiving(shelf) as arriving:
+        with host.library.receiving(shelf, session.identity.name, whole) as arriving:
+
+            def check(fields: Mapping[str, str]) -> None:
+                oidc_of(request).check_csrf_token(session, fields.get("csrf_token"))
+                arriving.name = form.filename
+
             form = Upload(arriving.file, MOST_IMAGE, check)
             await form.receive(request)
-            await asyncio.to_thread(arriving.accept, form.filename)
+            await asyncio.to_thread(arriving.accept)
         return f"Uploaded {form.filename} to the {shelf}: {form.size} bytes."
 
     log = EventLog("", host.records)
@@ -122,6 +133,7 @@ async def _page(
         "things": things,
         "snapshots": await asyncio.to_thread(snapshots_in, host),
         "shelves": SHELVES,
+        "arriving": host.library.arriving,
         "folders": host.library.folders,
         "done": done if done in DONE else "",
         "refusal": refusal,

@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias
@@ -48,17 +48,29 @@ class Thing:
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, kw_only=True)
 class Arriving:
-    """A file that is being received into a folder."""
+    """A file that is being received into a folder; its request has `whole` bytes, if it says so.
+
+    `name` is that of the file, once it is known; `by` and `since` say who sends it, since when.
+    """
 
     place: Place
     path: Path
     file: BinaryIO
+    by: str
+    whole: int
+    name: str = ""
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def accept(self, name: str) -> None:
+    @property
+    def received(self) -> int:
+        """The bytes that are there."""
+        return os.fstat(self.file.fileno()).st_size
+
+    def accept(self) -> None:
         """Gives the whole file its name. Raises ValueError for one that is no kernel or disk."""
-        if NAME.fullmatch(name) is None:
+        if NAME.fullmatch(self.name) is None:
             raise ValueError("A name has letters, digits, dots, hyphens and underscores.")
         size = self.file.tell()
         self.file.flush()
@@ -68,9 +80,9 @@ class Arriving:
         if self.place == "disks" and (size == 0 or size % SECTOR):
             raise ValueError("This is no disk: its size is no multiple of 512 bytes.")
         try:
-            os.link(self.path, self.path.with_name(name))
+            os.link(self.path, self.path.with_name(self.name))
         except FileExistsError:
-            raise ValueError(f"There is a file called {name}.") from None
+            raise ValueError(f"There is a file called {self.name}.") from None
 
 
 class Library:
@@ -84,6 +96,8 @@ class Library:
             place: images / place for place in ("kernels", "disks")
         }
         self._given = given
+        self.arriving: list[Arriving] = []
+        """What is being received now."""
         for folder in self.folders.values():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -128,13 +142,16 @@ class Library:
         )
 
     @contextmanager
-    def receiving(self, place: Place) -> Iterator[Arriving]:
+    def receiving(self, place: Place, by: str, whole: int) -> Iterator[Arriving]:
         """A file that is being received, and is gone after the block unless it was accepted."""
         path = self.folders[place] / f".{secrets.token_hex(8)}.part"
         with path.open("x+b") as file:
+            arriving = Arriving(place=place, path=path, file=file, by=by, whole=whole)
+            self.arriving.append(arriving)
             try:
-                yield Arriving(place, path, file)
+                yield arriving
             finally:
+                self.arriving.remove(arriving)
                 path.unlink(missing_ok=True)
 
     def delete(self, place: Place, thing_id: str, users: Users) -> str:

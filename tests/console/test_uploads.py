@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
 from examples.console import images
-from tests.console.browser import Browser
+from tests.console.browser import PATIENCE, Browser
 from tests.console.running import BOB, RunningConsole, signed_in
 
 KERNEL = b"\x7fELF\x02" + bytes(59)
@@ -49,6 +51,39 @@ def test_a_kernel_and_a_disk_are_uploaded_and_recorded(
     assert (folder(host) / "disks/new.ext4").stat().st_size == 1024
     alice.open("/events")
     assert "Uploaded new.ext4 to the disks: 1024 bytes." in alice.text
+
+
+def test_an_upload_is_seen_by_others_with_its_progress(
+    host: RunningConsole, alice: Browser
+) -> None:
+    """The disk is sent in two halves; while the second one is awaited, another person looks."""
+    whole = httpx.Request(
+        "POST",
+        f"{host.url}/images/upload?place=disks",
+        data={"csrf_token": alice.field("csrf_token")},
+        files={"file": ("slow.ext4", bytes(2 << 20))},
+    )
+    body, over = whole.read(), threading.Event()
+
+    def halves() -> Iterator[bytes]:
+        yield body[: len(body) // 2]
+        over.wait(PATIENCE)
+        yield body[len(body) // 2 :]
+
+    with ThreadPoolExecutor() as pool:
+        sent = pool.submit(
+            httpx.post, whole.url, content=halves(), headers=whole.headers, cookies=alice.cookies
+        )
+        try:
+            with signed_in(host, BOB) as bob:
+                bob.open_until("slow.ext4 Alice Admin uploads it to the disks", "/images")
+                bob.open_until("1 MiB of 2 MiB", "/images/arriving")
+                assert 'value="0.50"' in bob.body
+        finally:
+            over.set()
+        assert sent.result().headers["location"].endswith("done=Uploaded.")
+    alice.open("/images/arriving")
+    assert alice.text == ""
 
 
 @pytest.mark.parametrize(

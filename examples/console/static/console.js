@@ -133,7 +133,7 @@ function hurry() {
 
 async function live() {
   for (;;) {
-    const busy = document.hidden || document.querySelector('[aria-busy="true"]')
+    const busy = document.hidden || document.querySelector('[aria-busy="true"]:not(.drop *)')
     const due = busy ? undefined : looks.find((one) => one.next <= Date.now())
     if (due) due.next = Date.now() + (await due.act().catch(() => WATCH_EVERY))
     else await new Promise((done) => { wake = () => done(undefined); setTimeout(done, QUICK / 2) })
