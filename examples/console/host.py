@@ -55,7 +55,7 @@ class Host(Monitors):
         self._reconciling = asyncio.Lock()
         try:
             self.machines = AsyncMachines(
-                launch.folder,
+                launch.machines,
                 binary=launch.binary if launch.is_simulated else launch.binary[0],
                 jailer=launch.jailer or "jailer",
                 files=self.library.files,

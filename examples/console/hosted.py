@@ -86,7 +86,7 @@ class HostedMonitor(Monitor):
     @property
     def in_code(self) -> str:
         """The Python that makes the same machine."""
-        folder = self.house.launch.folder / "machines" / self.key
+        folder = self.house.launch.machines / "machines" / self.key
         return python_of(self.name, self.definition, folder)
 
     @property

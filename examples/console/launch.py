@@ -44,6 +44,11 @@ class Launch:
         except OSError as error:
             raise SettingsError(f"{error.filename} cannot be used: {error.strerror}") from error
 
+    @property
+    def machines(self) -> Path:
+        """The folder of `generated_vmm.machines`, which has no other files."""
+        return self.folder / "machines"
+
     def console(self, machine: str) -> Path:
         """The file with the output of a machine's guest."""
         return self.folder / "consoles" / f"{machine}.log"

@@ -55,8 +55,9 @@ class Definition(Frozen):
     monitor shows them, and also `cpu_config` and `logger`, which it does not show. `metadata` is
     the document of MMDS. The machine creates its `taps`. With `autostart` it starts with the host;
     machines with a smaller `order` start first. `restart` says what happens after its monitor has
-    ended: nothing, a restart unless the exit status was 0, or a restart always. `agent` is the
-    vsock port of the guest's agent (`generated_vmm.guest`); None if it has none.
+    ended: nothing, a restart unless the exit status was 0, or a restart always. Only `reconcile`,
+    called about every second, starts machines by `autostart` and `restart`. `agent` is the vsock
+    port of the guest's agent (`generated_vmm.guest`); None if it has none.
     """
 
     configuration: FullVmConfiguration = Field(default_factory=FullVmConfiguration)
@@ -68,6 +69,13 @@ class Definition(Frozen):
     order: int = 0
     restart: RestartPolicy = "never"
     agent: int | None = Field(default=None, ge=1)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raises AttributeError, which says how the definition of a machine is changed."""
+        raise AttributeError(
+            f"a definition does not change: machine.change({name}=...) stores another one for the "
+            f"next start, or machine.edit(definition.replace({name}=...))"
+        )
 
     @field_validator("configuration")
     @classmethod

@@ -16,6 +16,7 @@ import fcntl
 import os
 import re
 import secrets
+import stat
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -126,26 +127,40 @@ def free_uid(taken: Collection[int]) -> int:
     return uid
 
 
+def make_own(folder: Path) -> None:
+    """Creates a folder, unless it is there.
+
+    Raises `MachineError` for one that belongs to another user, or that others may write to.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        raise MachineError(f"{folder} belongs to another user")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise MachineError(f"other users may write to {folder}")
+
+
 class Store:
     """The records of all machines and snapshots in a folder, which is created if needed.
 
-    Raises `MachineError` for a folder of another user or a later format.
+    Raises `MachineError` for a folder of another user or a later format, and for one that has
+    other files.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(folder))
         machines, snapshots = self.folder / "machines", self.folder / "snapshots"
         self.jails, self.run = self.folder / "jails", self.folder / "run"
-        for path in (self.folder, machines, snapshots, self.jails, self.run):
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if path.stat().st_uid != os.geteuid():
-                raise MachineError(f"{path} belongs to another user")
-            path.chmod(0o700)
+        make_own(self.folder)
         formats = Records(self.folder.parent, "format.json", Format)
         if (found := formats.get(self.folder.name)) is None:
+            if set(os.listdir(self.folder)) - {".format.json.new"}:
+                raise MachineError(f"{self.folder} has other files: machines need a folder alone")
             formats.put(self.folder.name, Format())
         elif found.format != FORMAT:
             raise MachineError(f"{self.folder} has a format that this release cannot use: {found}")
+        for path in (machines, snapshots, self.jails, self.run):
+            make_own(path)
         self.machines = Records(machines, "machine.json", MachineRecord)
         self.snapshots = Records(snapshots, SNAPSHOT, SnapshotRecord)
         self._naming = threading.Lock()
@@ -179,7 +194,7 @@ class Store:
         OSError.
         """
         if NAME.fullmatch(record.name) is None:
-            raise MachineError("a name has letters, digits, dots, hyphens and underscores")
+            raise MachineError("a name has 1 to 63 letters, digits, dots, hyphens and underscores")
         with self._naming:
             others, jail = self.machines.all(strict=True), record.definition.jail
             if any(each.name == record.name for each in others):

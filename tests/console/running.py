@@ -140,7 +140,7 @@ def pid_of(console: RunningConsole, name: str) -> int:
 
 def disks_of(console: RunningConsole, name: str) -> list[Path]:
     """The disks of a machine's own."""
-    folder = console.host.launch.folder / "machines" / console.machine(name).id / "disks"
+    folder = console.host.launch.machines / "machines" / console.machine(name).id / "disks"
     return list(folder.iterdir())
 
 

@@ -25,7 +25,8 @@ def clone(browser: Browser, source: str, /, **typed: str) -> None:
 
 def files(folder: Path) -> list[Path]:
     """The snapshots and the copies of disks that there are."""
-    return [*(folder / "snapshots").iterdir(), *(folder / "machines").glob("*/disks/*")]
+    own = folder / "machines"
+    return [*(own / "snapshots").iterdir(), *(own / "machines").glob("*/disks/*")]
 
 
 def test_a_running_machine_is_cloned_in_one_step_and_goes_on(

@@ -51,7 +51,9 @@ def test_the_code_of_a_machine_makes_the_same_one(
     monitor = console.host.get("demo")
     assert isinstance(monitor, HostedMonitor)
     assert " ".join(monitor.in_code.split()) in alice.text
-    monkeypatch.chdir(console.host.launch.folder)
+    place = console.host.launch.folder / "elsewhere"
+    place.mkdir()
+    monkeypatch.chdir(place)
     simulated = partial(Machines, binary=SIMULATED, detached=False)
     monkeypatch.setattr(generated_vmm.machines, "Machines", simulated)
     names: dict[str, Any] = {}

@@ -51,7 +51,9 @@ def test_only_what_was_chosen_is_set_and_the_rest_stays(
 def test_a_removed_disk_is_gone_with_its_file(devices: Browser, console: RunningConsole) -> None:
     devices.click("Add drive", {"drive.drive_id": "data", "drive.path_on_host": disk(console)})
     (drive,) = made(console).drives or []
-    file = console.host.launch.folder / "machines" / console.machine().id / str(drive.path_on_host)
+    file = (
+        console.host.launch.machines / "machines" / console.machine().id / str(drive.path_on_host)
+    )
     assert file.exists()
     devices.click("Remove data")
     assert "There are no drives." in devices.text

@@ -131,7 +131,7 @@ def test_machines_outlive_a_console_that_keeps_them(tmp_path: Path) -> None:
         assert "stopped Running" in alice.text
         for name in ("demo", "fresh", "kept", "stopped"):
             delete(alice, name)
-    assert list((tmp_path / "machines").iterdir()) == []
+    assert list((tmp_path / "machines" / "machines").iterdir()) == []
 
 
 def test_a_folder_belongs_to_one_console(tmp_path: Path) -> None:
@@ -144,6 +144,8 @@ def test_a_folder_belongs_to_one_console(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_a_later_release_is_told(tmp_path: Path) -> None:
-    (tmp_path / "format.json").write_text('{"format": 99}')
+    launch = Launch(["firecracker"], tmp_path, outlive=True)
+    launch.machines.mkdir()
+    (launch.machines / "format.json").write_text('{"format": 99}')
     with pytest.raises(SettingsError, match="cannot use"):
-        Host(Launch(["firecracker"], tmp_path, outlive=True), {})
+        Host(launch, {})

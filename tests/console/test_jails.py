@@ -122,11 +122,11 @@ def id_of(console: RunningConsole, name: str) -> str:
 
 
 def jail_of(console: RunningConsole, folder: Path, name: str) -> Path:
-    return folder / "jails" / "firecracker" / id_of(console, name)
+    return folder / "machines" / "jails" / "firecracker" / id_of(console, name)
 
 
 def disk_of(console: RunningConsole, folder: Path, name: str) -> Path:
-    (disk,) = (folder / "machines" / id_of(console, name) / "disks").iterdir()
+    (disk,) = (folder / "machines" / "machines" / id_of(console, name) / "disks").iterdir()
     return disk
 
 

@@ -99,7 +99,7 @@ def test_without_a_machines_record_nobody_knows_who_uses_a_file(
 ) -> None:
     console.disk("unknown")
     machine = console.machine()
-    record = console.host.launch.folder / "machines" / machine.id / "machine.json"
+    record = console.host.launch.machines / "machines" / machine.id / "machine.json"
     known = record.read_bytes()
     alice.open("/images")
     form = alice.form_of("/images/delete")
@@ -205,4 +205,4 @@ def test_a_snapshot_has_the_disks_of_its_moment(alice: Browser, console: Running
     assert disk.read_bytes() == b"now." * 1024
     alice.open("/images")
     alice.click("Delete moment")
-    assert list((console.host.launch.folder / "snapshots").iterdir()) == []
+    assert list((console.host.launch.machines / "snapshots").iterdir()) == []

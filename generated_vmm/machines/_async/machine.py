@@ -60,7 +60,10 @@ class AsyncMachine:
 
     @property
     def definition(self) -> Definition:
-        """What the machine is made of at its next start: a copy, which `edit` takes if changed."""
+        """What the machine is made of at its next start.
+
+        A copy: what is changed in it is stored by `edit`, and lost otherwise.
+        """
         return self.record.definition.model_copy(deep=True)
 
     @property

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 
 from generated_vmm.concurrency._sync import sleep
 from generated_vmm.machines._sync.held import Held
+from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.options import Options
 from generated_vmm.machines.records import Operation, Report
@@ -15,6 +17,7 @@ from generated_vmm.machines.store import Store
 from generated_vmm.process import MonitorError
 from generated_vmm.transport.connection import start_over_in_children
 
+logger = logging.getLogger(__name__)
 LOOKS, LOOK_SECONDS = 100, 0.02
 """How often and after which pause an operation tries to begin while `reconcile` looks."""
 
@@ -27,7 +30,7 @@ class Control:
         self._held: dict[str, Held] = {}
         self._reports: list[Report] = []
         self._lock: int | None = None
-        self._is_closed = False
+        self._is_closed = self._is_reconciled = False
         self._turn = threading.RLock()  # so that nothing begins after the last end
         start_over_in_children(self)
 
@@ -124,10 +127,20 @@ class Control:
         if self._is_closed:
             self.close()
 
+    def advise(self, definition: Definition) -> None:
+        """Logs, once, that nobody reconciles a machine that is to start by itself."""
+        if not self._is_reconciled and (definition.autostart or definition.restart != "never"):
+            self._is_reconciled = True
+            logger.warning(
+                "autostart and restart need reconcile(): call it when the program starts, and then "
+                "about every second"
+            )
+
     def tell(self, report: Report) -> None:
         """Keeps a report for the next `reconcile`."""
         self._reports.append(report)
 
     def told(self) -> list[Report]:
-        """The reports since the last call."""
+        """The reports since the last call, which is one of `reconcile`."""
+        self._is_reconciled = True
         return [self._reports.pop(0) for _ in range(len(self._reports))]

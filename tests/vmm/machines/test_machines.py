@@ -132,7 +132,7 @@ def test_a_name_may_be_used_again_and_an_id_is_not(folder: Path, machines: Machi
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", "-x", "x" * 64, "a\n"])
 def test_an_invalid_name_is_refused(folder: Path, machines: Machines, name: str) -> None:
-    with pytest.raises(MachineError, match="a name has letters"):
+    with pytest.raises(MachineError, match="a name has 1 to 63 letters"):
         machines.create(name, definition(folder))
 
 
@@ -310,6 +310,59 @@ def test_a_folder_of_a_later_format_is_refused(folder: Path, machines: Machines)
     path.write_text('{"format":2}')
     with pytest.raises(MachineError, match="a format that this release cannot use"):
         machines_in(folder)
+
+
+@pytest.mark.parametrize(
+    ("mode", "file", "why"),
+    [(0o755, "app.py", "has other files"), (0o777, "", "other users may write to")],
+)
+def test_a_folder_that_is_not_its_own_is_refused_and_stays(
+    folder: Path, mode: int, file: str, why: str
+) -> None:
+    place = folder / "machines"
+    place.mkdir()
+    place.chmod(mode)
+    if file:
+        (place / file).touch()
+    with pytest.raises(MachineError, match=why):
+        machines_in(folder)
+    assert os.listdir(place) == ([file] if file else [])
+    assert stat.S_IMODE(place.stat().st_mode) == mode
+
+
+def test_an_empty_folder_keeps_its_mode(folder: Path) -> None:
+    place = folder / "machines"
+    place.mkdir(mode=0o755)
+    machines_in(folder)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o755
+    assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o700, 0o600}
+
+
+def test_a_definition_says_how_it_is_changed(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    with pytest.raises(AttributeError, match=r"machine\.change\(restart=\.\.\.\)"):
+        web.definition.restart = "always"  # type: ignore[misc]
+    changed = web.definition
+    changed.configuration.drives = []
+    web.edit(changed)
+    assert web.definition.configuration.drives == []
+
+
+def test_a_restart_that_nobody_would_notice_is_logged_once(
+    folder: Path, machines: Machines, caplog: pytest.LogCaptureFixture
+) -> None:
+    web = machines.create("web", definition(folder).replace(restart="always"))
+    for _ in range(2):
+        web.start()
+        web.stop(grace=0)
+    [said] = caplog.messages
+    assert "need reconcile()" in said
+    caplog.clear()
+    machines.close()
+    with machines_in(folder, detached=False) as again:
+        again.reconcile()
+        again.all()[0].start()
+    assert caplog.messages == []
 
 
 def test_a_drive_without_a_disk_of_its_own_is_refused(folder: Path, machines: Machines) -> None:
