@@ -142,11 +142,12 @@ async def _join(run: _Run[Identity]) -> Outcome[Identity] | None:
     None if the attempt of another caller concerned that caller alone.
     """
     live, settings, refreshes = run.live, run.party.settings, run.party.refreshes
-    if not refreshes.tasks.is_running(live.id):
-        refreshes.runs[live.id] = run
+    id = live.session.id
+    if not refreshes.tasks.is_running(id):
+        refreshes.runs[id] = run
         run.settled.clear()  # of an attempt before
-    current = refreshes.runs[live.id]
-    task = refreshes.tasks.start(live.id, lambda: _begin(run))
+    current = refreshes.runs[id]
+    task = refreshes.tasks.start(id, lambda: _begin(run))
     task.add_done_callback(lambda _: current.settled.set())
     if current is run and run.make is not None:
         # A login waits for its own result, because a reload of the callback gets it too.

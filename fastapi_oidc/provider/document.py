@@ -65,12 +65,10 @@ class Document(Generic[T]):
         Raises the ProviderError of a failed fetch, and provider.unavailable for five seconds
         afterwards.
         """
-        newest = self._newest
-        if newest is not None and self._is_within(FRESH_LIFETIME, self._fetched_at):
-            return newest
-        if newest is not None and self._is_within(STALE_LIFETIME, self._fetched_at):
-            return await self._fetch_or(newest)
-        return await self._fetch_once()
+        newest, age = self._newest, self._clock.now() - self._fetched_at
+        if newest is None or not 0 <= age < STALE_LIFETIME:
+            return await self._fetch_once()
+        return newest if age < FRESH_LIFETIME else await self._fetch_or(newest)
 
     async def newer_than(self, seen: T, *, asker: str, pause: int = MISS_INTERVAL) -> T:
         """A document fetched after `seen`, or `seen` itself when it is too early to fetch again.

@@ -190,7 +190,7 @@ class Provider:
         the token. So a caller with less time must run this in a task and stop waiting for the task.
         """
         answer = await self._client.post(
-            await self.metadata(),
+            await self._metadata.get(),
             "token_endpoint",
             refresh_token_grant(refresh_token) | dict(target or {}),
             patience=LONGEST_EXCHANGE,

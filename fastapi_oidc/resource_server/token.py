@@ -18,7 +18,7 @@ from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.step_up import StepUp, together
 from fastapi_oidc.session.model import REFUSED_SIGNATURE, Identity, NeverFromARequest, OIDCSession
-from fastapi_oidc.session.store import Cell, Store, unavailable_as
+from fastapi_oidc.session.store import Cell, Store, ask_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +139,9 @@ class Proofs:
         name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
         # A proof is accepted from one window before its time to one window after it.
         mine = Cell(secrets.token_bytes(9), self._clock.now() + 2 * PROOF_WINDOW + 1)
-        with unavailable_as():
-            value = await self._store.move(
-                f"{self._name}:dpop:{name}", lambda value, _: None if value else mine, known=b""
-            )
+        key = f"{self._name}:dpop:{name}"
+        taking = self._store.move(key, lambda value, _: None if value else mine, known=b"")
+        value = await ask_store(taking)
         if value != mine.value:
             raise ProtocolViolation(Code.DPOP_REPLAYED, "this proof was used before")
 

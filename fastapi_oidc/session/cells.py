@@ -15,7 +15,7 @@ from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 from fastapi_oidc.session.sealing import Sealer
-from fastapi_oidc.session.store import Cell, Store, unavailable_as
+from fastapi_oidc.session.store import Cell, Store, ask_store
 
 RENEW_SECONDS: Final = LEASE_SECONDS / 3
 """Seconds between two renewals of an owner's lease."""
@@ -84,8 +84,8 @@ class Cells:
 
     async def read(self, keys: Sequence[str]) -> Sequence[bytes]:
         """The values of keys that are no rows, b"" for a key without one, in one round trip."""
-        with unavailable_as():
-            return await self.store.read([self._key(key) for key in keys])
+        prefix = f"{self._name}:"
+        return await ask_store(self.store.read([prefix + key for key in keys]))
 
     async def see(
         self, key: str, others: Sequence[str] = (), known: Seen | None = None
@@ -101,19 +101,20 @@ class Cells:
 
         The store keeps the row until `margin` seconds after its end.
         """
-        made = Seen()
+        made, name = Seen(), self._key(key)
 
         def change(value: bytes, age: float) -> Cell | None:
             nonlocal made
             before = self.seen(key, value, known)
             row = rule(before.row, age)
-            made = before if row is before.row else Seen(row, self._seal(key, row.encode()))
-            return None if made is before else Cell(made.value, row.expires_at + margin)
+            if row is before.row:
+                made = before
+                return None
+            made = Seen(row, self._sealer.encrypt(row.encode(), name=name))
+            return Cell(made.value, row.expires_at + margin)
 
-        with unavailable_as():
-            await self.store.move(
-                self._key(key), change, known=None if known is None else known.value
-            )
+        value = None if known is None else known.value
+        await ask_store(self.store.move(name, change, known=value))
         return made
 
     async def change(self, key: str, change: Callable[[bytes], Cell]) -> None:
@@ -123,8 +124,7 @@ class Cells:
             after, expires_at = change(value)
             return Cell(after, expires_at + MARGIN)
 
-        with unavailable_as():
-            await self.store.move(self._key(key), changed)
+        await ask_store(self.store.move(self._key(key), changed))
 
     async def insist(
         self,
@@ -170,16 +170,13 @@ class Cells:
         """The row of `key` in a value that `read` has returned; `known` if that is its value."""
         if known is not None and known.value == value:
             return known
-        return Seen(Row.decode(self._open(key, value)), value) if value else Seen()
-
-    def _seal(self, key: str, content: bytes) -> bytes:
-        return self._sealer.encrypt(content, name=self._key(key)) if content else b""
-
-    def _open(self, key: str, value: bytes) -> bytes:
+        if not value:
+            return Seen()
         try:
-            return self._sealer.decrypt(value, name=self._key(key)) if value else b""
+            encoded = self._sealer.decrypt(value, name=self._key(key))
         except SessionError:
             raise Unreadable from None
+        return Seen(Row.decode(encoded), value)
 
 
 class Turn:

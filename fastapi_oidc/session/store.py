@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from threading import Lock
 from traceback import extract_tb
-from typing import Final, NamedTuple, Self, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.protocol.refusal import MAX_VALUE, cleaned, without
+
+Result = TypeVar("Result")
 
 
 class Place(NamedTuple):
@@ -36,29 +38,20 @@ class Place(NamedTuple):
         return cls(f"{scheme}://{hosts}{slash}{path}", secrets)
 
 
-class unavailable_as:  # noqa: N801 - a context manager reads like a function
-    """Turn an exception of a store within the block into session.store_unavailable (503).
+async def ask_store(work: Awaitable[Result], store: Place | None = None, doing: str = "") -> Result:
+    """The result of `work`, which asks a store; its exceptions are session.store_unavailable (503).
 
-    So does a CancelledError that a store raises although nobody has cancelled the task.
+    So is a CancelledError that a store raises although nobody has cancelled the task. Errors of
+    this library pass unchanged.
     """
-
-    __slots__ = ("_doing", "_store")
-
-    def __init__(self, store: Place | None = None, doing: str = "") -> None:
-        self._store, self._doing = store, doing
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: object
-    ) -> None:
-        """Raise the SessionError. Errors of this library pass unchanged."""
-        if error is None or isinstance(error, OIDCError):
-            return
-        if isinstance(error, Exception) or _is_of_the_store(error):
-            explanation = _explained(error, self._store, self._doing)
-            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from error
+    try:
+        return await work
+    except BaseException as error:
+        is_outage = isinstance(error, Exception) or _is_of_the_store(error)
+        if isinstance(error, OIDCError) or not is_outage:
+            raise
+        explanation = _explained(error, store, doing)
+        raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from error
 
 
 def _explained(error: BaseException, store: Place | None, doing: str) -> str:

@@ -23,7 +23,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.concurrency import PerLoop
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Place, Store, Stored, unavailable_as
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Place, Store, Stored, ask_store
 
 PROBE_SECONDS: Final = 1.0
 """Time limit of the first probe, in seconds; it doubles with each further probe."""
@@ -264,12 +264,14 @@ class RedisStore(Store):
 
     async def _run(self, command: Command, doing: str) -> Any:
         """The reply to `command`; texts are bytes."""
-        with unavailable_as(self._place, doing):
-            here = self._reached.here()
-            if not here.circuit.is_open:
-                return await _send(here, command, self._timeout)
-            with here.circuit.probe(self._timeout) as seconds:
-                return await _send(here, command, seconds)
+        return await ask_store(self._reply_to(command), self._place, doing)
+
+    async def _reply_to(self, command: Command) -> Any:
+        here = self._reached.here()
+        if not here.circuit.is_open:
+            return await _send(here, command, self._timeout)
+        with here.circuit.probe(self._timeout) as seconds:
+            return await _send(here, command, seconds)
 
     def _reach(self) -> _Reached:
         client = self._client()

@@ -41,8 +41,8 @@ from fastapi_oidc.session.store import (
     Place,
     Store,
     Stored,
+    ask_store,
     lacks_table,
-    unavailable_as,
 )
 
 DIALECTS: Final = ("postgresql", "sqlite")
@@ -223,12 +223,14 @@ class SQLStore(Store):
 
     async def create_tables(self) -> None:
         """Create the table and index if they are missing; any number of processes may do so."""
-        with unavailable_as(self._database.place, "create tables"):
-            for statement in _CREATE:
-                try:
-                    await self._database.run(statement, {})
-                except DBAPIError:  # another process creates the same on PostgreSQL
-                    await self._database.run(statement, {})
+        await ask_store(self._create_tables(), self._database.place, "create tables")
+
+    async def _create_tables(self) -> None:
+        for statement in _CREATE:
+            try:
+                await self._database.run(statement, {})
+            except DBAPIError:  # another process creates the same on PostgreSQL
+                await self._database.run(statement, {})
 
     async def purge(self) -> int:
         """Remove all rows that have expired, a thousand at a time, and return their number."""
@@ -271,15 +273,17 @@ class SQLStore(Store):
 
     async def _run(self, statement: Executable, **values: object) -> Rows:
         doing = "read" if isinstance(statement, Select) else "write"
-        with unavailable_as(self._database.place, doing):
-            try:
-                return await self._database.run(statement, values)
-            except DBAPIError as error:
-                if not self._creates_tables or not lacks_table(str(error.orig)):
-                    raise
-        await self.create_tables()
+        return await ask_store(self._execute(statement, values), self._database.place, doing)
+
+    async def _execute(self, statement: Executable, values: dict[str, object]) -> Rows:
+        try:
+            return await self._database.run(statement, values)
+        except DBAPIError as error:
+            if not self._creates_tables or not lacks_table(str(error.orig)):
+                raise
+        await self._create_tables()
         self._creates_tables = False
-        return await self._run(statement, **values)
+        return await self._database.run(statement, values)
 
 
 def _insert(dialect: str) -> Executable:

@@ -15,7 +15,7 @@ from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.session.sql.store import _place_of
-from fastapi_oidc.session.store import Cell, Place, unavailable_as
+from fastapi_oidc.session.store import Cell, Place, ask_store
 
 PASSWORD = secrets.token_urlsafe(16)
 ONE = Cell(b"x", 2**31)
@@ -79,13 +79,12 @@ def test_the_address_of_a_database_has_neither_user_nor_password() -> None:
     assert _place_of(url) == Place("postgresql+asyncpg://db:5432/name", (PASSWORD,))
 
 
-def test_a_driver_that_quotes_the_password_is_not_quoted() -> None:
-    place = Place.of(f"redis://app:{PASSWORD}@a")
-    with (
-        pytest.raises(SessionError) as caught,
-        unavailable_as(place, "read"),
-    ):
+async def test_a_driver_that_quotes_the_password_is_not_quoted() -> None:
+    async def log_in() -> None:
         raise ConnectionError(f"cannot log in with\n{PASSWORD}")
+
+    with pytest.raises(SessionError) as caught:
+        await ask_store(log_in(), Place.of(f"redis://app:{PASSWORD}@a"), "read")
     assert caught.value.explanation == (
         "the store redis://a could not read: ConnectionError: cannot log in with [...]"
     )

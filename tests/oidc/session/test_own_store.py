@@ -22,7 +22,7 @@ from fastapi_oidc.session.own_store import (
     SessionStore,
 )
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.store import unavailable_as
+from fastapi_oidc.session.store import ask_store
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.examples import NOW, SECRET
 from tests.oidc.session.values import KEY, ONE
@@ -86,8 +86,8 @@ class Wrong(Dictionary):
     ],
 )
 async def test_a_method_that_does_something_else_is_named(wrong: object, said: str) -> None:
-    with pytest.raises(OIDCError, match=said), unavailable_as():
-        await ExclusiveStore(Wrong(wrong)).read([KEY])
+    with pytest.raises(OIDCError, match=said):
+        await ask_store(ExclusiveStore(Wrong(wrong)).read([KEY]))
 
 
 async def test_a_value_is_compared_and_replaced_within_the_lock() -> None:
