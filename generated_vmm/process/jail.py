@@ -42,7 +42,14 @@ class Jail(Place):
     def __init__(self, jailer: HostPath, binary: HostPath, options: Mapping[str, Any]) -> None:
         if missing := [each for each in REQUIRED if options.get(each) is None]:
             raise TypeError(f"a jail needs {missing}")
-        given = checked(options, JailedOptions.__annotations__, HOST_PATHS)
+        for option, program in (("jailer", jailer), ("binary", binary)):
+            if not isinstance(program, str | os.PathLike):
+                raise TypeError(
+                    f"{option} is {program!r}; it must be the name or path of a program"
+                )
+        if "/" not in os.fspath(options.get("netns") or "/"):
+            raise ValueError(f"netns is {options['netns']!r}; it must be a path: /run/netns/web")
+        given = checked(options, JailedOptions, HOST_PATHS)
         require_jail_options(given)
         self.settings = {"chroot_base_dir": "/srv/jailer", "cwd": os.path.abspath("."), **given}
         self.owner = (given["uid"], given["gid"])
@@ -111,10 +118,6 @@ class Jail(Place):
 
 def require_jail_options(given: Mapping[str, Any]) -> None:
     """Raises ValueError for what the jailer would refuse, and for what is no jail."""
-    if given.get("cgroup_version", 2) not in (1, 2):
-        raise ValueError(f"cgroup_version is {given['cgroup_version']}; it must be 1 or 2")
-    if unknown := set(given.get("resource_limits", ())) - {"fsize", "no-file"}:
-        raise ValueError(f"resource_limits has {sorted(unknown)}; only fsize and no-file exist")
     if given.get("uid") == 0:
         raise ValueError("uid is 0, and root can leave a jail: give the monitor a user of its own")
     for name in given.get("cgroups", ()):

@@ -85,11 +85,12 @@ class Tap(AsyncBlock, Block):
 
     `address` is the host's address on it, with its prefix; or `bridge` names the host's bridge to
     which it is added. `nat` hides the network behind the host's addresses; the host must forward.
-    `guest` (with its prefix) and `gateway` are the guest's address and gateway, by default the
-    first free address of the network, and the host's address. `uid` is the user that may open it,
-    for example that of a `JailedMonitor`. `namespace` is the `NetworkNamespace` that it is in. The
-    default name is a free one. Needs CAP_NET_ADMIN. Invalid options raise ValueError. If the host
-    refuses, `MonitorError` is raised and nothing is left behind.
+    `guest` and `gateway` are the guest's address and gateway, by default the first free address of
+    the network, and the host's address; without `address`, `guest` needs its prefix. `uid` is the
+    user that may open it, for example that of a `JailedMonitor`. `namespace` is the
+    `NetworkNamespace` that it is in. The default name is a free one. Needs CAP_NET_ADMIN. Invalid
+    options raise ValueError. If the host refuses, `MonitorError` is raised and nothing is left
+    behind.
     """
 
     def __init__(
@@ -105,21 +106,43 @@ class Tap(AsyncBlock, Block):
         namespace: NetworkNamespace | None = None,
     ) -> None:
         self.name = f"tap{secrets.token_hex(6)}" if name is None else name
-        self.address = None if address is None else IPv4Interface(address)
         if NAME.fullmatch(self.name) is None or len(os.fsencode(self.name)) > LONGEST_NAME:
             raise ValueError(f"name is {name!r}; it must have 1 to {LONGEST_NAME} bytes, no / : %")
-        if self.address is not None and self.address.network.prefixlen == 32:
-            raise ValueError(f"address is {address}; its network has no free address for a guest")
         if bridge is not None and address is not None:
             raise ValueError("address and bridge exclude each other: the bridge has the address")
         if nat and address is None:
             raise ValueError("nat needs an address")
-        self.guest = _first_free(self.address) if guest is None else IPv4Interface(guest)
+        _require_kind("uid", uid, int, "the number of a user")
+        _require_kind("namespace", namespace, NetworkNamespace, "a NetworkNamespace")
+        self.address = None if address is None else _interface("address", address)
         host = None if self.address is None else self.address.ip
-        self.gateway = host if gateway is None else IPv4Address(gateway)
+        self.guest = _first_free(self.address) if guest is None else self._guest_of(guest)
+        self.gateway = host if gateway is None else self._gateway_of(gateway)
         self._bridge, self._nat, self._uid, self._namespace = bridge, nat, uid, namespace
         self._connection: socket.socket | None = None
         self._turn = threading.Lock()  # two threads may remove it, no signal handler does
+
+    def _guest_of(self, value: str) -> IPv4Interface:
+        """The guest's address in the network of `address`, or with its own prefix. ValueError."""
+        if self.address is None:
+            return _interface("guest", value)
+        network = self.address.network
+        found = _interface("guest", value if "/" in value else f"{value}/{network.prefixlen}")
+        if found.network != network or found.ip == self.address.ip:
+            raise ValueError(f"guest is {value}; it must be another address of {network}")
+        return found
+
+    def _gateway_of(self, value: str) -> IPv4Address:
+        """Raises ValueError unless the guest reaches it in its own network."""
+        if self.guest is None:
+            raise ValueError("gateway needs the guest's address: pass address or guest")
+        length = self.guest.network.prefixlen
+        found = _interface("gateway", f"{value}/{length}")
+        if found.network != self.guest.network or found.ip == self.guest.ip:
+            raise ValueError(
+                f"gateway is {value}; it must be another address of {self.guest.network}"
+            )
+        return found.ip
 
     @property
     def interface(self) -> NetworkInterfaceFields:
@@ -194,6 +217,26 @@ class Tap(AsyncBlock, Block):
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+
+
+def _require_kind(option: str, value: object, kind: type, needed: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise ValueError(f"{option} is {value!r}; it must be {needed}")
+
+
+def _interface(option: str, value: str) -> IPv4Interface:
+    """An address that an interface can have, with its prefix. Raises ValueError."""
+    needed = "it must be an IPv4 address with its prefix, such as 172.16.0.1/30"
+    try:
+        found = IPv4Interface(value)
+    except ValueError:
+        raise ValueError(f"{option} is {value!r}; {needed}") from None
+    network = found.network
+    if network.prefixlen == 32:
+        raise ValueError(f"{option} is {value}; {needed}")
+    if network.prefixlen < 31 and found.ip in (network[0], network[-1]):
+        raise ValueError(f"{option} is {value}; that is no host's address in {network}")
+    return found
 
 
 def _first_free(address: IPv4Interface | None) -> IPv4Interface | None:

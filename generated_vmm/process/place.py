@@ -50,7 +50,7 @@ class Place:
         self._programs: list[Any] = [[os.fspath(each) for each in argv]]
         if not argv:
             raise ValueError("binary is an empty sequence; it names the monitor's program")
-        self.settings = checked(options, MonitorOptions.__annotations__, HOST_PATHS)
+        self.settings = checked(options, MonitorOptions, HOST_PATHS)
         self.owner = (os.geteuid(), os.getegid())
         if self.settings.get("detached") and "directory" not in self.settings:
             raise ValueError("a detached monitor needs a directory to be found by")

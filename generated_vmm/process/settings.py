@@ -6,12 +6,18 @@ Source: `--help` of the monitor and of the jailer, and docs/jailer.md, version 1
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Required, TypeAlias, TypedDict
+from functools import cache
+from typing import Annotated, Any, Literal, Required, TypeAlias
+
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 HostPath: TypeAlias = str | os.PathLike[str]
 Level: TypeAlias = Literal["Error", "Warning", "Info", "Debug", "Trace", "Off"]
+Size: TypeAlias = Annotated[int, Field(gt=0)]
+UserId: TypeAlias = Annotated[int, Field(ge=0)]
+InstanceId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}\z")]
 
 # Arguments of the monitor and of the jailer under these names.
 MONITOR_ARGUMENTS = (
@@ -19,9 +25,6 @@ MONITOR_ARGUMENTS = (
     *("enable_pci", "boot_timer", "no_seccomp", "show_level", "show_log_origin"),
 )
 FILES = ("config_file", "metadata", "seccomp_filter")  # that the monitor reads at its start
-NUMBERS = ("serial_bytes", "http_api_max_payload_size", "mmds_size_limit", "timeout", "grace")
-FLAGS = (*MONITOR_ARGUMENTS[4:], "detached", "new_pid_ns")
-INSTANCE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 class CommonOptions(TypedDict, total=False):
@@ -34,79 +37,84 @@ class CommonOptions(TypedDict, total=False):
     boot_timer: bool
     no_seccomp: bool
     seccomp_filter: HostPath | None
-    http_api_max_payload_size: int | None
-    mmds_size_limit: int | None
+    http_api_max_payload_size: Size | None
+    mmds_size_limit: Size | None
     log_path: HostPath | None
     level: Level | None
     module: str | None
     show_level: bool
     show_log_origin: bool
     metrics_path: HostPath | None
-    serial_bytes: int
+    serial_bytes: Size
     env: Mapping[str, str] | None
     cwd: HostPath | None
-    timeout: float
-    grace: float
+    timeout: Annotated[float, Field(gt=0)]
+    grace: Annotated[float, Field(ge=0)]
     detached: bool
 
 
 class MonitorOptions(CommonOptions, total=False):
     """The options of a monitor without a jail."""
 
-    id: str | None
+    id: InstanceId | None
     directory: HostPath | None
 
 
 class JailedOptions(CommonOptions, total=False):
     """The options of a jailed monitor."""
 
-    id: Required[str]
-    uid: Required[int]
-    gid: Required[int]
+    id: Required[InstanceId]
+    uid: Required[UserId]
+    gid: Required[UserId]
     chroot_base_dir: HostPath
     netns: HostPath | None
-    cgroups: Mapping[str, str]
-    cgroup_version: int
+    cgroups: Mapping[str, str | int]
+    cgroup_version: Literal[1, 2]
     parent_cgroup: str | None
-    resource_limits: Mapping[str, int]
+    resource_limits: Mapping[Literal["fsize", "no-file"], int]
     new_pid_ns: bool
 
 
-def checked(
-    options: Mapping[str, Any], known: Iterable[str], host_paths: Iterable[str]
-) -> dict[str, Any]:
+def checked(options: Mapping[str, Any], kind: type, host_paths: Iterable[str]) -> dict[str, Any]:
     """The options that are not None, in a form for JSON; paths of the host are absolute.
 
     Raises TypeError for an unknown option, ValueError for a value that no monitor can start with.
     """
+    known = kind.__annotations__
     if unknown := set(options) - set(known):
         raise TypeError(f"there are no options {sorted(unknown)}; there are {sorted(known)}")
-    given = {
-        name: os.fspath(value) if isinstance(value, os.PathLike) else value
-        for name, value in options.items()
-        if value is not None
-    }
-    if "id" in given:
-        require_instance_id(given["id"])
+    given = {name: _plain(value) for name, value in options.items() if value is not None}
+    try:
+        _reader(kind).validate_python(given, strict=True)
+    except ValidationError as error:
+        raise ValueError(_fault(given, error)) from None
     if given.get("no_seccomp") and "seccomp_filter" in given:
         raise ValueError("no_seccomp and seccomp_filter exclude each other")
-    for name, value in given.items():
-        if value == "":
-            raise ValueError(f"{name} is empty")
-        if name in FLAGS and not isinstance(value, bool):
-            raise ValueError(f"{name} is {value!r}; it must be True or False")
-        if name in NUMBERS:
-            require_number(name, value)
+    if empty := [name for name, value in given.items() if value == ""]:
+        raise ValueError(f"{empty[0]} is empty")
     return given | {each: os.path.abspath(given[each]) for each in host_paths if each in given}
 
 
-def require_number(name: str, value: object) -> None:
-    """Raises ValueError unless it is a number of seconds or bytes; only `grace` may be 0."""
-    if not isinstance(value, int | float):
-        raise ValueError(f"{name} is {value!r}; it must be a number")
-    if not (value > 0 or (value == 0 and name == "grace")):
-        what = "cannot be negative" if name == "grace" else "must be more than 0"
-        raise ValueError(f"{name} is {value}; it {what}")
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+@cache
+def _reader(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _fault(given: Mapping[str, Any], error: ValidationError) -> str:
+    """The first option that is wrong, and why; without the values of an environment."""
+    first = error.errors(include_url=False)[0]
+    option, *keys = first["loc"]
+    value, what = given[str(option)], first["msg"].replace("Input should", "it must")
+    if option == "id":
+        what = "it must be 1 to 64 letters, digits and hyphens"
+    said = f"has {keys[0]!r}" if isinstance(value, Mapping) else f"is {value!r}"
+    return f"{option} {said}; {what}"
 
 
 def monitor_arguments(settings: Mapping[str, Any], paths: Mapping[str, str | None]) -> list[str]:
@@ -124,9 +132,3 @@ def words_of(options: Mapping[str, object]) -> list[str]:
         if value is not None and value is not False:
             words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     return words
-
-
-def require_instance_id(instance_id: str) -> None:
-    """Raises ValueError unless the monitor accepts this as `--id`; otherwise it would abort."""
-    if INSTANCE_ID.fullmatch(instance_id) is None:
-        raise ValueError(f"id is {instance_id!r}; it must be 1 to 64 letters, digits and hyphens")

@@ -89,10 +89,14 @@ def test_an_option_becomes_its_argument(options: dict[str, Any], words: list[str
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"uid": "nobody"}, "uid is 'nobody'; it must be a valid integer"),
+        ({"gid": -1}, "gid is -1; it must be greater than or equal to 0"),
+        ({"netns": "web"}, "netns is 'web'; it must be a path: /run/netns/web"),
+        ({"cgroups": ["cpu.shares"]}, "cgroups is .*; it must be a valid dictionary"),
         ({"cgroup_version": 3}, "must be 1 or 2"),
         ({"cgroups": {"../escape": "1"}}, "must be a file such as"),
         ({"cgroups": {"shares": "1"}}, "must be a file such as"),
-        ({"resource_limits": {"cpu": 1}}, "fsize and no-file"),
+        ({"resource_limits": {"cpu": 1}}, "has 'cpu'; it must be 'fsize' or 'no-file'"),
     ],
 )
 def test_what_the_jailer_refuses_is_refused_before(options: dict[str, Any], says: str) -> None:
@@ -384,8 +388,10 @@ def test_an_option_that_is_refused_is_named_with_its_path(folder: Path) -> None:
 
 
 def test_flags_and_the_id_of_a_jail_are_required_to_be_what_they_are() -> None:
-    with pytest.raises(ValueError, match="enable_pci is 0; it must be True or False"):
+    with pytest.raises(ValueError, match="enable_pci is 0; it must be a valid boolean"):
         settings(enable_pci=0)
+    with pytest.raises(TypeError, match=r"binary is .*; it must be the name or path of a program"):
+        Jail("jailer", ["firecracker", "--no-api"], {"id": "a", "uid": 1, "gid": 1})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="'id'"):
         Jail("jailer", "firecracker", {"uid": 1, "gid": 1})
     with pytest.raises(TypeError, match="directory"):

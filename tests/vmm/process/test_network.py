@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -501,11 +502,21 @@ def test_a_name_that_no_interface_can_have_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"address": "172.16.0.1"}, "no free address for a guest"),
-        ({"address": "nonsense/24"}, "nonsense"),
+        ({"address": "172.16.0.1"}, "address is 172.16.0.1; .* with its prefix, such as"),
+        ({"address": "nonsense/24"}, "address is 'nonsense/24'; it must be an IPv4 address"),
+        ({"address": "fd00::1/64"}, "address is 'fd00::1/64'; it must be an IPv4 address"),
+        ({"address": "172.16.0.0/30"}, "no host's address in 172.16.0.0/30"),
+        ({"address": NETWORK, "guest": "10.0.0.2/30"}, "must be another address of 172.31.255.0"),
+        ({"address": NETWORK, "guest": "172.31.255.1"}, "guest is .* must be another address"),
+        ({"address": NETWORK, "guest": "172.31.255.3"}, "guest is .* no host's address"),
+        ({"address": NETWORK, "gateway": "10.0.0.1"}, "gateway is 10.0.0.1; it must be another"),
+        ({"gateway": "10.0.0.1"}, "gateway needs the guest's address"),
+        ({"guest": "172.16.0.2"}, "guest is 172.16.0.2; .* with its prefix"),
+        ({"uid": "alice"}, "uid is 'alice'; it must be the number of a user"),
+        ({"namespace": "/run/netns/web"}, "it must be a NetworkNamespace"),
         ({"address": NETWORK, "bridge": "br0"}, "exclude each other"),
         ({"nat": True}, "nat needs an address"),
-        ({"guest": "172.16.0.300/24"}, "172.16.0.300"),
+        ({"guest": "172.16.0.300/24"}, "guest is '172.16.0.300/24'"),
     ],
 )
 def test_options_that_no_tap_can_have_are_refused(options: Any, reason: str) -> None:
@@ -517,6 +528,7 @@ def test_the_guest_gets_the_first_free_address_and_a_mac_made_of_it() -> None:
     tap = Tap("tap0", address="172.16.0.1/30")
     assert tap.boot_argument == "ip=172.16.0.2::172.16.0.1:255.255.255.252::eth0:off"
     assert tap.interface == {"host_dev_name": "tap0", "guest_mac": "06:00:ac:10:00:02"}
+    assert Tap(address=NETWORK, guest="172.31.255.2").guest == IPv4Interface("172.31.255.2/30")
     bridged = Tap("tap0", bridge="br0", guest="172.16.0.7/24", gateway="172.16.0.1")
     assert bridged.boot_argument == "ip=172.16.0.7::172.16.0.1:255.255.255.0::eth0:off"
     unknown = Tap("tap0")

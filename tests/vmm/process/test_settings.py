@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -64,8 +65,8 @@ def test_a_file_is_given_as_the_monitor_sees_it(name: str) -> None:
         ({"id": "a" * 65}, "1 to 64"),
         ({"no_seccomp": True, "seccomp_filter": "/filter"}, "exclude each other"),
         ({"serial_bytes": 0}, "serial_bytes"),
-        ({"timeout": timedelta(seconds=5)}, "timeout is .* it must be a number"),
-        ({"grace": "5"}, "grace is '5'; it must be a number"),
+        ({"timeout": timedelta(seconds=5)}, "timeout is .* it must be a valid number"),
+        ({"grace": "5"}, "grace is '5'; it must be a valid number"),
         ({"http_api_max_payload_size": -1}, "http_api_max_payload_size"),
         ({"mmds_size_limit": 0}, "mmds_size_limit"),
         ({"timeout": 0}, "timeout"),
@@ -74,6 +75,8 @@ def test_a_file_is_given_as_the_monitor_sees_it(name: str) -> None:
         ({"socket_path": ""}, "socket_path is empty"),
         ({"directory": ""}, "directory is empty"),
         ({"grace": -1}, "grace"),
+        ({"level": "debug"}, "level is 'debug'; it must be 'Error', 'Warning'"),
+        ({"env": {"TOKEN": 12345}}, "^env has 'TOKEN'; it must be a valid string$"),
     ],
 )
 def test_what_no_monitor_takes_is_refused_before_a_start(
@@ -81,6 +84,11 @@ def test_what_no_monitor_takes_is_refused_before_a_start(
 ) -> None:
     with pytest.raises(ValueError, match=says):
         settings(**options)
+
+
+def test_an_environment_may_be_any_mapping_of_any_text() -> None:
+    given = MappingProxyType({"ODD": "\udcff"})
+    assert settings(env=given, cwd="/\udcff")["env"] == given
 
 
 def test_an_option_that_is_none_has_its_default() -> None:
