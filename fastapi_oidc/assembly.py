@@ -319,6 +319,8 @@ def _identity_type(
     """The type as which stored identities are read."""
     if (chosen := options.get("identity_type")) is not None:
         return chosen
+    if resolve is not None and not callable(resolve):
+        raise misconfigured("resolve_identity is a function, which a login calls")
     try:
         return cast("type[Identity]", get_type_hints(resolve or standard_identity)["return"])
     except (KeyError, NameError, TypeError):

@@ -170,8 +170,8 @@ class NotText:
 
     __slots__ = ()
 
-    def __format__(self, _specification: str) -> NoReturn:
-        """Raises TypeError."""
+    def __str__(self) -> NoReturn:
+        """Raises TypeError, also for an f-string."""
         raise TypeError(
             f"{type(self).__name__} is not the text of a token: give the client "
             "auth=oidc.auth(session), which sends the token"

@@ -7,6 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import ClassVar, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -185,6 +186,14 @@ def store_of(
     if not isinstance(lock, RefreshLock | None):
         raise _invalid(f"refresh_lock is {_kind(lock)}; give an instance of RefreshLock")
     if isinstance(value, SessionStore):
+        for name, given in (("get", "id"), ("set", "id, session"), ("delete", "id")):
+            taken = signature(getattr(value, name))
+            try:
+                taken.bind(*given.split(", "))
+            except TypeError:
+                raise _invalid(
+                    f"{type(value).__name__}.{name} is called with ({given}), and takes {taken}"
+                ) from None
         return ExclusiveStore(value, lock, clock=clock)
     if lock is not None:
         raise _invalid("refresh_lock is for a SessionStore of your own; other stores need none")

@@ -57,7 +57,7 @@ from fastapi_oidc.web.application import Endpoint, endpoints_of, override_of
 from fastapi_oidc.web.context import SAFE_METHODS, RequestContext
 from fastapi_oidc.web.guards import CSRF_PARAMETER, FromAPI, Guard, RequireAuth, needs_of
 from fastapi_oidc.web.headers import token_scheme_in
-from fastapi_oidc.web.misuse import Argument, awaited, require_kind
+from fastapi_oidc.web.misuse import Argument, awaited, require_kind, require_takes
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.runtime import Registrations, Runtime
 from fastapi_oidc.web.serving import Serving, context_of, noted, require_own_middleware
@@ -229,6 +229,7 @@ class API(Serving[Identity, Any]):
             raise misconfigured(
                 "api.protected takes the ASGI application first, and then its scopes"
             )
+        require_takes("the application of api.protected", app, dict, object, object)
         by_tool = scopes_by_tool(tools or {})
         require_scopes([*scopes, *chain.from_iterable(by_tool.values())], self.scopes)
         return Protected(partial(self.access_token, role=role), app, scopes, by_tool)
@@ -246,6 +247,8 @@ class API(Serving[Identity, Any]):
 
         The lifespan of `server` runs with that of `app`, and the metadata (`router`) is mounted.
         """
+        require_kind("app of api.mount", app, FastAPI)
+        require_kind("path of api.mount", path, str)
         if not urlsplit(self._url).path.rstrip("/").endswith(path.rstrip("/")):
             _log.warning(
                 "The API %s has another path than %r of api.mount, and clients find its metadata "

@@ -148,7 +148,7 @@ def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
             "request: Request"
         )
     if dependant.call is not None and (source := unawaited_call(dependant.call)) is not None:
-        yield f"{_qualified(call)} calls `{source}` without await, so nothing is checked"
+        yield f"{_qualified(call)} calls `{source}` without await: it does and checks nothing"
     for each in dependant.dependencies:
         yield from _faults_of_result(dependant, each, engine)
     if _is_guard(call):

@@ -149,11 +149,7 @@ def _makes_a_coroutine(name: ast.expr, function: FunctionType, owner: object) ->
 def _value_of(name: ast.expr, function: FunctionType, owner: object) -> Any:
     """What a name or attribute is, None if only running the function would tell."""
     if isinstance(name, ast.Attribute):
-        value = _value_of(name.value, function, owner)
-        # A property of another class may do anything.
-        read = getattr if isinstance(value, Serving) else getattr_static
-        with suppress(Exception):  # a property may raise
-            return read(value, name.attr)
+        return _attribute_of(_value_of(name.value, function, owner), name.attr)
     if not isinstance(name, ast.Name):
         return None
     if owner is not None and [*signature(function).parameters][:1] == [name.id]:
@@ -164,6 +160,13 @@ def _value_of(name: ast.expr, function: FunctionType, owner: object) -> Any:
             return variables[name.id].cell_contents
         is_local = name.id in function.__code__.co_varnames
         return None if is_local else function.__globals__.get(name.id)
+    return None
+
+
+def _attribute_of(value: object, name: str) -> Any:
+    """An attribute; None if there is none, or if reading it might do something."""
+    with suppress(Exception):  # a property may raise
+        return getattr(value, name) if isinstance(value, Serving) else getattr_static(value, name)
     return None
 
 
@@ -193,7 +196,7 @@ def _named(function: FunctionType, owner: object) -> Iterator[tuple[Dependency, 
         if isinstance(value, Dependency):
             yield value, step.opname
         if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            value = getattr_static(value, step.argval, None)
+            value = _attribute_of(value, step.argval)
             continue
         value = None
         if step.opname == "LOAD_GLOBAL":

@@ -18,6 +18,8 @@ from fastapi_oidc import (
     MemoryStore,
     OIDCLocals,
     OIDCSettings,
+    SealedSession,
+    SessionStore,
     StandardIdentity,
 )
 from fastapi_oidc.session.sql import SQLStore
@@ -47,6 +49,19 @@ def unchecked(function: Any) -> Any:
 
 
 async def tools(scope: Any, receive: Any, send: Any) -> None: ...
+
+
+def needing_settings(settings: OIDCSettings = Depends(OIDCSettings)) -> None: ...
+
+
+class Shelf(SessionStore):
+    """A store whose `set` wants to know how long."""
+
+    def get(self, id: str, /) -> None: ...
+
+    def set(self, id: str, session: SealedSession, seconds: int, /) -> None: ...  # type: ignore[override]
+
+    def delete(self, id: str, /) -> None: ...
 
 
 def a_session() -> Any:
@@ -101,6 +116,15 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(StandardIdentity(sub="alice")).roles, "resolve_identity returns a type"),
     (lambda _: unchecked(StandardIdentity(sub="alice")).identity, "the session has it"),
     (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
+    (lambda _: FastAPI().get("/")(needing_settings), "would read the settings from the request"),
+    (lambda _: unchecked(OIDC)(settings(), resolve_identity=settings()), "is a function, which a"),
+    (
+        lambda _: unchecked(OIDC)(settings(), session_store=Shelf()),
+        r"Shelf\.set .*id, session",
+    ),
+    (lambda w: api(w).mount("/mcp", FastAPI(), tools), "app of api.mount must be FastAPI, not str"),
+    (lambda w: api(w).protected(FastAPI().build_middleware_stack), r"called with \(dict, object"),
+    (lambda w: str(a_session().tokens), "is not the text of a token"),
     (lambda _: pickle.dumps(a_session()), r"send session\.id, and call oidc\.grant"),
     (lambda _: f"Bearer {a_session().tokens}", "is not the text of a token"),
     (lambda w: f"Bearer {w.oidc.auth(a_session())}", "is not the text of a token"),
