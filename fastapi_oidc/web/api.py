@@ -39,6 +39,7 @@ from fastapi_oidc.web.api_documents import (
     metadata_router,
     protected_resource,
     refusals,
+    report_mounting,
     token_scheme,
 )
 from fastapi_oidc.web.api_options import (
@@ -54,11 +55,12 @@ from fastapi_oidc.web.api_options import (
 )
 from fastapi_oidc.web.api_tools import Protected, scopes_by_tool, with_lifespan_of
 from fastapi_oidc.web.application import Endpoint, endpoints_of, override_of
-from fastapi_oidc.web.context import SAFE_METHODS, RequestContext
+from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.guards import CSRF_PARAMETER, FromAPI, Guard, RequireAuth, needs_of
 from fastapi_oidc.web.headers import token_scheme_in
 from fastapi_oidc.web.misuse import Argument, awaited, require_kind, require_takes
 from fastapi_oidc.web.refusals import SignInRequired
+from fastapi_oidc.web.requests import SAFE_METHODS
 from fastapi_oidc.web.runtime import Registrations, Runtime
 from fastapi_oidc.web.serving import Serving, context_of, noted, require_own_middleware
 
@@ -351,20 +353,7 @@ class API(Serving[Identity, Any]):
 
         So is a `plain` endpoint at the URL of the API, for whose requests no guard runs.
         """
-        path = urlsplit(self.resource or "").path.rstrip("/")
-        if path and path in {each.path.rstrip("/") for each in plain}:
-            _log.error(
-                "The application at the API %s is open: nothing asks for tokens.\n"
-                "Replace its routes or app.mount(...) by api.mount(app, path, server, *scopes), or "
-                "mount api.protected(server, *scopes).",
-                self.resource,
-            )
-        if self.resource is not None and metadata_path(self.resource) not in paths:
-            _log.warning(
-                "The metadata of the API %s is not mounted: clients cannot find the provider.\n"
-                "Add the line, without a prefix: app.include_router(api.router)",
-                self.resource,
-            )
+        report_mounting(self.resource, paths, plain)
         if self._fixed is not None and self._fixed.introspections is not None:
             self._looking = asyncio.create_task(self._look_for(self._fixed.introspections))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Security
 from fastapi.openapi.models import (
@@ -22,7 +24,10 @@ from starlette.responses import JSONResponse
 
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url
-from fastapi_oidc.web.api_options import APIOptions
+from fastapi_oidc.web.api_options import APIOptions, metadata_path
+from fastapi_oidc.web.application import Endpoint
+
+_log = logging.getLogger("fastapi_oidc.configuration")
 
 _PUBLIC: Final = {"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"}
 
@@ -105,3 +110,23 @@ def protected_resource(
         **({"dpop_bound_access_tokens_required": True} if dpop_required else {}),
         **({"tls_client_certificate_bound_access_tokens": True} if has_certificates else {}),
     }
+
+
+def report_mounting(
+    resource: str | None, paths: Collection[str], plain: Iterable[Endpoint]
+) -> None:
+    """Log missing metadata, and a `plain` endpoint at the URL of the API: no guard runs for it."""
+    path = urlsplit(resource or "").path.rstrip("/")
+    if path and path in {each.path.rstrip("/") for each in plain}:
+        _log.error(
+            "The application at the API %s is open: nothing asks for tokens.\n"
+            "Replace its routes or app.mount(...) by api.mount(app, path, server, *scopes), or "
+            "mount api.protected(server, *scopes).",
+            resource,
+        )
+    if resource is not None and metadata_path(resource) not in paths:
+        _log.warning(
+            "The metadata of the API %s is not mounted: clients cannot find the provider.\n"
+            "Add the line, without a prefix: app.include_router(api.router)",
+            resource,
+        )

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, Final, Generic
+from typing import Any
 
-from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from fastapi_oidc.concurrency import called, is_in_event_loop
 from fastapi_oidc.errors import (
     Code,
-    ConfigurationError,
     SessionError,
     misconfigured,
 )
@@ -41,27 +37,21 @@ from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.headers import (
-    NO_STORE,
     has_cookie,
-    own_cookies,
     require_parsable,
-    token_scheme_in,
 )
-from fastapi_oidc.web.misuse import NAMESAKE, Use, faults_of, is_lost, name_of
-from fastapi_oidc.web.routes import REGISTRATION, Entrance, OwnRoutes, Role, origin_of
+from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
+from fastapi_oidc.web.requests import OwnRequest
+from fastapi_oidc.web.routes import OwnRoutes
 from fastapi_oidc.web.runtime import Engine, OIDCLocals, RequestData, RequestDataContext, Runtime
-
-SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-"""Methods that change nothing (RFC 9110 9.2.1)."""
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
 
-class RequestContext(Generic[Identity, RequestData]):
+class RequestContext(OwnRequest[Identity, RequestData]):
     """Loads the session at most once, and collects the cookie changes of the response.
 
-    `runtime` serves the request; no registration does if it is None. `outer` belongs to the
-    middleware of another instance around this one. It is also the `Holder` of the session.
+    It is also the `Holder` of the session.
     """
 
     def __init__(
@@ -72,20 +62,13 @@ class RequestContext(Generic[Identity, RequestData]):
         scope: Scope,
         outer: RequestContext[Any, Any] | None,
     ) -> None:
-        self.engine, self.name, self._runtime, self._routes = engine, engine.name, runtime, routes
-        self.scope, self.outer, self._entrance = scope, outer, Entrance.of(scope)
+        super().__init__(engine, runtime, routes, scope, outer)
         self._changes: dict[str, CookieChange] = {}
         self._pending: PendingCookie[Identity] | None = None
         self._is_cleared = self._has_ended = False
         self._begun: Live[Identity] | None = None
         self._changing: set[asyncio.Task[Live[Identity]]] = set()
         self._uses: list[Use] = []
-        self.is_served = runtime is not None
-        """Whether a registration serves the request."""
-        self.owning = routes.owning
-        """`with context.owning:` gives errors the name of the instance."""
-        self.app: object = self._entrance.app
-        """The innermost application that has a middleware of an instance in this request."""
         self.step_ups: list[StepUp] = []
         """The requirements of the guards that have run."""
         self.is_open = True
@@ -93,54 +76,7 @@ class RequestContext(Generic[Identity, RequestData]):
         self.known: OIDCLocals[Identity, RequestData] | None = None
         """The locals, once they are loaded."""
 
-    # Which instances and registrations serve the request
-
-    @property
-    def runtime(self) -> Runtime[Identity, RequestData]:
-        """What serves the request; raises HTTPException (404) if no registration does."""
-        if self._runtime is None:
-            raise HTTPException(404, headers=NO_STORE)
-        return self._runtime
-
-    @property
-    def party(self) -> RelyingParty[Identity]:
-        """The first of the registrations that serve the request; raises HTTPException (404)."""
-        return self.runtime.party
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the instances that serve this request."""
-        return [self.name] if self.outer is None else [self.name, *self.outer.names]
-
-    def serves(self, engine: Engine[Any, Any]) -> bool:
-        """Whether the instance serves this request; raises ConfigurationError for its namesake."""
-        if self.engine is not engine and self.name == engine.name:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
-                NAMESAKE.format(self.name),
-            )
-        return self.engine is engine or (self.outer is not None and self.outer.serves(engine))
-
-    def find(self, name: str | None) -> RequestContext[Any, Any]:
-        """The context of the instance `name` in this request, if it serves it; else this one."""
-        context: RequestContext[Any, Any] | None = self
-        while context is not None and context.name != name:
-            context = context.outer
-        return context or self
-
-    def registration(self, connection: HTTPConnection) -> RelyingParty[Identity]:
-        """The registration that the path names; HTTPException (404) for another name.
-
-        Raises ConfigurationError if there are several, and the path names none.
-        """
-        name = connection.path_params.get(REGISTRATION)
-        if name is None and self.party.is_one_of_several:
-            explanation = "with several registrations, this path has the parameter {registration}"
-            raise ConfigurationError(Code.CONFIGURATION_ROUTE_MISSING, explanation)
-        found = self.party if name is None else self.party.named(name)
-        if found is None:
-            raise HTTPException(404, headers=NO_STORE)
-        return found
+    # Its session
 
     async def registration_of_session(self) -> RelyingParty[Identity] | None:
         """The registration of the browser's session; None without one, if there are several."""
@@ -148,91 +84,6 @@ class RequestContext(Generic[Identity, RequestData]):
             return self.party
         live = await current(self.party, self.cookies)
         return None if live is None else self.party.of(live.session)
-
-    # What the request says
-
-    @cached_property
-    def connection(self) -> HTTPConnection:
-        """The request or websocket as a Starlette object."""
-        return HTTPConnection(self.scope)
-
-    @property
-    def path(self) -> str:
-        """The requested path in the app that has the middleware."""
-        return self._entrance.path
-
-    @property
-    def cookies(self) -> Mapping[str, str]:
-        """The cookies of this instance in the request; none if it has an access token for an API.
-
-        The session of a request with a token is ignored.
-        """
-        if self.engine.apis and self.brings_token:
-            return {}
-        return own_cookies(self.scope["headers"], self.party.sessions.names)
-
-    @cached_property
-    def brings_token(self) -> bool:
-        """Whether the request has an access token, valid or not."""
-        return token_scheme_in(self.scope["headers"]) is not None
-
-    def is_of_trusted_origin(self, scope: Scope) -> bool:
-        """Whether the request may use the browser's session (RFC 6455 10.2).
-
-        Browsers send the cookies with forms of any page of the same site, such as another
-        subdomain, and with websockets of any page at all.
-        """
-        if scope.get("method") in SAFE_METHODS:
-            return True
-        origin = self.connection.headers.get("origin")
-        is_trusted = origin in self.runtime.trusted_origins
-        return is_trusted or self.is_of_own_page or not self.cookies
-
-    @property
-    def is_of_own_page(self) -> bool:
-        """Whether no page of another origin sent the request (Fetch Metadata 2.4, Fetch 3.2).
-
-        A client that sends neither header is not a current browser.
-        """
-        headers = self.connection.headers
-        if (site := headers.get("sec-fetch-site")) is not None:
-            return site in ("same-origin", "none")
-        return headers.get("origin") in (None, self.origin)
-
-    # Where the application is
-
-    @property
-    def is_at_own_route(self) -> bool:
-        """Whether the path is one of the library's."""
-        return self.path in self._routes
-
-    def path_to(self, role: Role) -> str | None:
-        """The path of a route in the app that has the middleware; None if it is not mounted."""
-        return self._routes.path_to(role, self.party.settings.name)
-
-    def link_to(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
-        """The path of a registration's route, by default the first one's, as browsers request it.
-
-        Raises ConfigurationError (configuration.route_missing).
-        """
-        path = self._routes.path_to(role, (party or self.party).settings.name)
-        if path is None:
-            raise ConfigurationError(
-                Code.CONFIGURATION_ROUTE_MISSING,
-                f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
-            )
-        return self._entrance.root_path + path
-
-    @property
-    def origin(self) -> str:
-        """Scheme and host of this application, without a trailing slash."""
-        return self.runtime.origin or origin_of(self.connection)
-
-    def url(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
-        """The absolute URL of one of the library's routes; raises ConfigurationError."""
-        return self.origin + self.link_to(role, party)
-
-    # Its session
 
     async def load(self) -> None:
         """Load the locals if the request has the instance's session cookie."""

@@ -1,19 +1,30 @@
-"""Strict parsing and checks of the requests to the library's routes."""
+"""A request at one OIDCMiddleware without its session, and the forms and queries of our routes."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final, Generic, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
+from starlette.types import Scope
 
-from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, SessionError
+from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.urls import with_query
-from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.routes import route_path
+from fastapi_oidc.session.model import Identity
+from fastapi_oidc.web.headers import NO_STORE, own_cookies, token_scheme_in
+from fastapi_oidc.web.misuse import NAMESAKE
+from fastapi_oidc.web.routes import REGISTRATION, Entrance, OwnRoutes, Role, origin_of, route_path
+from fastapi_oidc.web.runtime import Engine, RequestData, Runtime
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+"""Methods that change nothing (RFC 9110 9.2.1)."""
 
 MOVED = "moved"
 """The parameter of a login request that began at another host."""
@@ -25,6 +36,163 @@ MAX_FIELDS = 100
 URL_ENCODED = "application/x-www-form-urlencoded"
 
 Query = TypeVar("Query", bound=BaseModel)
+
+
+class OwnRequest(Generic[Identity, RequestData]):
+    """One request or websocket at one OIDCMiddleware, without its session.
+
+    `runtime` serves the request; no registration does if it is None. `outer` belongs to the
+    middleware of another instance around this one.
+    """
+
+    def __init__(
+        self,
+        engine: Engine[Identity, RequestData],
+        runtime: Runtime[Identity, RequestData] | None,
+        routes: OwnRoutes,
+        scope: Scope,
+        outer: Self | None,
+    ) -> None:
+        self.engine, self.name, self._runtime, self._routes = engine, engine.name, runtime, routes
+        self.scope, self.outer, self._entrance = scope, outer, Entrance.of(scope)
+        self.is_served = runtime is not None
+        """Whether a registration serves the request."""
+        self.owning = routes.owning
+        """`with context.owning:` gives errors the name of the instance."""
+        self.app: object = self._entrance.app
+        """The innermost application that has a middleware of an instance in this request."""
+
+    # Which instances and registrations serve the request
+
+    @property
+    def runtime(self) -> Runtime[Identity, RequestData]:
+        """What serves the request; raises HTTPException (404) if no registration does."""
+        if self._runtime is None:
+            raise HTTPException(404, headers=NO_STORE)
+        return self._runtime
+
+    @property
+    def party(self) -> RelyingParty[Identity]:
+        """The first of the registrations that serve the request; raises HTTPException (404)."""
+        return self.runtime.party
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the instances that serve this request."""
+        return [self.name] if self.outer is None else [self.name, *self.outer.names]
+
+    def serves(self, engine: Engine[Any, Any]) -> bool:
+        """Whether the instance serves this request; raises ConfigurationError for its namesake."""
+        if self.engine is not engine and self.name == engine.name:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
+                NAMESAKE.format(self.name),
+            )
+        return self.engine is engine or (self.outer is not None and self.outer.serves(engine))
+
+    def find(self, name: str | None) -> Self:
+        """The context of the instance `name` in this request, if it serves it; else this one."""
+        context: Self | None = self
+        while context is not None and context.name != name:
+            context = context.outer
+        return context or self
+
+    def registration(self, connection: HTTPConnection) -> RelyingParty[Identity]:
+        """The registration that the path names; HTTPException (404) for another name.
+
+        Raises ConfigurationError if there are several, and the path names none.
+        """
+        name = connection.path_params.get(REGISTRATION)
+        if name is None and self.party.is_one_of_several:
+            explanation = "with several registrations, this path has the parameter {registration}"
+            raise ConfigurationError(Code.CONFIGURATION_ROUTE_MISSING, explanation)
+        found = self.party if name is None else self.party.named(name)
+        if found is None:
+            raise HTTPException(404, headers=NO_STORE)
+        return found
+
+    # What the request says
+
+    @cached_property
+    def connection(self) -> HTTPConnection:
+        """The request or websocket as a Starlette object."""
+        return HTTPConnection(self.scope)
+
+    @property
+    def path(self) -> str:
+        """The requested path in the app that has the middleware."""
+        return self._entrance.path
+
+    @property
+    def cookies(self) -> Mapping[str, str]:
+        """The cookies of this instance in the request; none if it has an access token for an API.
+
+        The session of a request with a token is ignored.
+        """
+        if self.engine.apis and self.brings_token:
+            return {}
+        return own_cookies(self.scope["headers"], self.party.sessions.names)
+
+    @cached_property
+    def brings_token(self) -> bool:
+        """Whether the request has an access token, valid or not."""
+        return token_scheme_in(self.scope["headers"]) is not None
+
+    def is_of_trusted_origin(self, scope: Scope) -> bool:
+        """Whether the request may use the browser's session (RFC 6455 10.2).
+
+        Browsers send the cookies with forms of any page of the same site, such as another
+        subdomain, and with websockets of any page at all.
+        """
+        if scope.get("method") in SAFE_METHODS:
+            return True
+        origin = self.connection.headers.get("origin")
+        is_trusted = origin in self.runtime.trusted_origins
+        return is_trusted or self.is_of_own_page or not self.cookies
+
+    @property
+    def is_of_own_page(self) -> bool:
+        """Whether no page of another origin sent the request (Fetch Metadata 2.4, Fetch 3.2).
+
+        A client that sends neither header is not a current browser.
+        """
+        headers = self.connection.headers
+        if (site := headers.get("sec-fetch-site")) is not None:
+            return site in ("same-origin", "none")
+        return headers.get("origin") in (None, self.origin)
+
+    # Where the application is
+
+    @property
+    def is_at_own_route(self) -> bool:
+        """Whether the path is one of the library's."""
+        return self.path in self._routes
+
+    def path_to(self, role: Role) -> str | None:
+        """The path of a route in the app that has the middleware; None if it is not mounted."""
+        return self._routes.path_to(role, self.party.settings.name)
+
+    def link_to(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
+        """The path of a registration's route, by default the first one's, as browsers request it.
+
+        Raises ConfigurationError (configuration.route_missing).
+        """
+        path = self._routes.path_to(role, (party or self.party).settings.name)
+        if path is None:
+            raise ConfigurationError(
+                Code.CONFIGURATION_ROUTE_MISSING,
+                f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
+            )
+        return self._entrance.root_path + path
+
+    @property
+    def origin(self) -> str:
+        """Scheme and host of this application, without a trailing slash."""
+        return self.runtime.origin or origin_of(self.connection)
+
+    def url(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
+        """The absolute URL of one of the library's routes; raises ConfigurationError."""
+        return self.origin + self.link_to(role, party)
 
 
 def parsed_query(connection: HTTPConnection, model: type[Query]) -> Query:
@@ -77,7 +245,7 @@ async def form_parameters(request: Request, fault: Code) -> Parameters:
         raise ProtocolViolation(fault, "the form is not UTF-8") from None
 
 
-def require_same_origin(context: RequestContext[Any, Any]) -> None:
+def require_same_origin(context: OwnRequest[Any, Any]) -> None:
     """Refuse a request from a page of another origin (RFC 6749 10.12, Fetch Metadata).
 
     Raises SessionError (session.cross_site).
@@ -86,7 +254,7 @@ def require_same_origin(context: RequestContext[Any, Any]) -> None:
         raise SessionError(Code.SESSION_CROSS_SITE, "a page of another origin sent it")
 
 
-def url_at_base(context: RequestContext[Any, Any]) -> str | None:
+def url_at_base(context: OwnRequest[Any, Any]) -> str | None:
     """The URL of this request at the host of `base_url`, if it was sent to another host.
 
     A login's cookie must be set for the host to which the provider redirects. Behind a proxy that
