@@ -79,6 +79,11 @@ class Wakeup:
         return True
 
 
+def stops_event_loop() -> bool:
+    """False: a task that waits lets its event loop go on."""
+    return False
+
+
 async def finished(
     function: Callable[Given, Coroutine[Any, Any, Result]],
     *given: Given.args,

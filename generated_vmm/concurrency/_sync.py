@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import select
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -86,6 +87,12 @@ def in_thread(
 
 finished = in_thread
 """What `function` returns."""
+
+
+def stops_event_loop() -> bool:
+    """Whether this thread runs an event loop, which stands still while the thread waits."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 def readable(connection: socket.socket | int, deadline: float) -> bool:

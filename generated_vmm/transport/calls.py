@@ -212,6 +212,15 @@ def warn_of_deprecation(operation: Operation[object]) -> None:
     warnings.warn(message, VmmDeprecationWarning, stacklevel=_levels_to_caller())
 
 
+def warn_of_stopped_loop() -> None:
+    """A RuntimeWarning for the line that called a sync client in an async function."""
+    message = (
+        "this call stops the event loop of its thread until the response comes: "
+        "use the async class, or another thread (in FastAPI, a `def` endpoint)"
+    )
+    warnings.warn(message, RuntimeWarning, stacklevel=_levels_to_caller())
+
+
 def _levels_to_caller() -> int:
     """The stacklevel for `warnings.warn` in the function above: the first frame of the caller."""
     levels = 1

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import select
 import socket
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -110,7 +112,21 @@ def connect_to(path: str, connection: socket.socket) -> None:
     """Connects to the unix socket at a path; an invalid path is a permanent `CallFailed`."""
     if fault := fault_of_path(path):
         raise unreachable(fault, permanent=True)
-    connection.connect(path)
+    try:
+        connection.connect(path)
+    except ConnectionRefusedError as error:
+        if kind := kind_of_file(path):
+            raise ConnectionRefusedError(error.errno, f"{path} is {kind}, not a socket") from error
+        raise
+
+
+def kind_of_file(path: str) -> str:
+    """What is at the path in place of a socket; empty for a socket, and if nothing is there."""
+    with suppress(OSError, ValueError):
+        mode = os.stat(path).st_mode
+        if not stat.S_ISSOCK(mode):
+            return "a folder" if stat.S_ISDIR(mode) else "a file"
+    return ""
 
 
 def fault_of_path(path: str) -> str:

@@ -51,7 +51,8 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: AsyncHttpxTransport | AsyncChannel | None = None,
     ) -> None:
-        path = os.fsdecode(socket_path)
+        is_own = transport is None
+        path = require_socket_path(socket_path) if is_own else os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(AsyncSender(settings, async_channel_to(path, max_answer_bytes, transport)))
 
@@ -176,7 +177,6 @@ def async_channel_to(
     TypeError for a transport of the other kind.
     """
     if transport is None:
-        require_socket_path(socket_path)
         return AsyncUnixChannel(socket_path, max_answer_bytes)
     if isinstance(transport, AsyncChannel):
         return transport

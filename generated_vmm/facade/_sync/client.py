@@ -52,7 +52,8 @@ class VmmClient(MonitorApi, Context):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: HttpxTransport | Channel | None = None,
     ) -> None:
-        path = os.fsdecode(socket_path)
+        is_own = transport is None
+        path = require_socket_path(socket_path) if is_own else os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(Sender(settings, channel_to(path, max_answer_bytes, transport)))
 
@@ -175,7 +176,6 @@ def channel_to(
     TypeError for a transport of the other kind.
     """
     if transport is None:
-        require_socket_path(socket_path)
         return UnixChannel(socket_path, max_answer_bytes)
     if isinstance(transport, Channel):
         return transport

@@ -5,9 +5,16 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from generated_vmm.concurrency._async import Lock, readable, sleep, writable
+from generated_vmm.concurrency._async import Lock, readable, sleep, stops_event_loop, writable
 from generated_vmm.operation import Operation
-from generated_vmm.transport.calls import HttpAnswer, deadline_after, late, lost, unreachable
+from generated_vmm.transport.calls import (
+    HttpAnswer,
+    deadline_after,
+    late,
+    lost,
+    unreachable,
+    warn_of_stopped_loop,
+)
 from generated_vmm.transport.connection import (
     FULL_QUEUE_PAUSE,
     Connect,
@@ -98,6 +105,8 @@ async def answered(
 
     Raises `CallFailed`.
     """
+    if stops_event_loop():
+        warn_of_stopped_loop()
     answer = AnswerParser(max_answer_bytes)
     what = "the monitor did not take the whole request"
     try:

@@ -26,12 +26,12 @@ class Run(Protocol):
 
 def result_of(call: Callable[[], Awaitable[T] | T]) -> T:
     """What the call gives, awaited if need be, in an event loop of its own."""
+    result = call()
 
-    async def wait() -> T:
-        result = call()
-        return await result if inspect.isawaitable(result) else result
+    async def wait(awaitable: Awaitable[T]) -> T:
+        return await awaitable
 
-    return asyncio.run(wait())
+    return asyncio.run(wait(result)) if inspect.isawaitable(result) else result
 
 
 def run_blocking(path: Path) -> Iterator[Run]:

@@ -1,13 +1,15 @@
-"""Calls of other clients, and a URL in place of a socket, say what to write here."""
+"""Calls of other clients, and what is no path of a socket, say what to write here."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
 from generated_vmm import AsyncVmmClient, VmmClient
 from generated_vmm.facade import elsewhere
+from generated_vmm.testing import SimulatedMonitor
 
 KINDS = [VmmClient, AsyncVmmClient]
 
@@ -29,6 +31,24 @@ def test_any_other_name_is_missing(kind: type[VmmClient]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_url_is_no_socket(kind: type[VmmClient]) -> None:
-    with pytest.raises(ValueError, match="the path of a unix socket, not a URL: 'http://local"):
-        kind("http://localhost:8080")
+@pytest.mark.parametrize(
+    ("path", "error", "said"),
+    [
+        ("http://localhost:8080", ValueError, "not a URL: 'http://local"),
+        ("unix:/run/vm.sock", ValueError, "without unix: before it"),
+        ("~/vm.sock", ValueError, "os.path.expanduser"),
+        ("127.0.0.1:8080", ValueError, "not an address"),
+        (8080, TypeError, "not of type int$"),
+        (SimulatedMonitor("vm.sock"), TypeError, "not of type SimulatedMonitor: pass its socket_p"),
+    ],
+)
+def test_what_is_no_path_of_a_socket(
+    kind: Callable[[object], object], path: object, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=f"socket_path is the path of a unix socket, .*{said}"):
+        kind(path)
+
+
+@pytest.mark.parametrize("path", ["vm:1/x.sock", "./unix:x", "a~"])
+def test_a_path_may_have_any_characters(path: str) -> None:
+    assert repr(VmmClient(path)) == f"VmmClient({path!r}, timeout=5.0)"

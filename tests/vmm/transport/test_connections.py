@@ -137,7 +137,12 @@ def bind(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "reason"),
-    [(str, "No such file"), (Path.touch, "refused"), (Path.mkdir, "refused"), (bind, "refused")],
+    [
+        (str, "No such file"),
+        (Path.touch, "is a file, not a socket"),
+        (Path.mkdir, "is a folder, not a socket"),
+        (bind, "refused"),
+    ],
 )
 def test_a_path_without_a_listener(
     call_each: Call, socket_path: Path, make: Callable[[Path], object], reason: str
