@@ -32,6 +32,8 @@ class SimulatedGuest:
     It can be set up before the microVM starts and changed at any time, from any thread.
     """
 
+    __slots__ = ("_agent", "_services", "balloon_statistics", "boot_messages", "boot_seconds")
+
     def __init__(self) -> None:
         self._services: dict[int, Serve] = {}
         self._agent: HostAgent | None = None

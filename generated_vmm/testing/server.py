@@ -64,6 +64,8 @@ class Faults:
 
     def refuse_next(self, fault_message: str, *, status: int = 400) -> None:
         """Refuse the next request with this text, without changing the machine."""
+        if not isinstance(fault_message, str):
+            raise TypeError(f"fault_message is a text; the status is status={fault_message}")
         self._refusals.append(Answer.refusing(fault_message, status))
 
     def close_next_connection(self) -> None:

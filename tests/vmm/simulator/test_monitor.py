@@ -273,3 +273,20 @@ def test_the_page_runs_as_it_stands(simulated_monitor: SimulatedMonitor) -> None
         assert simulated_monitor.state == "Running"
     finally:
         shutil.rmtree(str(names.get("folder")), ignore_errors=True)
+
+
+def test_a_path_that_does_not_exist_leads_to_the_option(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with SimulatedMonitor(folder / "m.socket") as monitor:
+        body = {"kernel_image_path": "/vm/vmlinux"}
+        assert Caller(monitor.socket_path)("PUT", "/boot-source", body).status == 400
+    assert caplog.messages == ["/vm/vmlinux does not exist; check_files=False accepts any path"]
+
+
+def test_what_is_misspelled_is_refused(folder: Path) -> None:
+    monitor = SimulatedMonitor(folder / "m.socket")
+    with pytest.raises(AttributeError, match="boot_second"):
+        setattr(monitor.guest, "boot_second", 0)  # noqa: B010  # as an untyped test does
+    with pytest.raises(TypeError, match="the status is status=500"):
+        monitor.faults.refuse_next(500)  # type: ignore[arg-type]
