@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from generated_vmm import VmmClient
+from generated_vmm import VmmApiError, VmmClient
 from generated_vmm.process import (
     JailedMonitor,
     Monitor,
@@ -27,7 +28,7 @@ from generated_vmm.process import (
     jail_files,
 )
 from generated_vmm.process.keeper import messages, removal
-from generated_vmm.process.keeper.folder import Folder
+from generated_vmm.process.keeper.folder import MOST_SOCKETS, Folder
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
 from generated_vmm.process.keeper.record import Order, Record
 from generated_vmm.process.keeper.removal import remove_entries
@@ -220,6 +221,38 @@ def stand_in_after(code: str) -> list[str]:
     """The stand-in, whose program executes this before."""
     then = f"import runpy; runpy.run_path({STAND_IN[-1]!r}, run_name='__main__')"
     return [*STAND_IN[:-1], "-c", f"{code}\n{then}"]
+
+
+def test_calls_that_are_refused_all_the_time_leave_nothing(folder: Path) -> None:
+    with Monitor(SIMULATED, directory=folder / "vm", timeout=PATIENCE) as monitor:
+        before = (folder / "vm" / "monitor.json").read_bytes()
+        for _ in range(600):
+            with pytest.raises(VmmApiError):
+                monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "none" / "v.sock"))
+        assert (folder / "vm" / "monitor.json").read_bytes() == before
+    assert not list(folder.iterdir())
+
+
+def test_a_monitor_with_very_many_sockets_ends(folder: Path) -> None:
+    """Its record has an end; what does not fit stays."""
+    binds = "a = socket.socket(1); a.bind(str(number)); a.listen(); a.detach()"
+    program = stand_in_after(f"import socket\nfor number in range(100): {binds}")
+    monitor = Monitor(program, directory=folder / "vm", cwd=folder, timeout=PATIENCE).start()
+    monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    noted = json.loads((folder / "vm" / "monitor.json").read_text())["sockets"]
+    assert len(noted) == MOST_SOCKETS
+    assert monitor.stop() == -signal.SIGTERM
+    assert not (folder / "vm").exists()
+    assert len(list(folder.iterdir())) == 101 - MOST_SOCKETS
+
+
+@needs_root
+def test_a_monitor_runs_where_proc_shows_processes_alone(folder: Path) -> None:
+    """As in a service with `ProcSubset=pid` of systemd."""
+    code = f"from generated_vmm.process import Monitor\nMonitor({STAND_IN}).start().stop()"
+    mounted = 'mount -t proc -o subset=pid proc /proc && ! [ -e /proc/mounts ] && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mounted, "sh", sys.executable, "-c", code]
+    subprocess.run(command, check=True)
 
 
 def test_a_monitor_that_cannot_be_frozen_is_killed(folder: Path) -> None:

@@ -192,7 +192,7 @@ def test_a_jail_in_which_something_is_mounted_is_left(start: Any, do: Do, folder
     (folder / "precious").mkdir()
     (folder / "precious" / "file").touch()
     monitor = start()
-    target = monitor.root / "a\\b\u00a0c\u3000\td"
+    target = monitor.root / os.fsdecode("a\\b\u00a0c\u3000\td\r\f\u0085".encode() + b"\xff")
     target.mkdir()
     subprocess.run(["mount", "--bind", folder / "precious", target], check=True)
     try:
