@@ -52,7 +52,7 @@ class Jail(Place):
         given = checked(options, JailedOptions, HOST_PATHS)
         require_jail_options(given)
         self.settings = {"chroot_base_dir": "/srv/jailer", "cwd": os.path.abspath("."), **given}
-        self.owner = (given["uid"], given["gid"])
+        self.user = (given["uid"], given["gid"])
         self._programs = [os.fspath(jailer), os.path.realpath(shutil.which(binary) or binary)]
         self._exec_name = os.path.basename(self._programs[1])
         self._inner_socket = normal(given.get("socket_path", SOCKET))

@@ -34,7 +34,7 @@ Ending: TypeAlias = Literal["ended", "handed over", "lost"]
 class Phase(IntEnum):
     """How far a monitor is."""
 
-    NEW, CLAIMED, RUNNING, FINISHED = range(4)
+    NEW, TAKEN, READY, FINISHED = range(4)
 
 
 class Owner(Broadcast):
@@ -64,7 +64,7 @@ class Owner(Broadcast):
 
     # What callers want
 
-    def claim(self) -> None:
+    def take(self) -> None:
         """Orders a keeper, which takes the monitor's folder, unless there is one."""
         self._begin(self._order)
 
@@ -260,13 +260,13 @@ class Owner(Broadcast):
         """Notes what the keeper tells."""
         if event == "taken":
             self.root = given[0] if given else None
-            self.phase = max(self.phase, Phase.CLAIMED)
+            self.phase = max(self.phase, Phase.TAKEN)
         elif event == "started":
             if self._pid is None:
                 self.outlets.open(dict(zip(told["outlets"], given[1:], strict=True)))
             self._pid, self._pidfd = told["pid"], given[0]
         elif event == "ready":
-            self._socket, self.phase = given[0], Phase.RUNNING
+            self._socket, self.phase = given[0], Phase.READY
         elif event == "noted":
             self.noted += 1
         elif event == "ended":
@@ -279,7 +279,7 @@ class Owner(Broadcast):
         self.notify()
 
     def _note_failure(self, failure: str) -> None:
-        if failure and self.phase is Phase.RUNNING:
+        if failure and self.phase is Phase.READY:
             self._left.append(failure)
         elif failure:
             log = self._last_words()
@@ -303,7 +303,7 @@ class Owner(Broadcast):
 
     def _note_lost(self) -> None:
         """The keeper was killed, if there was one."""
-        if self.phase is Phase.RUNNING:
+        if self.phase is Phase.READY:
             self.ending, self.has_ended = self.ending or "lost", True
         elif not self._was_stopped:
             self._failure = MonitorStartError("the monitor's keeper was killed")

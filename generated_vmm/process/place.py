@@ -51,7 +51,7 @@ class Place:
         if not argv:
             raise ValueError("binary is an empty sequence; it names the monitor's program")
         self.settings = checked(options, MonitorOptions, HOST_PATHS)
-        self.owner = (os.geteuid(), os.getegid())
+        self.user = (os.geteuid(), os.getegid())
         if self.settings.get("detached") and "directory" not in self.settings:
             raise ValueError("a detached monitor needs a directory to be found by")
         path = self.settings.get("socket_path", "/")
@@ -85,8 +85,8 @@ class Place:
         return self._require_own(Descriptor(os.open, self.outside(path), os.O_PATH | os.O_NOFOLLOW))
 
     def _require_own(self, found: Descriptor) -> Descriptor:
-        if os.fstat(found.number).st_uid != self.owner[0]:
-            raise PermissionError(f"there is no socket of user {self.owner[0]}")
+        if os.fstat(found.number).st_uid != self.user[0]:
+            raise PermissionError(f"there is no socket of user {self.user[0]}")
         return found
 
     def order(self) -> Order:
@@ -101,7 +101,7 @@ class Place:
         path, id = str(self.directory), self.settings.get("id")
         return Order(
             record=Record(path, id, self._how(), jailed=self._is_jailed, groups=groups),
-            owner=self.owner,
+            user=self.user,
             argv=self._argv(),
             env=dict(self.settings.get("env", os.environ)),
             cwd=self.settings["cwd"],

@@ -61,7 +61,7 @@ class AsyncJailedMonitor(AsyncMonitor):
         called with the number of copied bytes and of all bytes. Raises `FileExistsError` if the
         target exists, and `MonitorStartError` if the jail belongs to another monitor.
         """
-        root, inner, owner = await self._claimed(), target_of(source, path), self._place.owner
+        root, inner, owner = await self._taken_root(), target_of(source, path), self._place.user
         with closing(copied(root.number, source, inner, owner)) as parts:
             while (part := await in_own_thread(lambda: next(parts, None))) is not None:
                 if progress is not None:
@@ -78,18 +78,18 @@ class AsyncJailedMonitor(AsyncMonitor):
         writes. Raises `FileExistsError`, and `OSError` for a symbolic link (ELOOP) or a file on
         another file system (EXDEV).
         """
-        root, inner, owner = await self._claimed(), target_of(source, path), self._place.owner
+        root, inner, owner = await self._taken_root(), target_of(source, path), self._place.user
         await in_own_thread(partial(link_in, root.number, source, inner, owner, give=give))
         return inner
 
-    async def _claimed(self) -> Descriptor:
+    async def _taken_root(self) -> Descriptor:
         """The root of the jail, whose folder is taken for this monitor."""
-        self._owner.claim()
-        await self._reached(Phase.CLAIMED)
+        self._owner.take()
+        await self._reached(Phase.TAKEN)
         return self._owner.opened_root()
 
     async def _prepare(self) -> None:
-        await self._reached(Phase.CLAIMED)
+        await self._reached(Phase.TAKEN)
         self._place.require_root()
         for source, copy in self._place.copies():
             await self.copy_in(source, copy)

@@ -76,7 +76,7 @@ class AsyncMonitor(Context):
         monitor._set_up(cls._place_kind.found_in(directory))
         try:
             monitor._owner.attach()
-            await monitor._reached(Phase.RUNNING)
+            await monitor._reached(Phase.READY)
             monitor._client = AsyncMonitorClient(monitor._owner)
             return monitor
         except BaseException:  # an interruption, perhaps after it was attached to
@@ -92,10 +92,10 @@ class AsyncMonitor(Context):
         """
         self._owner.require_unstarted()
         try:
-            self._owner.claim()
+            self._owner.take()
             await self._prepare()
             self._owner.say("start")
-            await self._reached(Phase.CLAIMED)
+            await self._reached(Phase.TAKEN)
             return await self._responding(self._place.settings.get("timeout", 10.0))
         except BaseException:
             await self._give_up()
@@ -108,7 +108,7 @@ class AsyncMonitor(Context):
         """Waits for a response: the monitor listens before it has read its configuration."""
         deadline = deadline_after(seconds)
         try:
-            await self._reached(Phase.RUNNING, seconds)
+            await self._reached(Phase.READY, seconds)
             async with self._asking(max(SHORTEST_LIMIT, deadline - time.monotonic())) as client:
                 await client.get_instance_info()
         except MonitorStartError:
@@ -160,7 +160,7 @@ class AsyncMonitor(Context):
     async def _end(self, word: str, grace: float) -> int | None:
         """Waits until nothing is left of the monitor."""
         try:
-            if grace and self._owner.phase is Phase.RUNNING:
+            if grace and self._owner.phase is Phase.READY:
                 self._owner.expect_end()
                 await self._ask_guest(grace)
             self._owner.say(word)

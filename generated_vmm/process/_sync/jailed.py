@@ -62,7 +62,7 @@ class JailedMonitor(Monitor):
         called with the number of copied bytes and of all bytes. Raises `FileExistsError` if the
         target exists, and `MonitorStartError` if the jail belongs to another monitor.
         """
-        root, inner, owner = self._claimed(), target_of(source, path), self._place.owner
+        root, inner, owner = self._taken_root(), target_of(source, path), self._place.user
         with closing(copied(root.number, source, inner, owner)) as parts:
             while (part := in_own_thread(lambda: next(parts, None))) is not None:
                 if progress is not None:
@@ -77,18 +77,18 @@ class JailedMonitor(Monitor):
         writes. Raises `FileExistsError`, and `OSError` for a symbolic link (ELOOP) or a file on
         another file system (EXDEV).
         """
-        root, inner, owner = self._claimed(), target_of(source, path), self._place.owner
+        root, inner, owner = self._taken_root(), target_of(source, path), self._place.user
         in_own_thread(partial(link_in, root.number, source, inner, owner, give=give))
         return inner
 
-    def _claimed(self) -> Descriptor:
+    def _taken_root(self) -> Descriptor:
         """The root of the jail, whose folder is taken for this monitor."""
-        self._owner.claim()
-        self._reached(Phase.CLAIMED)
+        self._owner.take()
+        self._reached(Phase.TAKEN)
         return self._owner.opened_root()
 
     def _prepare(self) -> None:
-        self._reached(Phase.CLAIMED)
+        self._reached(Phase.TAKEN)
         self._place.require_root()
         for source, copy in self._place.copies():
             self.copy_in(source, copy)

@@ -77,7 +77,7 @@ class Monitor(Context):
         monitor._set_up(cls._place_kind.found_in(directory))
         try:
             monitor._owner.attach()
-            monitor._reached(Phase.RUNNING)
+            monitor._reached(Phase.READY)
             monitor._client = MonitorClient(monitor._owner)
             return monitor
         except BaseException:  # an interruption, perhaps after it was attached to
@@ -93,10 +93,10 @@ class Monitor(Context):
         """
         self._owner.require_unstarted()
         try:
-            self._owner.claim()
+            self._owner.take()
             self._prepare()
             self._owner.say("start")
-            self._reached(Phase.CLAIMED)
+            self._reached(Phase.TAKEN)
             return self._responding(self._place.settings.get("timeout", 10.0))
         except BaseException:
             self._give_up()
@@ -109,7 +109,7 @@ class Monitor(Context):
         """Waits for a response: the monitor listens before it has read its configuration."""
         deadline = deadline_after(seconds)
         try:
-            self._reached(Phase.RUNNING, seconds)
+            self._reached(Phase.READY, seconds)
             with self._asking(max(SHORTEST_LIMIT, deadline - time.monotonic())) as client:
                 client.get_instance_info()
         except MonitorStartError:
@@ -161,7 +161,7 @@ class Monitor(Context):
     def _end(self, word: str, grace: float) -> int | None:
         """Waits until nothing is left of the monitor."""
         try:
-            if grace and self._owner.phase is Phase.RUNNING:
+            if grace and self._owner.phase is Phase.READY:
                 self._owner.expect_end()
                 self._ask_guest(grace)
             self._owner.say(word)

@@ -180,7 +180,7 @@ class Folder:
         if self.root is not None:
             for name in (LOG, METRICS):
                 fifo = self.open(name, os.O_RDONLY | os.O_NONBLOCK)
-                os.fchown(fifo.number, *self._order.owner)
+                os.fchown(fifo.number, *self._order.user)
 
     def open(self, name: str, flags: int) -> Descriptor:
         """An end of a fifo. The user of a jail may have removed or replaced it: OSError."""
@@ -207,7 +207,7 @@ class Folder:
 
     def open_api(self) -> Descriptor:
         """The API's socket. Raises OSError until the monitor listens, `Refused` if another does."""
-        found = open_listening(self.api_folder, self._order.socket[1], self._order.owner[0])
+        found = open_listening(self.api_folder, self._order.socket[1], self._order.user[0])
         self._known = kernel.identity(found.number)
         if self._record.sockets:
             self._record.sockets[0].id = self._known
@@ -230,7 +230,7 @@ class Folder:
             known = [self._known, *(each.id for each in self._record.sockets)]
             if len(known) <= MOST_SOCKETS and kernel.identity(f"{folder}/{name}") not in known:
                 held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
-                found = open_listening(held, name, self._order.owner[0])
+                found = open_listening(held, name, self._order.user[0])
                 self._note(held, folder, name, kernel.identity(found.number))
 
     def _note(

@@ -30,7 +30,7 @@ BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its 
 READING, WRITING = os.O_RDONLY | os.O_NONBLOCK, os.O_WRONLY | os.O_NONBLOCK
 ENDS = ((INPUT, WRITING), (OUTPUT, READING), (LOG, READING), (METRICS, READING))
 TERMINATING_SECONDS = 2.0
-QUESTION_SECONDS = 0.1  # for a guest, who asks as soon as it comes
+QUESTION_SECONDS = 0.1  # for a visitor, who asks as soon as it comes
 LONGEST_UNSEEN = 30.0  # seconds until a monitor without an owner notes that its folder is gone
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two attempts
 
@@ -38,14 +38,14 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two attempts
 class Goal(IntEnum):
     """What the owner wants, the strongest last. From UP on, a detached monitor outlives it."""
 
-    CLAIM, START, UP, STOP, KILL = range(5)
+    TAKE, START, UP, STOP, KILL = range(5)
 
 
 class Conversation:
     """A keeper's side of the connection to its owner. Without an owner, nobody is told anything."""
 
     def __init__(self, owner: socket.socket, caller: Descriptor, *, detached: bool) -> None:
-        self.goal, self.has_bound, self._detached = Goal.CLAIM, False, detached
+        self.goal, self.has_bound, self._detached = Goal.TAKE, False, detached
         self.begin(owner, caller)
 
     def begin(self, owner: socket.socket, caller: Descriptor) -> None:
@@ -150,20 +150,20 @@ class Keeper:
             with contextlib.suppress(OSError):  # at its end they read the record instead
                 self._answer(listener.accept()[0])
 
-    def _answer(self, guest: socket.socket) -> None:
+    def _answer(self, visitor: socket.socket) -> None:
         """Answers somebody who came to the folder, and may become the owner. Raises OSError."""
         is_alone = self.owner.pid is None
-        with guest:
+        with visitor:
             if is_alone and self.owner.goal is not Goal.UP:
-                return  # about to end, for which the guest waits
-            guest.settimeout(QUESTION_SECONDS)
-            said, given = messages.receive(guest) or ({"word": ""}, [])
+                return  # about to end, for which the visitor waits
+            visitor.settimeout(QUESTION_SECONDS)
+            said, given = messages.receive(visitor) or ({"word": ""}, [])
             is_adopted = said["word"] == "attach" and is_alone
             if is_adopted:
                 owner, caller = given
                 self.owner.begin(messages.connection_of(owner), caller)
             known = {"owner": self.owner.pid, "pid": self.program.pid or None, "id": self.record.id}
-            messages.send(guest, {"is_adopted": is_adopted, **known})
+            messages.send(visitor, {"is_adopted": is_adopted, **known})
         if is_adopted:
             self._tell_taken()
             self._tell_started()
@@ -267,7 +267,7 @@ def keep(
     keeper.owner.tell("removed", failure=failure, left=left)
 
 
-def recover(said: dict[str, Any]) -> None:
+def clean(said: dict[str, Any]) -> None:
     """Removes what a keeper has left that was killed. Raises `Refused`, OSError."""
     path = said["path"]
     with (

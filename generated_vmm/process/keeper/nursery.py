@@ -90,7 +90,7 @@ class Nursery:
         self, work: str, said: dict[str, Any], elsewhere: list[Descriptor], *given: Descriptor
     ) -> None:
         """Gives work to a keeper that waits for it. Raises OSError."""
-        if work == "recover" or not self._idle:  # who killed the one may have killed both
+        if work == "clean" or not self._idle:  # who killed the one may have killed both
             self._fork()
         pid, connection = self._idle.popitem()
         self._keepers[pid] = (said, elsewhere) if work == "keep" else None
@@ -126,8 +126,8 @@ class Nursery:
         if said["elsewhere"]:
             with given.pop(0) as namespace:
                 kernel.join(namespace.number)
-        if said["work"] == "recover":
-            module.recover(said)
+        if said["work"] == "clean":
+            module.clean(said)
         else:
             with messages.connection_of(given.pop(0)) as owner:
                 module.keep(said, owner, self._caller, given)
@@ -148,7 +148,7 @@ class Nursery:
                 os.waitpid(pid, 0)
         for kept in killed:
             with contextlib.suppress(OSError):
-                self._give("recover", *kept)
+                self._give("clean", *kept)
 
 
 def main(orders: socket.socket, caller: Descriptor) -> None:

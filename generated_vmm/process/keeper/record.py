@@ -69,7 +69,7 @@ class Order:
     """How a monitor is started.
 
     `socket` is the API's: folder and name; in a jail, the path below its root. `inherits` says
-    whether the monitor gets that folder as GIVEN_FOLDER. `owner` is the monitor's user and
+    whether the monitor gets that folder as GIVEN_FOLDER. `user` is the monitor's user and
     group. With `new_pid_ns`, the program's child takes its place.
     """
 
@@ -77,7 +77,7 @@ class Order:
         self,
         record: Record,
         *,
-        owner: tuple[int, int],
+        user: tuple[int, int],
         argv: Sequence[str],
         env: Mapping[str, str],
         cwd: str,
@@ -86,7 +86,7 @@ class Order:
         inherits: bool = False,
         new_pid_ns: bool = False,
     ) -> None:
-        self.record, self.owner, self.socket = record, owner, socket
+        self.record, self.user, self.socket = record, user, socket
         self.argv, self.env, self.cwd = argv, env, cwd
         self.detached = detached
         self.inherits, self.new_pid_ns = inherits, new_pid_ns

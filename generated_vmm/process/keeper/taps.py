@@ -62,7 +62,7 @@ def keep(
     messages.send(owner, {"event": "removed", "failure": failure, "left": left})
 
 
-def recover(said: dict[str, Any]) -> None:
+def clean(said: dict[str, Any]) -> None:
     """Removes what a keeper has left that was killed."""
     remove(said["tap"]["name"], said["tap"]["mark"])
 

@@ -46,7 +46,7 @@ from tests.vmm.process.conftest import (
 
 ORDER = Order(
     Record("/vm", None, {}, jailed=False),
-    owner=(0, 0),
+    user=(0, 0),
     argv=[],
     env={},
     cwd="/",

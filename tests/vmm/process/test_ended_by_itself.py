@@ -182,7 +182,7 @@ def test_a_monitor_is_not_lost_before_it_has_ended(make: Make) -> None:
         owner._note("ready", [Descriptor(os.pidfd_open, program.pid)])
 
     owner._begin(keep_and_be_killed)
-    wait_until(owner.has(Phase.RUNNING))
+    wait_until(owner.has(Phase.READY))
     with pytest.raises(TimeoutError):
         wait_for(owner, owner.is_over, 0.2)
     assert owner.is_running

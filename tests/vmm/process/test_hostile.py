@@ -285,7 +285,7 @@ def test_whatever_the_kernel_says_of_sockets_a_keeper_continues(
     )
     record = Record(str(folder), None, {}, jailed=False)
     Folder(
-        Order(record, owner=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
+        Order(record, user=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
     ).note_sockets()
     assert not record.sockets
 
