@@ -117,7 +117,7 @@ async def sessions_of(
     active = [
         session
         for each, iss in party.issuers(issuer)
-        for session in await party.sessions.sessions_of(iss, each.settings.client_id, sub)
+        for session in await party.sessions.sessions_of(user_key(iss, each.settings.client_id, sub))
         if now < end_of(session, each.settings)
     ]
     return sorted(active, key=lambda session: -session.created_at)

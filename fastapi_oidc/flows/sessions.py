@@ -241,8 +241,7 @@ class Sessions(Generic[Identity]):
         secret = os.urandom(SECRET_BYTES)
         row = Row(content=prepared.content, secret=digest_of(secret), expires_at=ends)
         await self.cells.change(
-            list_key(session.issuer, session.client_id, session.sub),
-            lambda value: with_id(value, session.id, ends, self.clock.now()),
+            list_key(keys[0]), lambda value: with_id(value, session.id, ends, self.clock.now())
         )
         seen = await self.cells.move(row_key(session.id), lambda *_: row, seen)
         return Live(session, seen, Copy(session.id, keys, 0, ends, secret=secret))
@@ -312,12 +311,10 @@ class Sessions(Generic[Identity]):
         values = await self.cells.read(revocations.keys_of(session))
         return revocations.stamps_in(session, values)
 
-    async def sessions_of(
-        self, issuer: str, client_id: str, sub: str
-    ) -> Sequence[OIDCSession[Identity]]:
-        """The user's sessions that have not ended."""
+    async def sessions_of(self, key: str) -> Sequence[OIDCSession[Identity]]:
+        """The sessions that have not ended of the user with this key of `revocations`."""
         self.require_rows("list sessions")
-        (value,) = await self.cells.read([list_key(issuer, client_id, sub)])
+        (value,) = await self.cells.read([list_key(key)])
         ids = ids_in(value, self.clock.now())[-MOST_LISTED:]
         found: list[OIDCSession[Identity]] = []
         for first in range(0, len(ids), READ_TOGETHER):
@@ -325,8 +322,7 @@ class Sessions(Generic[Identity]):
             found += [each.session for each in some if isinstance(each, Live)]
             await asyncio.sleep(0)
         # The list is not sealed, the sessions are.
-        user = (issuer, client_id, sub)
-        return [each for each in found if (each.issuer, each.client_id, each.sub) == user]
+        return [each for each in found if key in revocations.keys_of(each)]
 
     async def _find_listed(self, id: str) -> Found[Identity]:
         """The session; None if another secret sealed it, because nobody here can use it."""
@@ -380,6 +376,6 @@ def require_endings(records_endings: bool) -> None:
         )
 
 
-def list_key(issuer: str, client_id: str, sub: str) -> str:
+def list_key(user_key: str) -> str:
     """The key of the list of a user's sessions."""
-    return f"sessions:{revocations.user_key(issuer, client_id, sub)}"
+    return f"sessions:{user_key}"

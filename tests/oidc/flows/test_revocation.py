@@ -16,6 +16,7 @@ from fastapi_oidc import (
     StandardIdentity,
 )
 from fastapi_oidc.flows.sessions import list_key
+from fastapi_oidc.session.revocations import user_key
 from fastapi_oidc.session.store import Cell
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -167,7 +168,9 @@ async def test_sessions_of_lists_no_session_of_another_user_whoever_wrote_the_li
     world = make_world(time=time, session_store=store)
     await world.signed_in()
     await world.signed_in("bob")
-    of_alice, of_bob = ("oidc:" + list_key(world.op.issuer, "app", sub) for sub in ("alice", "bob"))
+    of_alice, of_bob = (
+        "oidc:" + list_key(user_key(world.op.issuer, "app", sub)) for sub in ("alice", "bob")
+    )
     mine, others = await store.read([of_alice, of_bob])
     await store.swap(of_alice, mine, Cell(others, int(time()) + HOUR))
     assert await world.oidc.sessions_of("alice") == []
