@@ -10,7 +10,7 @@ from typing import Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import ConcurrencyLimit, called
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError, misconfigured
+from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import Announcer, Event, EventName
 from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.sessions import Sessions
@@ -136,18 +136,14 @@ class Application(Generic[Identity]):
 def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
     """Refuse changes that would break later checks of tokens, a later end, and another key."""
     if not isinstance(replacement, OIDCSession):
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID, "before_session_persist must return an OIDCSession or None"
-        )
+        raise misconfigured("before_session_persist must return an OIDCSession or None")
     changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]
     if replacement.expires_at > session.expires_at:
         changed.append("expires_at to a later time, which only session_lifetime can")
     if replacement.tokens.dpop_key != session.tokens.dpop_key:
         changed.append("tokens.dpop_key")
     if changed:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID, f"before_session_persist changed {', '.join(changed)}"
-        )
+        raise misconfigured(f"before_session_persist changed {', '.join(changed)}")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -240,12 +236,12 @@ class RelyingParty(Generic[Identity]):
             named = [(party, issuer) for party in self.together if party._has_issuer(issuer)]
             if not named:
                 explanation = f"no registration here has the issuer {shown(issuer)}"
-                raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+                raise misconfigured(explanation)
             return named
         tenants = self.settings.tenants()
         if self.is_one_of_several or (tenants is not None and tenants.allowed is None):
             explanation = "with several issuers, a user is named by sub and issuer: pass both"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+            raise misconfigured(explanation)
         if tenants is None or tenants.allowed is None:
             return [(self, self.settings.issuer)]
         return [(self, tenants.issuer_of(tenant)) for tenant in sorted(tenants.allowed)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, NamedTuple, TypeAlias
 
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh
@@ -178,7 +178,7 @@ def require_refresh_token(session: OIDCSession[Identity]) -> None:
     """Raise ConfigurationError when the session has no refresh token."""
     if session.tokens.refresh_token is None:
         explanation = 'without a refresh token; providers issue one for the scope "offline_access"'
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        raise misconfigured(explanation)
 
 
 async def current(

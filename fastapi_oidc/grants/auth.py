@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import anyio.from_thread
 import httpx
 
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError, misconfigured
 from fastapi_oidc.grants.grants import Tokens
 from fastapi_oidc.protocol.access_token import refuses
 from fastapi_oidc.protocol.downstream import IssuedToken, Needed, NotText
@@ -206,8 +206,7 @@ def _in_event_loop(
     try:
         return anyio.from_thread.run(function, argument)
     except RuntimeError as error:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
+        raise misconfigured(
             "oidc.auth works with httpx.Client only in the thread of a sync endpoint; "
-            "elsewhere use httpx.AsyncClient",
+            "elsewhere use httpx.AsyncClient"
         ) from error

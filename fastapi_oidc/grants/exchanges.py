@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
+from fastapi_oidc.errors import Code, ProtocolViolation, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.downstream import (
     ActorToken,
@@ -30,7 +30,7 @@ async def token_of_callback(
         return own_token(session)
     if api.grant == "refresh_token":
         explanation = "a callback that decides about a session cannot use its refresh token"
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        raise misconfigured(explanation)
     return await exchange_of_session(party, api, session)
 
 
@@ -49,7 +49,7 @@ def require_exchange(api: DownstreamAPI) -> None:
     """Raise ConfigurationError unless the API's grant takes an actor (RFC 8693 2.1)."""
     if api.grant != "token_exchange":
         explanation = "only a DownstreamAPI with grant='token_exchange' takes an actor"
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        raise misconfigured(explanation)
 
 
 async def exchange_of_caller(
@@ -113,7 +113,7 @@ def own_token(session: OIDCSession[Identity]) -> IssuedToken:
     tokens = session.tokens
     if not tokens.access_token:
         explanation = "before_session_persist removes the access token from sessions"
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        raise misconfigured(explanation)
     return IssuedToken(
         value=tokens.access_token,
         expires_at=tokens.expires_at,

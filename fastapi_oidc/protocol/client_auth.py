@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 from urllib.parse import quote_plus
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.protocol.jose.sign import Signer
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -147,10 +147,10 @@ def client_authentication(
                 )
             key_signer = Signer.of_private_key(private_key, algorithm=algorithm, key_id=key_id)
             return SignedAssertion(client_id, key_signer)
-    raise ConfigurationError(Code.CONFIGURATION_INVALID, "unknown client authentication method")
+    raise misconfigured("unknown client authentication method")
 
 
 def _required(client_secret: str | None, method: str) -> str:
     if not client_secret:
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, f"{method} needs client_secret")
+        raise misconfigured(f"{method} needs client_secret")
     return client_secret

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, Literal, NoReturn, Self, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from fastapi_oidc.errors import Code, ConfigurationError, ProviderError, SessionError
+from fastapi_oidc.errors import Code, ProviderError, SessionError, misconfigured
 from fastapi_oidc.protocol.token import TokenResponse
 
 GrantKind: TypeAlias = Literal["refresh_token", "token_exchange", "on_behalf_of"]
@@ -92,9 +92,9 @@ class DownstreamAPI(Target):
         Target.__post_init__(self)
         if self.grant not in get_args(GrantKind):
             known = ", ".join(get_args(GrantKind))
-            raise _invalid(f"the grant of a DownstreamAPI must be one of {known}")
+            raise misconfigured(f"the grant of a DownstreamAPI must be one of {known}")
         if self.is_empty:
-            raise _invalid("a DownstreamAPI needs an audience, a resource or a scope")
+            raise misconfigured("a DownstreamAPI needs an audience, a resource or a scope")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def selected(apis: Collection[DownstreamAPI], target: Target) -> DownstreamAPI:
         wanted = ", ".join(f"{name}={value}" for name, value in target.parameters().items())
         many = f"{len(found)} of downstream_apis have" if found else "none of downstream_apis has"
         known = ", ".join(str(api.parameters()) for api in apis) or "none"
-        raise _invalid(f"{many} {wanted}; known are {known}")
+        raise misconfigured(f"{many} {wanted}; known are {known}")
     return found[0]
 
 
@@ -154,11 +154,7 @@ def require_access_token(response: TokenResponse) -> None:
 def _require_resource(resource: str) -> None:
     is_printable = resource.isascii() and resource.isprintable() and " " not in resource
     if not is_printable or "#" in resource or not urlsplit(resource).scheme:
-        raise _invalid("resource must be an absolute URI without fragment (RFC 8707 2)")
-
-
-def _invalid(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        raise misconfigured("resource must be an absolute URI without fragment (RFC 8707 2)")
 
 
 MIN_VALIDITY: Final = 60

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
+from fastapi_oidc.errors import (
+    Code,
+    ConfigurationError,
+    ProtocolViolation,
+    ProviderError,
+    misconfigured,
+)
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
@@ -35,10 +41,12 @@ class Tenants:
         Raises ConfigurationError (configuration.invalid).
         """
         if len(_SHARED.findall(issuer)) != 1:
-            raise _invalid("allowed_tenants is for an issuer with /common or /organizations")
+            raise misconfigured("allowed_tenants is for an issuer with /common or /organizations")
         wrong = [name for name in names if not _TENANT.fullmatch(name)]
         if wrong and tuple(names) != (ANY_TENANT,):
-            raise _invalid(f"{shown(wrong[0])} in allowed_tenants is not a tenant id in lower case")
+            raise misconfigured(
+                f"{shown(wrong[0])} in allowed_tenants is not a tenant id in lower case"
+            )
         template = _SHARED.sub(f"/{PLACEHOLDER}", issuer)
         return cls(template, None if wrong else frozenset(names))
 
@@ -71,10 +79,6 @@ def tenant_of(claims: Claims) -> str | None:
     """The tenant in the claims, None without one."""
     tenant = claims.get("tid")
     return tenant if isinstance(tenant, str) and _TENANT.fullmatch(tenant) else None
-
-
-def _invalid(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
 
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
@@ -172,14 +176,10 @@ def require_issuer_url(issuer: str, *, allow_insecure_http: bool) -> str:
             "must be https; allow_insecure_http permits http for local development",
         )
     if fault is not None or "?" in issuer:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
-            "is a URL without query and fragment, as in https://op.example.com",
-        )
+        raise misconfigured("is a URL without query and fragment, as in https://op.example.com")
     if issuer.rstrip("/").endswith(_WELL_KNOWN):
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
-            f"is the address of the metadata; the issuer is what comes before {_WELL_KNOWN}",
+        raise misconfigured(
+            f"is the address of the metadata; the issuer is what comes before {_WELL_KNOWN}"
         )
     return issuer
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from fastapi_oidc.clock import Instant
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.protocol.id_token import is_recent
 
 _ACR_VALUE = re.compile(r"[!#-\[\]-~]{1,255}")
@@ -66,14 +66,14 @@ def together(requirements: Iterable[StepUp]) -> StepUp | None:
 def recent(seconds: int) -> StepUp:
     """Require an authentication in the last `seconds`; raises ConfigurationError."""
     if type(seconds) is not int or seconds < 0:
-        raise _invalid("oidc.require_recent takes seconds: a whole number, 0 or more")
+        raise misconfigured("oidc.require_recent takes seconds: a whole number, 0 or more")
     return StepUp(max_age=seconds)
 
 
 def of_class(values: tuple[str, ...]) -> StepUp:
     """Require an authentication with one of the classes `values`; raises ConfigurationError."""
     if not values or not all(map(_is_class, values)):
-        raise _invalid(
+        raise misconfigured(
             "oidc.require_acr takes texts without spaces and quotes; several values are several "
             "arguments"
         )
@@ -82,7 +82,3 @@ def of_class(values: tuple[str, ...]) -> StepUp:
 
 def _is_class(value: object) -> bool:
     return isinstance(value, str) and _ACR_VALUE.fullmatch(value) is not None
-
-
-def _invalid(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

@@ -14,7 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
+from fastapi_oidc.errors import Code, ConfigurationError, ProviderError, misconfigured
 from fastapi_oidc.protocol.refusal import cleaned
 
 _PROXY_SCHEMES: Final = ("http://", "https://", "socks5://", "socks5h://")
@@ -54,9 +54,7 @@ class HTTPOptions:
         """Refuses an invalid proxy (ConfigurationError, configuration.invalid)."""
         if self.proxy is not None and not self.proxy.startswith(_PROXY_SCHEMES):
             schemes = ", ".join(_PROXY_SCHEMES)
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID, f"proxy must be a URL that begins with {schemes}"
-            )
+            raise misconfigured(f"proxy must be a URL that begins with {schemes}")
 
     def verification(self) -> ssl.SSLContext | bool:
         """The `verify` argument of httpx.
@@ -197,7 +195,6 @@ def _require_transport(transport: object) -> None:
     """Refuse a transport of another library, such as httpx2: its errors are not httpx errors."""
     if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
         kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
-            f"transport is a {kind}; give an async transport of httpx, as httpx.ASGITransport is",
+        raise misconfigured(
+            f"transport is a {kind}; give an async transport of httpx, as httpx.ASGITransport is"
         )

@@ -12,7 +12,7 @@ from typing import Final, Generic, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import SessionError, misconfigured
 from fastapi_oidc.session.model import Frozen, LoginTransaction
 from fastapi_oidc.session.sealing import Sealer
 
@@ -71,9 +71,8 @@ class CookieNames:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.prefix) or len(self.prefix) > 20:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
-                "a cookie prefix has 1 to 20 letters, digits, hyphens or underscores",
+            raise misconfigured(
+                "a cookie prefix has 1 to 20 letters, digits, hyphens or underscores"
             )
 
     @cached_property

@@ -36,7 +36,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.protocol.downstream import NotText
 from fastapi_oidc.protocol.dpop import DPoPKey
 
@@ -98,11 +98,10 @@ def _is_being_made(cls: type) -> bool:
 
 def _refuse(cls: type) -> NoReturn:
     name = "sessions, tokens and locals" if cls is _Refused else cls.__name__
-    raise ConfigurationError(
-        Code.CONFIGURATION_INVALID,
+    raise misconfigured(
         f"{name} cannot be read from a request or returned as a response. Write as a parameter "
         "session: Annotated[OIDCSession[User], Depends(oidc.require_auth)] or "
-        "locals: Annotated[OIDCLocals, Depends(oidc.locals)], and return PublicSession.of(session)",
+        "locals: Annotated[OIDCLocals, Depends(oidc.locals)], and return PublicSession.of(session)"
     )
 
 

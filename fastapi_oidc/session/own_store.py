@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.session.store import Cell, MemoryStore, Store, Stored
 
 Result = TypeVar("Result")
@@ -184,26 +184,28 @@ def store_of(
     ModuleNotFoundError if the extra that the URL needs is not installed.
     """
     if not isinstance(lock, RefreshLock | None):
-        raise _invalid(f"refresh_lock is {_kind(lock)}; give an instance of RefreshLock")
+        raise misconfigured(f"refresh_lock is {_kind(lock)}; give an instance of RefreshLock")
     if isinstance(value, SessionStore):
         for name, given in (("get", "id"), ("set", "id, session"), ("delete", "id")):
             taken = signature(getattr(value, name))
             try:
                 taken.bind(*given.split(", "))
             except TypeError:
-                raise _invalid(
+                raise misconfigured(
                     f"{type(value).__name__}.{name} is called with ({given}), and takes {taken}"
                 ) from None
         return ExclusiveStore(value, lock, clock=clock)
     if lock is not None:
-        raise _invalid("refresh_lock is for a SessionStore of your own; other stores need none")
+        raise misconfigured(
+            "refresh_lock is for a SessionStore of your own; other stores need none"
+        )
     if isinstance(value, Store):
         return value
     if value == "memory":
         return MemoryStore(clock=clock)
     store = _store_at(value) if isinstance(value, str) else None
     if store is None:
-        raise _invalid(
+        raise misconfigured(
             f"{option} is {_kind(value)}; give an instance of Store or SessionStore, the URL of a "
             'Redis, PostgreSQL or SQLite database, or "memory"'
         )
@@ -230,7 +232,3 @@ def _kind(value: object) -> str:
     if inspect.isclass(value):
         return f"the class {value.__name__}, not an instance of it"
     return f"an instance of {type(value).__name__}"
-
-
-def _invalid(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import SEALING, Identity, OIDCSession, reading_back
@@ -38,9 +38,8 @@ class SessionCodec(Generic[Identity]):
             with reading_back():
                 adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]
         except PydanticUserError as error:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID,
-                f"pydantic cannot read an identity of {identity_type!r}: {error.message}",
+            raise misconfigured(
+                f"pydantic cannot read an identity of {identity_type!r}: {error.message}"
             ) from None
         self._read: Callable[[bytes], OIDCSession[Identity]] = adapter.validator.validate_json
 
@@ -54,10 +53,9 @@ class SessionCodec(Generic[Identity]):
             encoded = session.model_dump_json(context=SEALING).encode()
             if self.decode(encoded).identity == session.identity:
                 return encoded
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
+        raise misconfigured(
             f"the session cannot be stored: its identity, a {type(session.identity).__name__}, "
-            f"would be read back as something else (identity_type is {self.identity_type!r})",
+            f"would be read back as something else (identity_type is {self.identity_type!r})"
         )
 
     def decode(self, encoded: bytes) -> OIDCSession[Identity]:

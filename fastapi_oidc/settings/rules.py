@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url, is_same_origin_path
 
 _DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
@@ -24,7 +24,7 @@ def require_base_url(base_url: str | None, *, allow_insecure_http: bool) -> str 
     if base_url is not None:
         return require_origin(base_url, allow_insecure_http=allow_insecure_http)
     if not allow_insecure_http:
-        raise _invalid("is missing: redirect URIs are never made from request headers")
+        raise misconfigured("is missing: redirect URIs are never made from request headers")
     return None
 
 
@@ -34,9 +34,9 @@ def require_origin(origin: str, *, allow_insecure_http: bool) -> str:
     if fault is URLFault.INSECURE:
         raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, _MUST_BE_HTTPS)
     if fault is not None or origin.rstrip("/").count("/") != 2 or "?" in origin:
-        raise _invalid("is scheme and host, as in https://app.example.com")
+        raise misconfigured("is scheme and host, as in https://app.example.com")
     if origin != origin.lower() or _DEFAULT_PORT.search(origin):
-        raise _invalid("must be as browsers write it: in lower case, without a default port")
+        raise misconfigured("must be as browsers write it: in lower case, without a default port")
     return origin
 
 
@@ -44,7 +44,7 @@ def require_origins(origins: Iterable[str], *, allow_insecure_http: bool) -> Non
     """Require scheme and host as in the `Origin` header (RFC 6454 6.2) for each origin."""
     for origin in origins:
         if require_origin(origin, allow_insecure_http=allow_insecure_http).endswith("/"):
-            raise _invalid("an origin must not end with a slash")
+            raise misconfigured("an origin must not end with a slash")
 
 
 def require_no_margin(value: str | SecretStr | None) -> None:
@@ -54,23 +54,25 @@ def require_no_margin(value: str | SecretStr | None) -> None:
     """
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if text is not None and text != text.strip():
-        raise _invalid("begins or ends with a space or a line break")
+        raise misconfigured("begins or ends with a space or a line break")
 
 
 def require_idle_within(idle_timeout: int | None, settings: Mapping[str, Any]) -> None:
     """Require an idle timeout that a session can reach."""
     lifetime = settings.get("session_lifetime")
     if idle_timeout is not None and lifetime is not None and idle_timeout >= lifetime:
-        raise _invalid(f"must be shorter than session_lifetime, which is {lifetime} seconds")
+        raise misconfigured(f"must be shorter than session_lifetime, which is {lifetime} seconds")
 
 
 def require_scope(scope: Iterable[str]) -> None:
     """Require the characters of RFC 6749 3.3 in each value: no space, quote or backslash."""
     if not all(_SCOPE_TOKEN.fullmatch(token) for token in scope):
-        raise _invalid("has a value with a space, a quote or a backslash: each value is one word")
+        raise misconfigured(
+            "has a value with a space, a quote or a backslash: each value is one word"
+        )
     # A scope may contain a comma, but a value with `openid` between commas is a list by mistake.
     if any("," in token and "openid" in token.split(",") for token in scope):
-        raise _invalid("has commas: put spaces between the values")
+        raise misconfigured("has commas: put spaces between the values")
 
 
 def with_openid(scope: Iterable[str]) -> tuple[str, ...]:
@@ -86,13 +88,13 @@ def require_post_logout_redirect_uri(uri: str, *, allow_insecure_http: bool) -> 
     if fault is URLFault.INSECURE:
         raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, _MUST_BE_HTTPS)
     if fault is not None:
-        raise _invalid('must be "route", "none" or an absolute URL')
+        raise misconfigured('must be "route", "none" or an absolute URL')
 
 
 def require_path(path: str) -> str:
     """Require a path of this application."""
     if not is_same_origin_path(path):
-        raise _invalid("must be a path of this application")
+        raise misconfigured("must be a path of this application")
     return path
 
 
@@ -102,11 +104,7 @@ def require_own_credentials(current: Mapping[str, object], changes: Mapping[str,
         return
     missing = [name for name in CREDENTIALS if current.get(name) and name not in changes]
     if missing:
-        raise _invalid(
+        raise misconfigured(
             f"another issuer needs its own {', '.join(missing)}: pass it in `update`, "
             "or None if it has none"
         )
-
-
-def _invalid(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

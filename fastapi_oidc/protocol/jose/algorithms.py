@@ -20,7 +20,7 @@ from jose.backends.cryptography_backend import (
 )
 from jose.exceptions import JWKError
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 
 _PSS_HASHES: dict[str, hashes.HashAlgorithm] = {
     "PS256": hashes.SHA256(),
@@ -132,9 +132,7 @@ def require_algorithms(names: object, client_secret: str | None) -> frozenset[st
     chosen = _known(names)
     symmetric = [row for row in chosen if row.key_type == "oct"]
     if symmetric and len(symmetric) != len(chosen):
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID, "HS algorithms cannot be pinned together with others"
-        )
+        raise misconfigured("HS algorithms cannot be pinned together with others")
     for row in symmetric:
         require_secret(row, client_secret)
     return frozenset(row.name for row in chosen)
@@ -168,15 +166,12 @@ def require_secret(algorithm: Algorithm, client_secret: str | None) -> Key:
 def _known(names: object) -> list[Algorithm]:
     # A string is a collection of characters.
     if isinstance(names, str) or not isinstance(names, Collection) or not names:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID, "signing algorithms must be a list of at least one name"
-        )
+        raise misconfigured("signing algorithms must be a list of at least one name")
     unknown = [name for name in map(str, names) if name not in ALGORITHMS]
     if unknown:
         # A value that is not a name may be a misplaced secret.
         shown = [name if _NAME.fullmatch(name) else "(no name)" for name in unknown[:_MAX_SHOWN]]
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
-            f"unknown signing algorithm {', '.join(shown)}; known are {', '.join(ALGORITHMS)}",
+        raise misconfigured(
+            f"unknown signing algorithm {', '.join(shown)}; known are {', '.join(ALGORITHMS)}"
         )
     return [ALGORITHMS[name] for name in map(str, names)]

@@ -22,7 +22,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.concurrency import PerLoop
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Place, Store, Stored, ask_store
 
 PROBE_SECONDS: Final = 1.0
@@ -321,7 +321,7 @@ def _require_usable(client: Client) -> None:
         fault = "make a Redis client of the master: a replica may not have the latest sign-outs"
     else:
         return
-    raise ConfigurationError(Code.CONFIGURATION_INVALID, fault)
+    raise misconfigured(fault)
 
 
 def _share_of(client: Client) -> int:

@@ -34,7 +34,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from fastapi_oidc.concurrency import PerLoop
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.session.store import (
     DEFAULT_TIMEOUT,
     Cell,
@@ -89,7 +89,7 @@ class Database:
         _require_supported(self.dialect)
         if isinstance(made.pool, StaticPool):
             explanation = 'SQLite needs a file here; for sessions in memory: session_store="memory"'
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+            raise misconfigured(explanation)
 
     async def run(self, statement: Executable, values: Mapping[str, object]) -> Rows:
         """The rows that one statement returns: one round trip."""
@@ -134,7 +134,7 @@ class Database:
 def _require_supported(dialect: str) -> None:
     if dialect not in DIALECTS:
         explanation = f"the session store works on PostgreSQL and SQLite, not on {dialect}"
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        raise misconfigured(explanation)
 
 
 def _place_of(url: URL) -> Place:
