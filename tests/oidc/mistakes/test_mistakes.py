@@ -41,15 +41,21 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         at_the_start.no_middleware,
         at_the_start.a_mounted_application,
     ),
+    "The log names the cause of a refused login": (
+        signing_in.a_slash_too_many,
+        signing_in.a_client_for_dpop,
+        signing_in.another_algorithm,
+    ),
+    "The log names the line that is missing": (
+        requests.an_instance_without_its_middleware,
+        requests.which_of_two,
+    ),
     "Nobody can sign in": (
         signing_in.a_redirect_uri_that_is_not_registered,
         signing_in.another_browser,
         signing_in.another_host,
-        signing_in.a_slash_too_many,
         signing_in.no_way_to_the_provider,
         signing_in.a_wrong_secret,
-        signing_in.a_client_for_dpop,
-        signing_in.another_algorithm,
         signing_in.clocks_that_differ,
         signing_in.more_than_a_cookie_holds,
     ),
@@ -61,8 +67,6 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         signing_in.a_refresh_token_that_is_over,
     ),
     "Requests are refused": (
-        requests.an_instance_without_its_middleware,
-        requests.which_of_two,
         requests.no_token_in_a_form,
         requests.a_websocket_of_another_origin,
         requests.no_cors,
