@@ -10,7 +10,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
 from examples.console.account import CHECKED, Signed, Typed, for_those_who
-from examples.console.carry_out import NO_FAILURE, UNRECORDED, Failure, attempt
+from examples.console.carry_out import NO_FAILURE, UNRECORDED, Failure, attempt, differences
 from examples.console.changes import CREATE, CREATE_FROM_SNAPSHOT, PRESETS, Change
 from examples.console.changes.change import Parsed
 from examples.console.changes.create import NETWORK, FromSnapshot, NewMachine
@@ -20,6 +20,7 @@ from examples.console.events import EventLog
 from examples.console.fields import Texts
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
+from examples.console.machine import NOT_STARTED, Machine
 from examples.console.pages import page
 from examples.console.records import RecordsError
 from examples.console.shown import Form, choices_of
@@ -88,7 +89,8 @@ async def created(host: Host, change: Change, typed: Texts) -> HostedMonitor | F
     if failure := await attempt(None, change, typed, act):
         await log.finish(event, f"Tried to {change.verb}.", failure.why)
         return failure
-    await log.finish(event, change.done, machine_id=made[0].key)
+    detail = differences(change, Machine(NOT_STARTED), typed)
+    await log.finish(event, change.done, machine_id=made[0].key, detail=detail)
     return made[0]
 
 

@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE INDEX IF NOT EXISTS events_of_machine ON events (machine_id, id);
 CREATE INDEX IF NOT EXISTS events_by_name ON events (machine, id);
 CREATE INDEX IF NOT EXISTS events_by_time ON events (at);
+CREATE INDEX IF NOT EXISTS events_by_user ON events (sub, id);
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
     what, refused, detail, content='events', content_rowid='id', tokenize='trigram'
 );
@@ -64,6 +65,8 @@ _COLUMNS: Final = ("at", "sub", "name", *_EVENT_NAMES)
 _ADD_EVENT: Final = f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608 - constants
 
 
+_NAME: Final = "SELECT name FROM events WHERE sub = :sub AND name != '' ORDER BY id DESC LIMIT 1"
+"""The name that a user had last: what the library tells of a user has only the `sub`."""
 _REPEATED: Final = (
     "DELETE FROM events WHERE id = (SELECT max(id) FROM events WHERE at > :at - 60"
     " AND machine_id = :machine_id AND sub = :sub AND address = :address AND what = :what"
@@ -182,6 +185,12 @@ class Records:
         row = _row(event)
 
         def write(database: sqlite3.Connection) -> int:
+            if (
+                event.by.sub
+                and not event.by.name
+                and (known := database.execute(_NAME, row).fetchone())
+            ):
+                row["name"] = known["name"]
             if event.refused and (found := database.execute(_REPEATED, row).fetchone()):
                 row["times"] = 1 + found["times"]
             return database.execute(_ADD_EVENT, row).lastrowid or 0

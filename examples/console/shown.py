@@ -81,6 +81,11 @@ class Shown:
     fault: str = ""
     left_out: int = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing of the machine, and its user can do nothing with it."""
+        return not (self.forms or self.items or self.facts or self.later or self.fault)
+
 
 LISTED: Final = ("start", "pause", "resume", "stop")
 """The buttons of the list, for those who operate machines."""

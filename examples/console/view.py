@@ -145,17 +145,16 @@ async def _read_for_tab(monitor: Monitor, machine: Machine, visit: Visit) -> dic
         for change in CHANGES.values()
         if change.tab == visit.tab or not change.sections
     }
+    shown = [
+        await desk.shown(panel) for panel in PANELS if panel.tab == visit.tab and desk.has(panel)
+    ]
     return {
         "forms": forms,
         "power": [form for form in forms.values() if _is_power_button(monitor, form)],
         "can_create": isinstance(monitor, HostedMonitor)
         and visit.session.identity.may("administer"),
         "may": {right: desk.may(right) for right in RIGHTS},
-        "panels": [
-            await desk.shown(panel)
-            for panel in PANELS
-            if panel.tab == visit.tab and desk.has(panel)
-        ],
+        "panels": [one for one in shown if one.panel.none or not one.is_empty],
         "refusal": visit.refusal or desk.refusal_without_place(visit.tab),
         "charts": charts,
         "snapshots": await asyncio.to_thread(snapshots_of, monitor, visit.tab),

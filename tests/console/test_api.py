@@ -149,6 +149,8 @@ def test_a_machine_is_created_and_deleted(program: Program) -> None:
         "boot_source.kernel_image_path": source["kernel_image_path"],
     }
     assert admin.post("/machines", json=wanted).status_code == 204
+    made, _ = admin.get("/events", params={"machine": "by-program"}).json()
+    assert "Memory in MiB: nothing → 128" in made["detail"]
     assert admin.post("/machines/by-program/delete").status_code == 204
     assert admin.get("/machines/by-program").status_code == 404
 

@@ -319,11 +319,22 @@ def test_what_is_refused_by_any_route_is_in_the_trail(
         assert what in bob.text
 
 
+def test_a_sign_in_has_the_name_that_the_user_had_last(records: Records) -> None:
+    for name in ("", "Ann Old", "Ann New", ""):
+        records.add_event(Event(datetime.now(UTC), Person("ann", name), "Signed in."))
+    records.settle()
+    found = records.events(Search(person="ann"), 9)
+    assert [one.by.name for one in found] == ["Ann New", "Ann New", "Ann Old", ""]
+    assert len(records.events(Search(person="ann new"), 9)) == 2
+
+
 def test_sign_ins_and_their_ends_are_in_the_trail(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
         alice.open("/events?text=Signed")
         assert "Signed in." in alice.text
+        alice.post("/machines/demo/pause", {})
+        alice.open("/events")
         alice.click("Sign out here only")
     with signed_in(host, ALICE) as alice:
         alice.open("/events?text=Signed+out")
-        assert "Signed out. just now alice, 127.0.0.1" in alice.text
+        assert "Signed out. just now Alice Admin, 127.0.0.1" in alice.text

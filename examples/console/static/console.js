@@ -377,8 +377,9 @@ function typedInto() {
 
 if (user) {
   const draft = drafts()
-  if (draft && (draft.user !== user || draft.place === place)) sessionStorage.removeItem(DRAFTS)
-  if (draft?.user === user && draft.place === place && !document.querySelector('[role="status"], [aria-invalid="true"]')) {
+  const isSaved = document.querySelector('[role="status"]') !== null
+  if (draft && (draft.user !== user || draft.place === place || isSaved)) sessionStorage.removeItem(DRAFTS)
+  if (draft?.user === user && draft.place === place && !isSaved && !document.querySelector('[aria-invalid="true"]')) {
     fillIn(draft.texts)
   }
   addEventListener('input', ({ target }) => {

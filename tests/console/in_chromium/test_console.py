@@ -37,6 +37,12 @@ def test_what_was_typed_survives_the_end_of_the_session(visit: Visit) -> None:
     press(page, "Add network interface")
     expect(page.get_by_role("status")).to_have_text("The network interface is added.")
     expect(page.locator("#network-host_dev_name")).to_have_value("")
+    page.goto("/new")
+    page.fill("#new-name", "typed")
+    press(page, "Create machine")
+    expect(page.get_by_role("status")).to_be_visible()
+    page.goto("/new")
+    expect(page.locator("#new-name")).to_have_value("")
 
 
 def test_a_reload_repeats_nothing(visit: Visit, console: RunningConsole) -> None:
