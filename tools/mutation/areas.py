@@ -16,7 +16,7 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "fastapi_oidc/flows/": ("tests/oidc/flows", "tests/oidc/web/test_sessions.py"),
     "fastapi_oidc/session/redis/": (
         "tests/oidc/session",
-        "tests/oidc/redis_topologies/test_access.py",
+        "tests/oidc/redis_topologies/test_operations.py",
     ),
     "fastapi_oidc/session/": ("tests/oidc/session", "tests/oidc/web/test_endpoint_signatures.py"),
     "generated_vmm/transport/": ("tests/vmm/transport", "tests/vmm/facade", "tests/vmm/vsock"),

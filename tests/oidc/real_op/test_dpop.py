@@ -5,7 +5,7 @@ import pytest
 from tests.oidc.real_op.browser import Browser
 from tests.oidc.real_op.real_provider import RealProvider, running_provider
 from tests.oidc.real_op.relying_party import relying_party
-from tests.oidc.real_op.test_refresh import ALMOST_EXPIRED
+from tests.oidc.real_op.test_login import ALMOST_EXPIRED
 
 DPOP: dict[str, object] = {"dpop": True}
 BOUND: dict[str, object] = {"dpop_bound_access_tokens": True}

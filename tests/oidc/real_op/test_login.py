@@ -1,7 +1,11 @@
-"""Signing in at an OpenID Provider that nobody here wrote."""
+"""Signing in and out at an OpenID Provider that nobody here wrote, and the doctor there."""
+
+from __future__ import annotations
 
 import pytest
 
+from fastapi_oidc import OIDCSettings
+from fastapi_oidc.doctor import Finding, Verdict, examine
 from tests.oidc.real_op.browser import Browser
 from tests.oidc.real_op.real_provider import RealProvider
 from tests.oidc.real_op.relying_party import RelyingParty, relying_party
@@ -102,3 +106,120 @@ def test_new_keys_before_a_refresh(
     provider.rotate_keys()
     rp.time.ahead += 100
     assert browser.me(rp).json()["generation"] == 1
+
+
+# The provider's access tokens live 120 seconds; a session is refreshed 30 seconds before.
+ALMOST_EXPIRED = 100
+A_LONG_TIME = 700
+
+
+def test_an_expiring_session_is_refreshed_again_and_again(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    for generation in (1, 2, 3):
+        rp.time.ahead += ALMOST_EXPIRED
+        me = browser.me(rp).json()
+        assert (me["sub"], me["generation"]) == ("alice", generation)
+        assert (me["identity"]["name"], me["identity"]["email"]) == ("Alice", "alice@example.com")
+    assert rp.event_names.count("session.refreshed") == 3
+
+
+def test_an_old_cookie_that_comes_later_presents_no_used_refresh_token(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    """The provider would revoke the session's tokens; the old cookie gets the newest session."""
+    browser.login(rp)
+    old = dict(browser.http.cookies)
+    rp.time.ahead += ALMOST_EXPIRED
+    browser.me(rp)
+    newest = dict(browser.http.cookies)
+    rp.time.ahead += A_LONG_TIME
+    for cookies in (old, newest):
+        browser.http.cookies.clear()
+        browser.http.cookies.update(cookies)
+        assert browser.me(rp).status_code == 200
+        rp.time.ahead += ALMOST_EXPIRED
+
+
+def test_a_refresh_token_revoked_by_signing_out_elsewhere_ends_the_session(
+    provider: RealProvider, rp: RelyingParty, browser: Browser
+) -> None:
+    with relying_party(provider, registration={"backchannel_logout_uri": None}) as untold:
+        browser.login(untold)
+        browser.login(rp)
+        browser.logout(rp)
+        assert browser.me(untold).status_code == 200
+        untold.time.ahead += ALMOST_EXPIRED
+        assert browser.me(untold).status_code == 401
+        assert "session.ended" in untold.event_names
+
+
+def test_logout_ends_the_session_here_and_at_the_provider(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    page = browser.logout(rp)
+    assert (page.status_code, str(page.url)) == (200, f"{rp.origin}/")
+    assert browser.me(rp).status_code == 401
+    assert "logout.returned" in rp.event_names
+    silent = browser.finish(browser.login_request(rp, prompt="none"))
+    assert silent.status_code == 400
+    assert browser.me(rp).status_code == 401
+
+
+def test_the_other_apps_of_the_session_are_told_by_the_back_channel(
+    provider: RealProvider, rp: RelyingParty, browser: Browser
+) -> None:
+    with relying_party(provider) as other:
+        browser.login(rp)
+        browser.login(other)
+        assert browser.me(other).status_code == 200
+        browser.logout(rp)
+        assert "back_channel_logout.accepted" in other.event_names
+        assert browser.me(other).status_code == 401
+
+
+def test_logout_when_the_provider_has_no_session_any_more(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    browser.http.cookies.delete("_session")
+    page = browser.logout(rp)
+    assert (page.status_code, str(page.url)) == (200, f"{rp.origin}/")
+
+
+async def found(settings: OIDCSettings) -> list[Finding]:
+    return [finding async for finding in examine(settings)]
+
+
+async def test_the_certified_provider_has_no_fault(rp: RelyingParty) -> None:
+    findings = await found(rp.oidc.settings)
+    assert [finding for finding in findings if finding.verdict is Verdict.FAULT] == []
+    topics = {finding.topic for finding in findings if finding.verdict is Verdict.OK}
+    assert {
+        "discovery",
+        "issuer",
+        "clock",
+        "PKCE",
+        "algorithms",
+        "keys",
+        "client",
+        "redirect URI",
+    } <= topics
+
+
+@pytest.mark.parametrize(
+    ("change", "topic"),
+    [
+        ({"client_secret": "another-secret-of-32-characters-0"}, "client"),
+        ({"id_token_signing_algorithms": ["ES512"]}, "algorithms"),
+        ({"base_url": "http://127.0.0.1:1"}, "redirect URI"),
+    ],
+)
+async def test_one_wrong_setting_is_its_only_fault(
+    rp: RelyingParty, change: dict[str, object], topic: str
+) -> None:
+    findings = await found(rp.oidc.settings.model_copy(update=change))
+    faults = [finding.topic for finding in findings if finding.verdict is Verdict.FAULT]
+    assert faults == [topic]

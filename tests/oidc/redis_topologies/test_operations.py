@@ -1,7 +1,8 @@
-"""How often Redis is asked for each kind of request: no more than docs/scaling.md says."""
+"""What Redis is asked, by whom, and in every topology."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
@@ -13,13 +14,56 @@ from typing import Any, Final
 
 import httpx
 import pytest
-from redis.asyncio import Redis
+from redis.asyncio import Redis, Sentinel
+from redis.exceptions import NoPermissionError
 
+import fastapi_oidc.session.redis as redis_package
+from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
+from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL
+from tests.oidc.redis_topologies.conftest import (
+    PASSWORD,
+    allow_the_documented_user,
+    words_of_the_documented_user,
+)
 from tests.oidc.redis_topologies.servers import Server, program_of, running
+from tests.oidc.redis_topologies.watched import SERVICE, running_watched
+from tests.oidc.session.values import KEY, LATER, ONE, has_one, put_one
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
+
+
+@pytest.fixture
+async def store(url: str, prefix: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(url, prefix=prefix)
+    yield store
+    await store.aclose()
+
+
+async def test_values_are_stored_read_together_replaced_and_deleted(store: RedisStore) -> None:
+    keys = [f"{KEY}{number}" for number in range(8)]
+    for key in keys[1:]:
+        assert await store.swap(key, b"", Cell(key.encode(), LATER)) is None
+    assert list(await store.read(keys)) == [b"", *(key.encode() for key in keys[1:])]
+    await put_one(store)
+    seen = await store.swap(KEY, b"two", ONE)
+    assert seen is not None
+    assert seen.value == ONE.value
+    assert await store.swap(KEY, ONE.value, Cell(b"", 0)) is None
+    assert await store.swap(KEY, ONE.value, ONE) == Stored(b"", 0.0)
+
+
+async def test_a_client_of_a_sentinel_is_taken(program: str, tmp_path: Path) -> None:
+    with running_watched(program, tmp_path, patience=60_000) as watched:
+        sentinel = Sentinel([("127.0.0.1", watched.sentinel.port)])  # type: ignore[no-untyped-call]
+        client = sentinel.master_for(SERVICE)
+        store = RedisStore(client)
+        await put_one(store)
+        assert await has_one(store)
+        await client.aclose()
+        await asyncio.gather(*(one.aclose() for one in sentinel.sentinels))
+
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "scaling.md"
 SHAPES: Final = ["session store", "cookie"]
@@ -124,3 +168,74 @@ async def test_redis_is_asked_no_more_often_than_the_documents_say(
         for earlier in before:
             await getattr(visit, earlier)()
         assert 0 < await asked(server, deed(visit)) <= documented(name, shape)
+
+
+SOURCES = Path(redis_package.__file__).parent
+
+
+@asynccontextmanager
+async def store_at(url: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(url)
+    yield store
+    await store.aclose()
+
+
+async def assert_it_works(url: str) -> None:
+    async with store_at(url) as store:
+        await put_one(store)
+        assert await has_one(store)
+
+
+async def assert_unavailable(url: str) -> str:
+    """What is told of it."""
+    async with store_at(url) as store:
+        with pytest.raises(SessionError) as caught:
+            await store.read([KEY])
+    assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
+    assert PASSWORD not in f"{caught.value!r} {caught.value.message}"
+    return str(caught.value.message)
+
+
+@pytest.fixture(scope="module")
+def guarded(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Only the user of docs/sessions.md may do anything."""
+    server = Server(program, tmp_path_factory.mktemp("guarded") / "server")
+    with running(server):
+        allow_the_documented_user(server)
+        server.command("ACL SETUSER", "default", "off")
+        yield server
+
+
+def test_the_documented_user_has_every_command_of_our_scripts() -> None:
+    allowed = set(re.findall(r"\+(\w+)", words_of_the_documented_user()))
+    sources = (file.read_text() for file in SOURCES.glob("*.py"))
+    used = {name for text in sources for name in re.findall(r"redis\.call\('(\w+)'", text)}
+    assert {"SET", "DEL"} <= used <= {name.upper() for name in allowed}
+
+
+@pytest.mark.parametrize("user", ["", "app:wrong@", "nobody:PASSWORD@", ":PASSWORD@"])
+async def test_others_are_not(guarded: Server, user: str) -> None:
+    user = user.replace("PASSWORD", PASSWORD)
+    told = await assert_unavailable(f"redis://{user}127.0.0.1:{guarded.port}/0")
+    assert "could not read: AuthenticationError: " in told
+    assert PASSWORD not in told
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "KEYS *",
+        "SCAN 0",
+        "FLUSHALL",
+        "CONFIG GET *",
+        "ACL LIST",
+        "GET another:key",
+        "SET another:key value",
+        "SCRIPT FLUSH",
+        "PUBLISH channel message",
+    ],
+)
+async def test_the_documented_user_may_do_no_more(guarded: Server, command: str) -> None:
+    async with Redis.from_url(f"redis://app:{PASSWORD}@127.0.0.1:{guarded.port}") as client:
+        with pytest.raises(NoPermissionError):
+            await client.execute_command(*command.split())  # type: ignore[no-untyped-call]

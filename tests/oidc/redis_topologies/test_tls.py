@@ -14,7 +14,7 @@ import pytest
 from tests.oidc.provider.certificates import Authority
 from tests.oidc.redis_topologies.conftest import FOR_A_BUSY_MACHINE
 from tests.oidc.redis_topologies.servers import Server, program_of, running
-from tests.oidc.redis_topologies.test_access import assert_it_works, assert_unavailable
+from tests.oidc.redis_topologies.test_operations import assert_it_works, assert_unavailable
 
 
 class Certificates:

@@ -1,12 +1,44 @@
+"""DevProvider beside the flow: its log, faults, memory, step-ups and bound tokens."""
+
+from __future__ import annotations
+
+import json
 import logging
 import socket
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
 
 import httpx
 import pytest
 import uvicorn
 
-from fastapi_oidc.testing import DevProvider
-from tests.oidc.testing.bare_client import ALICE, APP
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.testing import (
+    AnswerLost,
+    Delay,
+    DevClient,
+    DevProvider,
+    DevUser,
+    Drip,
+    ServerError,
+    SignedIn,
+    grants,
+)
+from fastapi_oidc.testing.grants import (
+    REUSE_IS_TOLD,
+    Access,
+    AccessToken,
+    Credential,
+    Credentials,
+    Grant,
+    OPSession,
+    OPSessions,
+)
+from tests.oidc.testing.bare_client import ALICE, APP, BareClient, bare_client, jwt_parts
+from tests.oidc.world import Time
 
 
 @pytest.fixture
@@ -63,3 +95,262 @@ def test_it_says_loudly_what_it_is_for(
     [record] = [record for record in caplog.records if record.name.startswith("fastapi_oidc")]
     assert record.levelno == logging.WARNING
     assert "DEVELOPMENT ONLY" in record.getMessage()
+
+
+async def test_a_lost_answer_had_its_effect(rp: BareClient) -> None:
+    refresh_token = (await rp.tokens())["refresh_token"]
+    rp.provider.faults.put("token", AnswerLost())
+    assert (await rp.refresh(refresh_token)).status_code == 502
+    assert (await rp.refresh(refresh_token)).json()["error"] == "invalid_grant"
+
+
+async def test_a_delay_comes_before_the_right_answer(rp: BareClient) -> None:
+    rp.provider.faults.put("jwks", Delay(0.05))
+    begun = time.monotonic()
+    answer = await rp.http.get("/jwks")
+    assert time.monotonic() - begun >= 0.05
+    assert "keys" in answer.json()
+
+
+def test_a_drip_gives_the_right_answer_slowly(rp: BareClient) -> None:
+    rp.provider.faults.put("jwks", Drip(0.5))
+    with rp.provider.serve() as issuer, httpx.Client(base_url=issuer) as http:
+        with http.stream("GET", "/jwks") as answer:
+            first = next(answer.iter_raw(1))
+        assert (answer.status_code, first) == (200, b"{")
+
+
+async def test_a_drip_ends(rp: BareClient) -> None:
+    rp.provider.faults.put("jwks", Drip(0.0))
+    slow, quick = await rp.http.get("/jwks"), await rp.http.get("/jwks")
+    assert slow.json() == quick.json()
+
+
+@pytest.mark.parametrize("path", ["/authorize", "/end-session"])
+async def test_pages_can_fail_too(rp: BareClient, path: str) -> None:
+    rp.provider.faults.put("authorization", ServerError(502))
+    rp.provider.faults.put("end_session", ServerError(502))
+    assert (await rp.http.get(path, params=rp.parameters())).status_code == 502
+
+
+async def test_a_repeated_edit_replaces_the_first_and_clear_ends_them(rp: BareClient) -> None:
+    rp.provider.edits.put("userinfo", lambda claims: claims | {"first": True})
+    rp.provider.edits.put("userinfo", lambda claims: claims | {"second": True})
+    token = (await rp.tokens())["access_token"]
+    edited = (await rp.userinfo(token)).json()
+    assert "first" not in edited
+    assert edited["second"]
+    rp.provider.edits.clear()
+    assert "second" not in (await rp.userinfo(token)).json()
+
+
+async def test_clear_forgets_events_but_no_session(rp: BareClient) -> None:
+    await rp.code()
+    rp.provider.record.clear()
+    assert rp.provider.record.of(SignedIn) == []
+    assert not rp.provider.record.calls
+    assert "code" in await rp.answer(prompt="none", login_hint="")
+
+
+MANY, FEW = 3000, 100
+
+
+def a_grant(client: DevClient = APP, user: DevUser = ALICE, sid: str = "sid-1") -> Grant:
+    return Grant(client, user, ("openid",), None, 0, sid)
+
+
+def grown(step: Callable[[int], object]) -> int:
+    """The bytes that so many steps leave, after some to warm up."""
+    tracemalloc.start()
+    for number in range(MANY):
+        step(number)
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(MANY, 2 * MANY):
+        step(number)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return after - before
+
+
+def test_refreshing_a_session_again_and_again_takes_no_room() -> None:
+    time, grant = Time(), a_grant()
+    credentials = Credentials(Clock(read=time))
+    access = Access(grant.client, grant.scope, "https://op.test")
+
+    def refresh(number: int) -> None:
+        time.now += number % 10 == 0
+        token = AccessToken(grant, int(time.now) + 300, access=access, claims={})
+        credentials.remember_access_token(f"access-token-{number}", token)
+        credentials.issue_refresh_token(Credential(grant, int(time.now) + 14 * 24 * 3600))
+
+    assert grown(refresh) < 50 * MANY
+
+
+def test_beyond_the_limit_the_oldest_session_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grants, "LIMIT", 2)
+    sessions = OPSessions()
+    began = [sessions.begin(OPSession(ALICE, auth_time)) for auth_time in range(3)]
+    assert sessions.of_user(ALICE.sub) == began[1:]
+
+
+async def test_reuse_of_any_earlier_refresh_token_ends_the_grant(rp: BareClient) -> None:
+    newest = await rp.tokens()
+    first = newest["refresh_token"]
+    for _ in range(3):
+        rp.time.now += 24 * 3600
+        newest = (await rp.refresh(newest["refresh_token"])).json()
+    assert "used before" in (await rp.refresh(first)).text
+    assert "revoked" in (await rp.refresh(newest["refresh_token"])).text
+    assert (await rp.userinfo(newest["access_token"])).status_code == 401
+
+
+async def test_reuse_of_a_code_is_told_for_an_hour(rp: BareClient) -> None:
+    code = await rp.code()
+    tokens = (await rp.exchange(code)).json()
+    rp.time.now += REUSE_IS_TOLD - 1
+    assert "used before" in (await rp.exchange(code)).text
+    assert "revoked" in (await rp.refresh(tokens["refresh_token"])).text
+
+
+@pytest.fixture
+def rp() -> BareClient:
+    return bare_client(acr_values=("password", "otp"))
+
+
+async def claims(rp: BareClient, **changes: str) -> dict[str, object]:
+    return dict(jwt_parts((await rp.tokens(**changes))["id_token"])[1])
+
+
+@pytest.mark.parametrize("member", [{"value": "otp"}, {"values": ["otp"], "essential": True}])
+async def test_the_claims_parameter_demands_it_too(
+    rp: BareClient, member: dict[str, object]
+) -> None:
+    requested = json.dumps({"id_token": {"acr": member}})
+    assert (await claims(rp, claims=requested))["acr"] == "otp"
+
+
+async def test_a_value_that_is_unknown_is_ignored_unless_essential(rp: BareClient) -> None:
+    assert (await claims(rp, acr_values="retina"))["acr"] == "password"
+    requested = {"id_token": {"acr": {"values": ["retina"], "essential": True}}}
+    answer = await rp.answer(claims=json.dumps(requested))
+    assert answer["error"] == "unmet_authentication_requirements"
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[]", '{"id_token": []}'])
+async def test_claims_are_checked(rp: BareClient, text: str) -> None:
+    assert (await rp.answer(claims=text))["error"] == "invalid_request"
+
+
+async def test_a_silent_request_cannot_step_up(rp: BareClient) -> None:
+    await claims(rp)
+    answer = await rp.answer(acr_values="otp", prompt="none", login_hint="")
+    assert answer["error"] == "login_required"
+
+
+async def test_the_person_is_asked_on_the_login_page(rp: BareClient) -> None:
+    await claims(rp)
+    page = await rp.authorize(acr_values="otp", login_hint="")
+    assert "Sign in" in page.text
+
+
+async def test_max_age_0_is_as_prompt_login(rp: BareClient) -> None:
+    await claims(rp)
+    assert "Sign in" in (await rp.authorize(max_age="0", login_hint="")).text
+    answer = await rp.answer(max_age="0", login_hint="", prompt="none")
+    assert answer["error"] == "login_required"
+
+
+async def test_the_metadata_names_the_values(rp: BareClient) -> None:
+    metadata = (await rp.http.get("/.well-known/openid-configuration")).json()
+    assert metadata["acr_values_supported"] == ["password", "otp"]
+
+
+BOUND = replace(APP, access_token_format="jwt", dpop_bound_access_tokens=True)
+PUBLIC = replace(APP, client_secret=None)
+
+
+def proof(rp: BareClient, key: DPoPKey, path: str = "/token", **changes: str) -> str:
+    method = "GET" if path == "/userinfo" else "POST"
+    return key.proof(
+        method,
+        rp.provider.issuer + path,
+        int(rp.time.now),
+        access_token=changes.get("access_token"),
+        nonce=changes.get("nonce"),
+    )
+
+
+async def tokens(rp: BareClient, key: DPoPKey) -> dict[str, str]:
+    rp.http.headers["DPoP"] = proof(rp, key)
+    found = await rp.tokens()
+    del rp.http.headers["DPoP"]
+    return found
+
+
+async def userinfo(rp: BareClient, token: str, header: str, scheme: str = "DPoP") -> httpx.Response:
+    headers = {"Authorization": f"{scheme} {token}", "DPoP": header}
+    return await rp.http.get("/userinfo", headers=headers)
+
+
+async def test_a_client_that_must_bind_needs_a_proof() -> None:
+    rp = bare_client(BOUND)
+    refused = await rp.exchange(await rp.code())
+    assert refused.json()["error"] == "invalid_dpop_proof"
+
+
+async def test_a_wrong_proof_is_refused_and_the_code_stays() -> None:
+    rp, key = bare_client(BOUND), DPoPKey.new()
+    code = await rp.code()
+    rp.http.headers["DPoP"] = proof(rp, key, "/elsewhere")
+    assert (await rp.exchange(code)).json()["error"] == "invalid_dpop_proof"
+    rp.http.headers["DPoP"] = proof(rp, key)
+    assert (await rp.exchange(code)).status_code == 200
+
+
+async def test_a_proof_is_used_once() -> None:
+    rp = bare_client(BOUND)
+    rp.http.headers["DPoP"] = proof(rp, DPoPKey.new())
+    refresh_token = (await rp.tokens())["refresh_token"]
+    assert (await rp.refresh(refresh_token)).json()["error"] == "invalid_dpop_proof"
+
+
+async def test_two_proofs_are_refused() -> None:
+    rp, key = bare_client(BOUND), DPoPKey.new()
+    headers = [("DPoP", proof(rp, key)), ("DPoP", proof(rp, key))]
+    form = {"grant_type": "refresh_token", "refresh_token": "any"}
+    answer = await rp.http.post("/token", data=form, headers=headers, auth=rp.authorization)
+    assert answer.json()["error"] == "invalid_dpop_proof"
+
+
+@pytest.mark.parametrize(("client", "status"), [(PUBLIC, 400), (APP, 200)])
+async def test_refresh_tokens_of_public_clients_are_bound(client: DevClient, status: int) -> None:
+    rp = bare_client(client)
+    rp.http.headers["DPoP"] = proof(rp, DPoPKey.new())
+    found = (await rp.exchange(await rp.code(), client_id="app")).json()
+    rp.http.headers["DPoP"] = proof(rp, DPoPKey.new())
+    answer = await rp.refresh(found["refresh_token"], client_id="app")
+    assert answer.status_code == status
+
+
+class TestUserInfo:
+    async def test_a_bound_token_is_no_bearer_token(self) -> None:
+        rp, key = bare_client(BOUND), DPoPKey.new()
+        token = (await tokens(rp, key))["access_token"]
+        header = proof(rp, key, "/userinfo", access_token=token)
+        refused = await userinfo(rp, token, header, scheme="Bearer")
+        assert refused.json()["error"] == "invalid_token"
+
+    @pytest.mark.parametrize("wrong", ["key", "access_token"])
+    async def test_the_proof_must_fit(self, wrong: str) -> None:
+        rp, key = bare_client(BOUND), DPoPKey.new()
+        token = (await tokens(rp, key))["access_token"]
+        signer = DPoPKey.new() if wrong == "key" else key
+        about = "another" if wrong == "access_token" else token
+        refused = await userinfo(rp, token, proof(rp, signer, "/userinfo", access_token=about))
+        assert (refused.status_code, refused.json()["error"]) == (401, "invalid_dpop_proof")
+
+
+async def test_an_edit_answers_bearer_all_the_same() -> None:
+    rp = bare_client(BOUND)
+    rp.provider.edits.put("token_response", lambda members: members | {"token_type": "Bearer"})
+    assert (await tokens(rp, DPoPKey.new()))["token_type"] == "Bearer"
