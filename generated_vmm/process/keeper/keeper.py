@@ -1,10 +1,15 @@
 """The whole life of a monitor: its keeper makes everything, starts it, and undoes everything.
 
+`Keeper.live` is the way there, and `Keeper.undo` the way back, whatever has ended the life: the
+program's end, the owner's word, or the owner's end, unless the monitor is detached.
+
+The owner says `start`, `up` (the monitor has responded), `bound` (it may have made sockets), `stop`
+or `kill`; the keeper tells it `taken` (the folder), `started`, `ready` (the socket listens),
+`noted`, `ended` and `removed`. The keeper asks the kernel, never the monitor.
+
 A keeper is the parent of its monitor and a child subreaper (prctl(2)): whatever the program forks,
 with or without a session of its own, becomes the keeper's child when its parent ends. No child is
-collected before its end is known, so their numbers are their own. The keeper ends when its program
-ends, its owner says so, or its owner is gone and the monitor is not detached. It asks the kernel,
-never the monitor.
+collected before its end is known, so their numbers are their own.
 """
 
 from __future__ import annotations
@@ -39,63 +44,6 @@ class Goal(IntEnum):
     """What the owner wants, the strongest last. From UP on, a detached monitor outlives it."""
 
     TAKE, START, UP, STOP, KILL = range(5)
-
-
-class Conversation:
-    """A keeper's side of the connection to its owner. Without an owner, nobody is told anything."""
-
-    def __init__(self, owner: socket.socket, caller: Descriptor, *, detached: bool) -> None:
-        self.goal, self.has_bound, self._detached = Goal.TAKE, False, detached
-        self.begin(owner, caller)
-
-    def begin(self, owner: socket.socket, caller: Descriptor) -> None:
-        """Talks to a new owner, whose process is the caller."""
-        owner.setblocking(False)
-        self._owner: socket.socket | None = owner
-        self._caller = caller
-
-    @property
-    def pid(self) -> int | None:
-        """The number of the owner's process; None without an owner."""
-        return None if self._owner is None else messages.peer_of(self._owner)[0]
-
-    def tell(self, event: str, given: Iterable[int] = (), **what: Any) -> None:
-        """Tells the owner of an event, with descriptors."""
-        if self._owner is not None:
-            messages.send(self._owner, {"event": event, **what}, given)
-
-    def wait(self, seconds: float | None, *others: int) -> set[int]:
-        """Waits for the owner's words, which it takes, and for other descriptors: the ready ones.
-
-        A forked child of the caller may have a copy of the connection, so the caller's end counts.
-        """
-        owner = self._owner
-        ours = [] if owner is None else [owner.fileno(), self._caller.number]
-        ready = kernel.ready_of([*ours, *others], seconds)
-        if owner is not None and ready.intersection(ours):
-            is_gone = is_ready(self._caller.number)
-            for received in messages.drain(owner):
-                if received is None:
-                    is_gone = True
-                else:
-                    self._take(received[0])
-            if is_gone:
-                self._lose_owner()
-        return ready
-
-    def _take(self, said: Mapping[str, Any]) -> None:
-        word = said["word"]
-        self.has_bound |= word == "bound"
-        if word.upper() in Goal.__members__:
-            self.goal = max(self.goal, Goal[word.upper()])
-
-    def _lose_owner(self) -> None:
-        """Its monitor ends, unless it is to survive."""
-        if self._owner is not None:
-            self._owner.close()
-        self._owner = None
-        if not self._detached or self.goal < Goal.UP:
-            self.goal = Goal.KILL
 
 
 class Keeper:
@@ -147,11 +95,15 @@ class Keeper:
         pidfds = [] if self.program.pidfd is None else [self.program.pidfd.number]
         ready = self.owner.wait(seconds, *watched, *pidfds)
         if listener is not None and listener.fileno() in ready and not ready.intersection(pidfds):
-            with contextlib.suppress(OSError):  # at its end they read the record instead
+            # at its end they read the record instead; some other program may have come
+            with contextlib.suppress(OSError, LookupError, TypeError, ValueError):
                 self._answer(listener.accept()[0])
 
     def _answer(self, visitor: socket.socket) -> None:
-        """Answers somebody who came to the folder, and may become the owner. Raises OSError."""
+        """Answers somebody who came to the folder, and may become the owner.
+
+        Raises OSError, and LookupError, TypeError or ValueError for what is no question.
+        """
         is_alone = self.owner.pid is None
         with visitor:
             if is_alone and self.owner.goal is not Goal.UP:
@@ -249,6 +201,63 @@ class Keeper:
 
     def _is_to_stop(self) -> bool:
         return self.owner.goal is Goal.STOP and not self.order.new_pid_ns and self._is_running()
+
+
+class Conversation:
+    """A keeper's side of the connection to its owner. Without an owner, nobody is told anything."""
+
+    def __init__(self, owner: socket.socket, caller: Descriptor, *, detached: bool) -> None:
+        self.goal, self.has_bound, self._detached = Goal.TAKE, False, detached
+        self.begin(owner, caller)
+
+    def begin(self, owner: socket.socket, caller: Descriptor) -> None:
+        """Talks to a new owner, whose process is the caller."""
+        owner.setblocking(False)
+        self._owner: socket.socket | None = owner
+        self._caller = caller
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the owner's process; None without an owner."""
+        return None if self._owner is None else messages.peer_of(self._owner)[0]
+
+    def tell(self, event: str, given: Iterable[int] = (), **what: Any) -> None:
+        """Tells the owner of an event, with descriptors."""
+        if self._owner is not None:
+            messages.send(self._owner, {"event": event, **what}, given)
+
+    def wait(self, seconds: float | None, *others: int) -> set[int]:
+        """Waits for the owner's words, which it takes, and for other descriptors: the ready ones.
+
+        A forked child of the caller may have a copy of the connection, so the caller's end counts.
+        """
+        owner = self._owner
+        ours = [] if owner is None else [owner.fileno(), self._caller.number]
+        ready = kernel.ready_of([*ours, *others], seconds)
+        if owner is not None and ready.intersection(ours):
+            is_gone = is_ready(self._caller.number)
+            for received in messages.drain(owner):
+                if received is None:
+                    is_gone = True
+                else:
+                    self._take(received[0])
+            if is_gone:
+                self._lose_owner()
+        return ready
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        word = said["word"]
+        self.has_bound |= word == "bound"
+        if word.upper() in Goal.__members__:
+            self.goal = max(self.goal, Goal[word.upper()])
+
+    def _lose_owner(self) -> None:
+        """Its monitor ends, unless it is to survive."""
+        if self._owner is not None:
+            self._owner.close()
+        self._owner = None
+        if not self._detached or self.goal < Goal.UP:
+            self.goal = Goal.KILL
 
 
 def keep(

@@ -201,6 +201,20 @@ def test_a_keeper_that_is_asked_right_after_the_end_says_how_it_ended(
     assert str(look(str(folder))).startswith("ended")
 
 
+@pytest.mark.parametrize("said", ["hello", "[]", "{}", '{"word": 1}', '{"word": "attach"}'])
+def test_whatever_a_visitor_says_a_monitor_continues(
+    start: Make, attach: Attach, do: Do, folder: Path, said: str
+) -> None:
+    first = start(directory=folder, detached=True)
+    do(first.detach())
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
+        visitor.connect(str(folder / "keeper.socket"))
+        visitor.send(said.encode())
+        visitor.settimeout(PATIENCE)
+        visitor.recv(100)
+    assert do(attach(folder).client.get_instance_info()).state == "Not started"
+
+
 def wake_keeper(keeper_socket: int) -> None:
     """Whatever wakes a keeper, it looks whether its monitor can be found."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as guest:
