@@ -13,6 +13,7 @@ from signal import SIGKILL
 from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.concurrency._async import Context, Stream, finished, sleep
+from generated_vmm.errors import VmmProtocolError
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
 from generated_vmm.guest._async.path import AnyPath, AsyncGuestPath
 from generated_vmm.guest._async.program import (
@@ -115,8 +116,9 @@ class AsyncGuest(Context):
                 return await self._info(deadline)
             except GuestAgentTooOld:
                 raise
-            except GuestError:
-                if time.monotonic() + PAUSE >= deadline:
+            except GuestError as error:
+                is_api = isinstance(error.__cause__, VmmProtocolError)
+                if is_api or time.monotonic() + PAUSE >= deadline:
                     raise
             await sleep(PAUSE)
 

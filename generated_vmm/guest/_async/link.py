@@ -10,7 +10,7 @@ from inspect import getattr_static
 from typing import Any, Protocol, TypeAlias
 
 from generated_vmm.concurrency._async import Stream, sleep, socket_of, stream_of
-from generated_vmm.errors import VmmError
+from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.guest.answers import broken, failures, no_connection, value_of
 from generated_vmm.guest.errors import GuestAgentLost, GuestHeld
@@ -172,7 +172,7 @@ class AsyncLink:
             if self.port is None:
                 return await self._opened(os.fspath(machine), deadline)
             if isinstance(machine, str | os.PathLike):
-                stream = await async_connect_vsock(os.fspath(machine), self.port, seconds)
+                stream = await async_connect_vsock(_existing(machine), self.port, seconds)
             else:
                 client: AsyncVmmClient = getattr(machine, "client", machine)
                 stream = await client.connect_vsock(self.port, timeout=seconds)
@@ -204,3 +204,10 @@ class AsyncLink:
         """Closes the idle connections; a later request opens another one."""
         while (idle := popped(self._idle)) is not None:
             idle.close()
+
+
+def _existing(path: str | os.PathLike[str]) -> str:
+    """The path of a socket; a call does not wait for a machine. Raises `VmmConnectionError`."""
+    if not os.path.exists(path):
+        raise VmmConnectionError(f"there is no socket at {os.fspath(path)}")
+    return os.fspath(path)

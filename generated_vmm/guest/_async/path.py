@@ -46,6 +46,11 @@ class AsyncGuestPath:
             """Raises TypeError for `open(path)`: the file is in the guest."""
             raise TypeError(f"{self!r} is in the guest: use its methods, such as read_bytes()")
 
+        def __getattr__(self, name):
+            """Raises AttributeError; programs of the guest do what other paths can."""
+            instead = "for what its methods do not do, run a program: guest.run(['rm', path])"
+            raise AttributeError(f"{type(self).__name__} has no {name!r}; {instead}")
+
     def __truediv__(self, name: AnyPath) -> AsyncGuestPath:
         return type(self)(self._link, os.path.join(self._bytes, os.fsencode(name)))
 

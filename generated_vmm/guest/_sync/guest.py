@@ -14,6 +14,7 @@ from signal import SIGKILL
 from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.concurrency._sync import Context, Stream, finished, sleep
+from generated_vmm.errors import VmmProtocolError
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link, Machine
 from generated_vmm.guest._sync.path import AnyPath, GuestPath
@@ -108,8 +109,9 @@ class Guest(Context):
                 return self._info(deadline)
             except GuestAgentTooOld:
                 raise
-            except GuestError:
-                if time.monotonic() + PAUSE >= deadline:
+            except GuestError as error:
+                is_api = isinstance(error.__cause__, VmmProtocolError)
+                if is_api or time.monotonic() + PAUSE >= deadline:
                     raise
             sleep(PAUSE)
 

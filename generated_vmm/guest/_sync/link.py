@@ -11,7 +11,7 @@ from inspect import getattr_static
 from typing import Any, Protocol, TypeAlias
 
 from generated_vmm.concurrency._sync import Stream, sleep, socket_of, stream_of
-from generated_vmm.errors import VmmError
+from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import VmmClient
 from generated_vmm.guest.answers import broken, failures, no_connection, value_of
 from generated_vmm.guest.errors import GuestAgentLost, GuestHeld
@@ -171,7 +171,7 @@ class Link:
             if self.port is None:
                 return self._opened(os.fspath(machine), deadline)
             if isinstance(machine, str | os.PathLike):
-                stream = connect_vsock(os.fspath(machine), self.port, seconds)
+                stream = connect_vsock(_existing(machine), self.port, seconds)
             else:
                 client: VmmClient = getattr(machine, "client", machine)
                 stream = client.connect_vsock(self.port, timeout=seconds)
@@ -203,3 +203,10 @@ class Link:
         """Closes the idle connections; a later request opens another one."""
         while (idle := popped(self._idle)) is not None:
             idle.close()
+
+
+def _existing(path: str | os.PathLike[str]) -> str:
+    """The path of a socket; a call does not wait for a machine. Raises `VmmConnectionError`."""
+    if not os.path.exists(path):
+        raise VmmConnectionError(f"there is no socket at {os.fspath(path)}")
+    return os.fspath(path)

@@ -46,8 +46,7 @@ async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> Async
     deadline = deadline_after(seconds)
     while True:
         try:
-            until = min(deadline, deadline_after(LONGEST_ATTEMPT))
-            return await _connected(uds_path, port, what, until)
+            return await _connected(uds_path, port, what, deadline)
         except OSError as error:
             if time.monotonic() + PAUSE >= deadline:
                 last = NO_RESPONSE if isinstance(error, TimeoutError) else str(error)
@@ -63,8 +62,9 @@ def _require_path(uds_path: str, what: str) -> None:
         raise error
 
 
-async def _connected(uds_path: str, port: int, what: str, until: float) -> AsyncVsockConnection:
+async def _connected(uds_path: str, port: int, what: str, deadline: float) -> AsyncVsockConnection:
     """One attempt. Raises OSError if another attempt may succeed."""
+    until = min(deadline, deadline_after(LONGEST_ATTEMPT))
     connection = Connection()
     try:
         while not connection.open(lambda made: made.connect(uds_path)):
@@ -72,7 +72,11 @@ async def _connected(uds_path: str, port: int, what: str, until: float) -> Async
                 raise TimeoutError
             await sleep(FULL_QUEUE_PAUSE)
         await send(connection, b"CONNECT %d\n" % port, until)
-        line = await _line(connection, until)
+        try:
+            line = await _line(connection, until)
+        except TimeoutError:
+            await _require_no_api(connection, what, min(deadline, deadline_after(PAUSE)))
+            raise
         if not line:
             raise ConnectionRefusedError("nothing in the guest listens on the port")
         if ACCEPTED.fullmatch(line) is None:
@@ -81,6 +85,13 @@ async def _connected(uds_path: str, port: int, what: str, until: float) -> Async
     except BaseException:
         connection.close()
         raise
+
+
+async def _require_no_api(connection: Connection, what: str, until: float) -> None:
+    """Raises if an API responds to the end of a request. Raises TimeoutError if nothing does."""
+    await send(connection, b"\r\n\r\n", until)
+    if (await _line(connection, until)).startswith(b"HTTP/"):
+        raise VmmProtocolError(f"{what}: this is the socket of an API, not of a vsock device")
 
 
 async def _line(connection: Connection, until: float) -> bytes:

@@ -47,8 +47,7 @@ def connect_vsock(uds_path: str, port: int, seconds: float) -> VsockConnection:
     deadline = deadline_after(seconds)
     while True:
         try:
-            until = min(deadline, deadline_after(LONGEST_ATTEMPT))
-            return _connected(uds_path, port, what, until)
+            return _connected(uds_path, port, what, deadline)
         except OSError as error:
             if time.monotonic() + PAUSE >= deadline:
                 last = NO_RESPONSE if isinstance(error, TimeoutError) else str(error)
@@ -64,8 +63,9 @@ def _require_path(uds_path: str, what: str) -> None:
         raise error
 
 
-def _connected(uds_path: str, port: int, what: str, until: float) -> VsockConnection:
+def _connected(uds_path: str, port: int, what: str, deadline: float) -> VsockConnection:
     """One attempt. Raises OSError if another attempt may succeed."""
+    until = min(deadline, deadline_after(LONGEST_ATTEMPT))
     connection = Connection()
     try:
         while not connection.open(lambda made: made.connect(uds_path)):
@@ -73,7 +73,11 @@ def _connected(uds_path: str, port: int, what: str, until: float) -> VsockConnec
                 raise TimeoutError
             sleep(FULL_QUEUE_PAUSE)
         send(connection, b"CONNECT %d\n" % port, until)
-        line = _line(connection, until)
+        try:
+            line = _line(connection, until)
+        except TimeoutError:
+            _require_no_api(connection, what, min(deadline, deadline_after(PAUSE)))
+            raise
         if not line:
             raise ConnectionRefusedError("nothing in the guest listens on the port")
         if ACCEPTED.fullmatch(line) is None:
@@ -82,6 +86,13 @@ def _connected(uds_path: str, port: int, what: str, until: float) -> VsockConnec
     except BaseException:
         connection.close()
         raise
+
+
+def _require_no_api(connection: Connection, what: str, until: float) -> None:
+    """Raises if an API responds to the end of a request. Raises TimeoutError if nothing does."""
+    send(connection, b"\r\n\r\n", until)
+    if (_line(connection, until)).startswith(b"HTTP/"):
+        raise VmmProtocolError(f"{what}: this is the socket of an API, not of a vsock device")
 
 
 def _line(connection: Connection, until: float) -> bytes:

@@ -66,6 +66,16 @@ def test_a_new_file_has_a_mode_and_an_old_one_retains_its_own(guest: Guest, fold
     assert guest.path("/dev/null").stat().kind == "other"
 
 
+def test_what_a_path_cannot_do_a_program_does(sync_guest: Guest, folder: Path) -> None:
+    path = sync_guest.path(folder / "file")
+    path.write_text("")
+    for name in ("unlink", "iterdir", "open", "mkdir"):
+        with pytest.raises(AttributeError, match=f"has no '{name}'; .* guest.run"):
+            getattr(path, name)
+    sync_guest.run(["rm", path], check=True)
+    assert names(folder) == []
+
+
 @pytest.mark.parametrize(("mode", "octal"), [(600, "0o600"), (755, "0o755"), (777, "0o777")])
 def test_a_mode_is_octal(guest: Guest, folder: Path, mode: int, octal: str) -> None:
     with pytest.raises(ValueError, match=f"mode is {mode} in decimal: write {octal}"):

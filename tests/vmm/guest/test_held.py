@@ -51,7 +51,7 @@ def test_a_program_without_a_control_group_stands_still_too(
 
 
 def test_nothing_starts_while_the_guest_is_held(running: Agent, connect: Start) -> None:
-    impatient = connect(running.socket_path, port=None, timeout=0.2)
+    impatient = connect(running.socket_path, port=None, timeout=1)
     impatient.hold()
     with pytest.raises(GuestHeld, match="nothing starts before"):
         impatient.start(["true"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from generated_vmm import AsyncVmmClient, VmmClient
 from generated_vmm.guest import AsyncGuest, Guest, GuestAgentError, GuestMachineError
 from generated_vmm.testing import SimulatedMonitor
+from tests.vmm.guest.conftest import Start
 
 
 @pytest.fixture
@@ -98,6 +101,41 @@ def test_an_error_says_that_the_machine_is_not_there(tmp_path: Path) -> None:
         guest.info()
     with Guest(tmp_path / "none.sock", timeout=0.2) as guest, pytest.raises(GuestMachineError):
         guest.wait_until_ready(0.5)
+
+
+def test_a_socket_that_is_not_there_is_told_immediately(tmp_path: Path, connect: Start) -> None:
+    begun = time.monotonic()
+    with pytest.raises(GuestMachineError, match="there is no socket at"):
+        connect(tmp_path / "none.sock", timeout=60).run(["true"])
+    assert time.monotonic() - begun < 30
+
+
+def test_a_machine_that_starts_is_waited_for(tmp_path: Path, connect: Start) -> None:
+    guest = connect(tmp_path / "v.sock")
+    with SimulatedMonitor(tmp_path / "api.socket", check_files=False) as monitor:
+        monitor.guest.boot_seconds = 0
+        monitor.guest.run_agent()
+
+        def boot() -> None:
+            with VmmClient(monitor.socket_path) as vm:
+                vm.vsock.set(guest_cid=3, uds_path=tmp_path / "v.sock")
+                vm.boot("/vm/vmlinux", "/vm/rootfs.ext4")
+
+        later = threading.Timer(0.2, boot)
+        later.start()
+        assert guest.wait_until_ready(60).version == 1
+        later.join()
+
+
+def test_the_socket_of_the_api_is_told_before_the_time_is_up(
+    monitor: SimulatedMonitor, connect: Start
+) -> None:
+    guest = connect(monitor.socket_path, timeout=60)
+    begun = time.monotonic()
+    for ask in (guest.info, guest.wait_until_ready):
+        with pytest.raises(GuestMachineError, match="the socket of an API, not of a vsock device"):
+            ask()
+    assert time.monotonic() - begun < 30
 
 
 def test_an_error_says_that_no_agent_listens(monitor: SimulatedMonitor, tmp_path: Path) -> None:
