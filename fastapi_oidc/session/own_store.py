@@ -187,7 +187,10 @@ def store_of(
         raise misconfigured(f"refresh_lock is {_kind(lock)}; give an instance of RefreshLock")
     if isinstance(value, SessionStore):
         for name, given in (("get", "id"), ("set", "id, session"), ("delete", "id")):
-            taken = signature(getattr(value, name))
+            try:
+                taken = signature(getattr(value, name))
+            except ValueError:  # of a method that is not written in Python
+                continue
             try:
                 taken.bind(*given.split(", "))
             except TypeError:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import isclass
 from itertools import pairwise
 from types import UnionType
@@ -36,10 +35,16 @@ from fastapi_oidc.web.application import (
     flattened,
     plain_endpoints,
     routers_of,
-    serves,
 )
 from fastapi_oidc.web.guards import FromAPI, RequireAuth
-from fastapi_oidc.web.misuse import NAMESAKE, Dependency, annotations_of, name_of, refuses
+from fastapi_oidc.web.misuse import (
+    NAMESAKE,
+    Dependency,
+    annotations_of,
+    are_unrelated,
+    name_of,
+    refuses,
+)
 from fastapi_oidc.web.named_guards import (
     is_open,
     returned_response,
@@ -180,7 +185,10 @@ def _faults_of_result(
         )
     annotation = annotations_of(dependant.call).get(name or "")
     members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
-    if {engine.identity_type, StandardIdentity} & {annotation, *members}:
+    is_identity = annotation is engine.identity_type or engine.identity_type in members
+    if StandardIdentity in (annotation, *members) or (
+        is_identity and are_unrelated(engine.identity_type, guard.returns)
+    ):
         kind = guard.returns.__name__
         yield (
             f"{name!r} of {_qualified(dependant.call)} is annotated as the identity, and "
@@ -371,22 +379,3 @@ def configured_workers(arguments: Sequence[str], environment: Mapping[str, str])
     asked = [value for flag, value in pairwise(words) if flag in ("--workers", "-w")]
     number = (asked or [environment.get("WEB_CONCURRENCY", "")])[-1]
     return int(number) if number.isdecimal() else 1
-
-
-def reporting_missing_middleware(
-    instance: str,
-) -> Callable[[Any], AbstractAsyncContextManager[None]]:
-    """A router's lifespan that logs an error if the middleware is missing."""
-
-    @asynccontextmanager
-    async def lifespan(app: Any) -> AsyncIterator[None]:
-        if not any(serves(each, instance) for each in getattr(app, "user_middleware", ())):
-            _log.error(
-                "The routes of the OIDC instance %r are mounted, its middleware is not.\n"
-                "Every request that needs a session will fail.\n"
-                "Add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)",
-                instance,
-            )
-        yield
-
-    return lifespan

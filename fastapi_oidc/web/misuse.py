@@ -233,9 +233,7 @@ def require_takes(name: str, callback: Any, *given: type) -> None:
     with suppress(TypeError):
         bound = taken.bind(*given).arguments.items()
         compared = () if hasattr(callback, "__wrapped__") else bound
-        if not any(
-            _are_unrelated(taken.parameters[key].annotation, kind) for key, kind in compared
-        ):
+        if not any(are_unrelated(taken.parameters[key].annotation, kind) for key, kind in compared):
             return
     kinds = ", ".join(each.__name__ for each in given)
     raise misconfigured(f"{name} is called with ({kinds}), and takes {taken}")
@@ -264,7 +262,7 @@ def _signature_of(function: Any) -> inspect.Signature | None:
     return None
 
 
-def _are_unrelated(annotation: Any, given: Any) -> bool:
+def are_unrelated(annotation: Any, given: Any) -> bool:
     """Whether both are classes and neither is a kind of the other."""
     kind: Any = get_origin(annotation) or annotation
     if getattr(kind, "__module__", None) in ("inspect", "types", "typing"):

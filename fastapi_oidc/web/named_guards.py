@@ -125,10 +125,13 @@ def _asked(node: ast.AST) -> Sequence[ast.expr]:
     if isinstance(node, ast.Expr):
         return (node.value,)
     if isinstance(node, ast.BoolOp):
-        return node.values
+        return node.values[:-1]  # the last one is the result
+    test: ast.expr | None = getattr(node, "test", None)  # of if, while, assert
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return (node.operand,)
-    return (node.test,) if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert) else ()
+        test = node.operand
+    if isinstance(test, ast.BoolOp):
+        return test.values[-1:]
+    return () if test is None else (test,)
 
 
 def _returned(node: ast.AST) -> Iterator[ast.expr]:

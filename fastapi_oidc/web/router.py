@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
 from fastapi import APIRouter
@@ -11,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.settings import OIDCSettings
-from fastapi_oidc.web.checks import reporting_missing_middleware
+from fastapi_oidc.web.application import serves
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.pages import method_page
@@ -19,6 +21,8 @@ from fastapi_oidc.web.refusals import is_navigation, shown
 from fastapi_oidc.web.routes import REGISTRATION, Role
 from fastapi_oidc.web.runtime import Engine
 from fastapi_oidc.web.serving import EndpointFunction, context_of
+
+_log = logging.getLogger("fastapi_oidc.configuration")
 
 _NO_LINK: Final = (
     "Signing out is a POST. Links and images cannot do it, a form can: "
@@ -49,7 +53,7 @@ def conventional_router(
     store.
     """
     engine = endpoints.registrations.engine
-    lifespan = reporting_missing_middleware(engine.name)
+    lifespan = _reporting_missing_middleware(engine.name)
     router = _Router(include_in_schema=False, lifespan=lifespan)
     for role in Role:
         methods = {method for each in settings or () for method in role.methods(each)}
@@ -93,3 +97,22 @@ def _only(role: Role, endpoint: EndpointFunction, engine: Engine[Any, Any]) -> E
         return response
 
     return respond
+
+
+def _reporting_missing_middleware(
+    instance: str,
+) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+    """A router's lifespan that logs an error if the middleware is missing."""
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        if not any(serves(each, instance) for each in getattr(app, "user_middleware", ())):
+            _log.error(
+                "The routes of the OIDC instance %r are mounted, its middleware is not.\n"
+                "Every request that needs a session will fail.\n"
+                "Add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)",
+                instance,
+            )
+        yield
+
+    return lifespan

@@ -132,6 +132,10 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
         oidc.require_auth(request)
         deleted.append(1)
 
+    def asked(request: Request) -> None:
+        if deleted == [] and oidc.get_session(request):
+            deleted.append(1)
+
     async def returned(request: Request) -> Any:
         async def nested() -> Any:
             return oidc.get_locals(request)
@@ -143,6 +147,7 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
         (dropped, "oidc.require_auth"),
         (Pages().delete, "self.oidc.get_se"),
         (returned, "oidc.require_auth"),
+        (asked, "oidc.get_session"),
     ):
         app = FastAPI()
         app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -162,6 +167,7 @@ async def test_calls_whose_coroutine_is_used_are_no_mistakes() -> None:
         later.add_done_callback(lambda done: done.exception())
         if not await world.oidc.get_session(request):
             return "nobody"
+        assert await (request.scope.get("cached") or world.oidc.get_locals(request))
         return str(session.sub)
 
     assert (await (await world.signed_in()).get("/used")).json() == "alice"

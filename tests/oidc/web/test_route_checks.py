@@ -192,6 +192,17 @@ async def test_a_guards_result_that_is_annotated_as_the_identity_is_refused(
         await start(world.app)
 
 
+@pytest.mark.parametrize("kind", [Any, object, BaseModel])
+async def test_a_result_that_is_annotated_as_anything_is_taken(kind: Any) -> None:
+    world = make_world(resolve_identity=lambda _: Member(), identity_type=kind)
+
+    async def endpoint(user: Any = Depends(world.oidc.require_auth)) -> None: ...
+
+    endpoint.__annotations__["user"] = kind
+    world.app.get("/me")(endpoint)
+    assert await start(world.app)
+
+
 @pytest.mark.parametrize(
     "predicate",
     [lambda request, user: True, lambda: True, lambda *, user: True, is_own],
