@@ -123,8 +123,10 @@ def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
     alice.open_until("guest serves", "/machines/told/console")
     do(alice, "told", "memory", "Resize balloon", {"balloon_size.amount_mib": "16"})
     alice.open_until("In the balloon 16 MiB", "/machines/told/charts")
-    do(alice, "told", "memory", "Ask for this size", {"memory_size.requested_size_mib": "128"})
-    alice.open_until("Taken by the guest 128 MiB", "/machines/told/memory")
+    for size in ("128", "0"):
+        typed = {"memory_size.requested_size_mib": size}
+        do(alice, "told", "memory", "Ask for this size", typed)
+        alice.open_until(f"Taken by the guest {size} MiB", "/machines/told/memory")
     alice.click("Stop")
     alice.click("Start")
     assert "told Running" in alice.text

@@ -126,11 +126,3 @@ def test_a_machine_does_not_have_the_events_of_another_one_of_its_name(alice: Br
     assert "The machine is paused." not in alice.text
     alice.open("/events?machine=again")
     assert "The machine is paused." in alice.text
-
-
-def test_a_refused_creation_is_an_event(alice: Browser) -> None:
-    alice.open("/new")
-    alice.click("Create machine", {"new.name": "never", "machine_config.vcpu_count": "33"})
-    assert alice.status == 422
-    alice.open("/events?machine=never")
-    assert "Tried to create machines." in alice.text

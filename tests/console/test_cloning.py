@@ -139,17 +139,6 @@ def test_a_clone_that_cannot_be_made_leaves_nothing(
     assert "x" not in alice.page.links
 
 
-def test_a_snapshot_is_restored_into_a_machine_that_is_made_for_it(alice: Browser) -> None:
-    create(alice, "origin", machine_config__mem_size_mib="256")
-    alice.click("Pause")
-    do(alice, "origin", "snapshots", "Create snapshot", {})
-    alice.open(alice.page.links["Restore into a new machine"])
-    alice.click("Restore into a new machine", {"new.name": "later"})
-    assert "The snapshot is restored into this machine." in alice.text
-    assert "later Running" in alice.text
-    assert "Memory in MiB 256" in alice.text
-
-
 def test_a_snapshot_that_is_none_leaves_no_machine(alice: Browser) -> None:
     alice.open("/new/snapshot")
     typed = {"new.name": "nobody", "new.snapshot": "0123456789ab/none"}

@@ -84,18 +84,6 @@ def test_a_device_that_went_meanwhile_is_told(devices: Browser) -> None:
     assert "There is no such device." in devices.text
 
 
-def test_what_the_monitor_refuses_is_told_at_the_start(devices: Browser) -> None:
-    typed = {"network.host_dev_name": "tap0", "network.guest_mac": ADDRESS}
-    for name in ("eth0", "eth1"):
-        devices.click("Add network interface", {**typed, "network.iface_id": name})
-    start(devices, "overview")
-    devices.click("Start")
-    assert devices.status == 422
-    plain = "Another interface has this hardware address."
-    fault = f"Network config error: The MAC address is already in use: {ADDRESS}"
-    assert f"Start {plain} The monitor's words {fault}" in devices.text
-
-
 def test_what_cannot_be_done_says_why(devices: Browser) -> None:
     start(devices, "devices")
     assert "Set it up Stop the machine first." in devices.text

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from examples.console.first_run import Need, needs_of
 from examples.console.host import Host
 from examples.console.launch import Launch
@@ -77,12 +75,3 @@ def test_a_search_without_a_result_is_no_first_run() -> None:
         assert "No machine's name or state has this text." in alice.text
         assert "From nothing to a running machine" not in alice.page.headings
         assert alice.page.links["All machines"] == "/"
-
-
-@pytest.mark.parametrize("needed", ["Kernel", "Disk"])
-def test_needs_are_told_on_the_page(needed: str, tmp_path: Path) -> None:
-    program = "/nowhere/firecracker"
-    console = hosting_console(tmp_path, firecracker=program)
-    with console as running, signed_in(running, ALICE) as alice:
-        assert f"Firecracker is missing {program} is no program." in alice.text
-        assert f"{needed} is missing" in alice.text

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,23 +67,6 @@ def test_a_machine_that_cannot_be_made_leaves_nothing_but_what_was_typed(
     assert alice.field(field) == typed
     alice.open("/")
     assert "other" not in alice.page.links
-
-
-def test_a_machine_that_waits_is_started_by_hand(alice: Browser) -> None:
-    create(alice, "waiting", new__start="")
-    assert "waiting Not started" in alice.text
-    alice.click("Start")
-    assert "waiting Running" in alice.text
-
-
-def test_a_monitor_that_was_killed_is_a_machine_that_has_ended(
-    alice: Browser, host: RunningConsole
-) -> None:
-    create(alice, "short")
-    os.kill(pid_of(host, "short"), signal.SIGKILL)
-    alice.open_until("short Ended", "/machines/short")
-    alice.click("Start")
-    assert "short Running" in alice.text
 
 
 def test_a_machine_is_watched_whether_anybody_looks_or_not(alice: Browser) -> None:

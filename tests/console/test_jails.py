@@ -157,7 +157,7 @@ def test_a_snapshot_goes_on_in_a_jail_of_its_own(
     create(alice, "origin")
     do(alice, "origin", "snapshots", "Create snapshot", {"named_snapshot.name": "first"})
     assert "Snapshot created." in alice.text
-    (memory,) = tmp_path.glob("snapshots/*/memory")
+    (memory,) = tmp_path.glob("machines/snapshots/*/memory")
     assert (memory.stat().st_uid, memory.stat().st_mode & 0o777) == (0, 0o600)
     alice.open(alice.page.links["Restore into a new machine"])
     alice.click("Restore into a new machine", {"new.name": "later"})
@@ -218,7 +218,7 @@ def test_a_monitor_that_names_files_of_the_host_gets_none(
     with hosting_console(folder, **files) as console, signed_in(console) as alice:
         create(alice, "liar")
         alice.click("Stop")
-    (written,) = folder.glob("machines/*/machine.json")
+    (written,) = folder.glob("machines/machines/*/machine.json")
     made = json.loads(written.read_text())
     made["definition"]["configuration"]["drives"][0]["path_on_host"] = str(secret)
     written.write_text(json.dumps(made))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.console.browser import Browser
 from tests.console.machines import create, do
-from tests.console.running import ALICE, RunningConsole, hosting_console, signed_in
+from tests.console.running import RunningConsole
 
 
 def test_metadata_and_devices_are_there_again(alice: Browser, console: RunningConsole) -> None:
@@ -40,13 +38,3 @@ def test_what_cannot_be_told_again_is_a_sentence_and_nothing_is_forgotten(
     disk.write_bytes(bytes(4096))
     alice.click("Start")
     assert "lost Running" in alice.text
-
-
-def test_a_console_that_comes_back_knows_what_it_told(tmp_path: Path) -> None:
-    with hosting_console(tmp_path, is_empty=True) as console, signed_in(console, ALICE) as alice:
-        create(alice, "kept", new__start="")
-        do(alice, "kept", "restart", "Save", {"policy.order": "7"})
-    with hosting_console(tmp_path, is_empty=True) as console, signed_in(console, ALICE) as alice:
-        alice.open("/machines/kept/restart")
-        assert alice.field("policy.order") == "7"
-        assert "kept Not started" in alice.text

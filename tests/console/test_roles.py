@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fastapi.openapi.utils import get_openapi
 
+from examples.console.apis import NO_APIS, Apis
 from examples.console.app import create_app
 from examples.console.changes import CHANGES
 from examples.console.monitors import Monitors
@@ -21,9 +22,10 @@ OF_EVERYBODY = {"/account/end-session", "/account/sign-out-everywhere"}
 NAVIGATION = {"accept": "text/html", "sec-fetch-mode": "navigate"}
 
 
-def own_routes(host: RunningConsole) -> list[tuple[str, str]]:
+def own_routes(host: RunningConsole, apis: Apis = NO_APIS) -> list[tuple[str, str]]:
     """Method and path of every route of the console; those of the library are under /auth."""
-    app = create_app(host.parts.oidc, Monitors({}))
+    monitors = host.parts.monitors if apis.routes else Monitors({})
+    app = create_app(host.parts.oidc, monitors, apis=apis)
     described = get_openapi(title="", version="", routes=app.routes)["paths"]
     return [
         (method.upper(), path)
@@ -90,17 +92,3 @@ def test_each_change_is_for_admins(host: RunningConsole, bob: Browser, name: str
     assert bob.status == 403
     who = {"operate": "an operator", "administer": "an admin"}[CHANGES[name].right]
     assert f"Only {who} may {CHANGES[name].verb}. Nothing was changed." in bob.text
-
-
-def test_what_a_viewer_tried_is_written_down(host: RunningConsole, bob: Browser) -> None:
-    bob.post("/machines/demo/pause", {"csrf_token": bob.field("csrf_token")})
-    bob.open("/machines/demo")
-    assert re.search(
-        r"Tried to pause a machine\. just now Bob Viewer Only an operator may", bob.text
-    )
-
-
-def test_a_viewer_who_names_no_machine_gets_a_page(bob: Browser) -> None:
-    bob.post("/machines/nobody/start", {"csrf_token": bob.field("csrf_token")})
-    assert bob.status == 404
-    assert "There is no such machine." in bob.text

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from examples.console.history import EVERY_SECONDS
 from examples.console.monitors import Monitor
 from examples.console.sampling import Sampler
 from generated_vmm.testing import SimulatedMonitor
@@ -43,10 +42,6 @@ async def sampled(*machines: Machine) -> None:
     await sampler.stop()
 
 
-async def test_machines_are_sampled_again_and_again() -> None:
-    await sampled(Machine("one"), Machine("other"))
-
-
 async def test_a_machine_that_never_answers_delays_no_other() -> None:
     await sampled(Machine("silent", asyncio.Event().wait), Machine("other"))
 
@@ -74,10 +69,6 @@ async def test_it_ends_in_the_midst_of_a_round() -> None:
     await asked.wait()
     await sampler.stop()
     assert [task.get_name() for task in asyncio.all_tasks()].count("samples") == 0
-
-
-async def test_it_ends_without_having_begun() -> None:
-    await Sampler(list).stop()
 
 
 async def test_only_what_runs_is_asked_for_figures(tmp_path: Path) -> None:
@@ -114,7 +105,3 @@ async def test_a_monitor_that_has_gone_has_no_figures(tmp_path: Path) -> None:
     await monitor.sample()
     assert monitor.charts() == []
     await monitor.close()
-
-
-def test_the_pause_is_a_few_seconds() -> None:
-    assert 1 <= EVERY_SECONDS <= 5

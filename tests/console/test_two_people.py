@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from examples.console.changes import CHANGES
-from examples.console.events import on_behalf_of
-from examples.console.hosted import HostedMonitor
-from examples.console.meanwhile import PageState, changed_meanwhile, fingerprint
-from examples.console.monitors import Monitor
 from examples.console.records import Person
-from generated_vmm import FullVmConfiguration, MachineConfiguration
-from generated_vmm.machines import Definition
 from tests.console.browser import Browser
 from tests.console.machines import create
 from tests.console.running import ALICE, RunningConsole, signed_in
@@ -65,47 +57,6 @@ def test_what_is_changed_in_another_form_is_no_obstacle(
     alice.click("Save setup", {MEMORY: "256"})
     assert "Setup saved." in alice.text
     assert size(console) == 256
-
-
-def test_metadata_that_somebody_else_saved_is_not_lost(alice: Browser, other: Browser) -> None:
-    for browser in (alice, other):
-        browser.open("/machines/demo/metadata")
-    alice.click("Save document", {"document.contents": '{"a": 1}'})
-    other.click("Save document", {"document.contents": '{"b": 2}'})
-    assert other.status == 409
-    alice.open("/machines/demo/metadata")
-    assert '{ "a": 1 }' in alice.text
-
-
-async def meanwhile(monitor: Monitor, by: Person) -> str:
-    """What Dave is told about his form of the setup after a change by somebody."""
-    setup = CHANGES["setup"]
-    machine = await monitor.look()
-    page = PageState(machine.state, monitor.run, time.time(), fingerprint(setup, machine, ""))
-    assert changed_meanwhile(monitor, setup, "", machine, page) == ""
-    assert isinstance(monitor, HostedMonitor)
-    sizes = MachineConfiguration(vcpu_count=1, mem_size_mib=256)
-    await monitor.edit(Definition(configuration=FullVmConfiguration(machine_config=sizes)))
-    with on_behalf_of(by):
-        await monitor.events.add("Setup saved.")
-    with on_behalf_of(DAVE):
-        await monitor.events.add("Tried to start a machine.", "There is no kernel.")
-        return changed_meanwhile(monitor, setup, "", await monitor.look(), page)
-
-
-@pytest.mark.parametrize(
-    ("by", "told"),
-    [
-        (CAROL, "Carol has changed this at "),
-        (DAVE, "You have changed this elsewhere at "),
-    ],
-)
-def test_it_is_told_who_changed_it(
-    alice: Browser, console: RunningConsole, by: Person, told: str
-) -> None:
-    (monitor,) = console.host.all
-    alice.click("Save setup")
-    assert console.server.do(meanwhile(monitor, by)).startswith(told)
 
 
 @pytest.fixture
