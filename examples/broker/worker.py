@@ -24,14 +24,17 @@ async def counts(guest: httpx.AsyncClient, seconds: float) -> AsyncIterator[int]
         await asyncio.sleep(seconds)
 
 
-async def main(socket: str, seconds: float = 60) -> None:
-    """Print each number."""
-    transport = httpx.AsyncHTTPTransport(uds=socket)
+async def main(socket: str = "", seconds: float = 60) -> None:
+    """Print each number.
+
+    `socket` is that of the access; a program within a guest has `http_proxy` in its environment.
+    """
+    transport = httpx.AsyncHTTPTransport(uds=socket) if socket else None
     async with httpx.AsyncClient(transport=transport, base_url="http://calendar.internal") as guest:
         async for count in counts(guest, seconds):
-            print(f"{count} events", flush=True)
+            print(f"events: {count}", flush=True)
     print("the person has ended the access", flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1] if sys.argv[1:] else ""))

@@ -29,6 +29,8 @@ LOOK_SECONDS: Final = 1.0
 """Seconds between two looks for the end of an access or a machine."""
 TOLD_SECONDS: Final = 300.0
 """Seconds for which calls are answered, with 401, after an access has ended."""
+LONGEST_CALL: Final = 300
+"""Characters of method, name and path that the trail shows: a guest chooses the path."""
 
 
 class Given(BaseModel):
@@ -165,9 +167,10 @@ def _key(machine: str) -> str:
 
 def _told(event: AccessEvent) -> tuple[str, str, str]:
     """What an event says in the trail: what was done, why it was refused, and further details."""
+    call = f"{event.method} {event.route}{event.path}"
+    where = call[:LONGEST_CALL] if event.route else "an API"
     if event.name is not EventName.ACCESS_CALLED:
-        return f"{event.explanation.removeprefix(f'{event.machine}: ')}.", "", ""
-    where = f"{event.method} {event.route}{event.path}" if event.route else "an API"
+        return f"{where} {event.explanation.rpartition(' ')[2]}.", "", ""
     cost = f"{event.sent} B sent, {event.received} B received, {1000 * event.seconds:.1f} ms"
     if event.code is None:
         return f"Called {where}: {event.status}, {cost}.", "", ""

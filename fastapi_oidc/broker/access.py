@@ -83,6 +83,12 @@ class Approval(Asked):
     decision: str = Field(default="", repr=False)
     is_approved: bool = False
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """Its members of an AccessEvent."""
+        where = {"route": self.name, "method": self.method, "path": self.path}
+        return where | {"approval": self.id}
+
 
 class Access(Frozen):
     """What the user `sub` of `issuer` has given to `machine`: calls of `routes`, as that person.
@@ -116,7 +122,7 @@ class AccessEvent(Event):
 
     Of a call: its route, method and path without query; the `status` that the guest got; the bytes
     of the body and the answer; and the time that it took, in seconds. A request that could not be
-    read has no path.
+    read has no path. `approval` is the id of a call that waits for its person, or did.
     """
 
     machine: str = ""
@@ -128,3 +134,4 @@ class AccessEvent(Event):
     sent: int = 0
     received: int = 0
     seconds: float = 0.0
+    approval: str = ""

@@ -137,7 +137,7 @@ class Accesses:
         access, asked = await self.asked(session, id)
         await self._move(access.machine, decided)
         told = f"{asked.method} {asked.name}{asked.path} {'approved' if approve else 'refused'}"
-        self.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told)
+        self.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told, **asked.facts)
 
     async def forget(self, access: Access, approval: Approval) -> None:
         """Remove a call that waits no more."""

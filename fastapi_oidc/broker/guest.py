@@ -110,11 +110,12 @@ class GuestApp:
         seconds, loop = self._limits.approval_seconds, asyncio.get_running_loop()
         ends = loop.time() + seconds
         approval = self._accesses.approval_of(self._access, asked, body, int(seconds))
-        where = f"{asked.method} {asked.name}{asked.path} waits as {approval.id}"
+        told = f"{asked.method} {asked.name}{asked.path} waits"
         found: Approval | None = approval
         try:
             await self._accesses.ask(self._access, approval)
-            self._accesses.announce(EventName.ACCESS_APPROVAL_ASKED, self._access, where)
+            name = EventName.ACCESS_APPROVAL_ASKED
+            self._accesses.announce(name, self._access, told, **approval.facts)
             while found is not None and not found.decision and loop.time() < ends:
                 await asyncio.sleep(LOOK_SECONDS)
                 access, _ = await self._judge()

@@ -13,7 +13,7 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from fastapi_oidc import OIDCMiddleware
-from fastapi_oidc.broker import Approval, Broker, Limits, Refused, Route, guest
+from fastapi_oidc.broker import AccessEvent, Approval, Broker, Limits, Refused, Route, guest
 from fastapi_oidc.broker.access import Asked
 from fastapi_oidc.broker.accesses import MOST_WAITING
 from fastapi_oidc.testing import sign_in
@@ -76,11 +76,15 @@ async def test_an_approved_call_is_sent_once_and_byte_for_byte() -> None:
         assert (request.method, request.target, request.body) == ("POST", "/events?a=1", BODY)
         assert request.header("content-type") == "application/json"
         assert not (await rig.broker.check(rig.access)).waiting
-        told = [event for event in rig.world.events if "approval" in event.name]
+        events = [event for event in rig.world.events if isinstance(event, AccessEvent)]
+        told = [event for event in events if "approval" in event.name]
         assert [str(event.name) for event in told] == [
             "access.approval_asked",
             "access.approval_decided",
         ]
+        assert {(event.approval, event.method, event.route, event.path) for event in told} == {
+            (approval.id, "POST", NAME, "/events")
+        }
         assert "Lunch" not in str(told)
 
 
