@@ -1,4 +1,4 @@
-"""What monitors cost: `python -m tests.vmm.process.measure [MONITORS]`, with FIRECRACKER_BIN.
+"""What monitors cost: `python -m tools.benchmarks.processes [MONITORS]`, with FIRECRACKER_BIN.
 
 Prints the median seconds of a start, a stop and an attach, the private memory of what keeps a
 monitor, how long 100 monitors outlive their caller, and how long MONITORS at once (1,000) take to
