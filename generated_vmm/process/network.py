@@ -120,7 +120,7 @@ class Tap(AsyncBlock, Block):
         self.gateway = host if gateway is None else self._gateway_of(gateway)
         self._bridge, self._nat, self._uid, self._namespace = bridge, nat, uid, namespace
         self._connection: socket.socket | None = None
-        self._turn = threading.Lock()  # two threads may remove it, no signal handler does
+        self._removing = threading.Lock()  # two threads may remove it, no signal handler does
 
     def _guest_of(self, value: str) -> IPv4Interface:
         """The guest's address in the network of `address`, or with its own prefix. ValueError."""
@@ -183,23 +183,23 @@ class Tap(AsyncBlock, Block):
             raise MonitorError(f"the tap {self.name} cannot be created: {error}") from error
         start_over_in_children(self)
         self._connection = connection
-        told = self._told(connection)
-        if told["event"] != "ready":
+        report = self._report(connection)
+        if report["event"] != "ready":
             self._close()
-            raise MonitorError(told["failure"])
+            raise MonitorError(report["failure"])
 
     def _remove(self) -> None:
-        with self._turn:
+        with self._removing:
             connection = self._connection
             if connection is not None:
                 messages.send(connection, {"word": "remove"})
-                left = self._told(connection)["left"]
+                left = self._report(connection)["left"]
                 self._close()
                 if left:
                     raise MonitorError("; ".join(left))
 
-    def _told(self, connection: socket.socket) -> dict[str, Any]:
-        """What its keeper tells; the nursery removes the tap of one that was killed."""
+    def _report(self, connection: socket.socket) -> dict[str, Any]:
+        """The next report of its keeper; the nursery removes the tap of one that was killed."""
         connection.settimeout(LONGEST_END)
         try:
             received = messages.receive(connection)
@@ -210,7 +210,7 @@ class Tap(AsyncBlock, Block):
 
     def start_over(self) -> None:
         """Closes the connection in a forked process: the tap belongs to the parent."""
-        self._turn = threading.Lock()
+        self._removing = threading.Lock()
         self._close()
 
     def _close(self) -> None:

@@ -224,7 +224,7 @@ class Owner(Broadcast):
         self._finish()
 
     def _hear(self, connection: socket.socket) -> bool:
-        """Waits until the keeper tells something; false once it tells no more.
+        """Waits for the next report of the keeper; false after the last one.
 
         Its end of the connection may remain open, in a process that was forked meanwhile.
         """
@@ -233,9 +233,9 @@ class Owner(Broadcast):
         received = messages.receive(connection)
         if received is None:
             return False
-        told, given = received
-        event: str = told.pop("event")
-        self._note(event, given, **told)
+        report, given = received
+        event: str = report.pop("event")
+        self._note(event, given, **report)
         return event != "removed"
 
     def _send_words(self) -> None:
@@ -256,26 +256,26 @@ class Owner(Broadcast):
         order = self.place.order()
         NURSERY.order(owner, {"path": order.record.path}, messages.in_memory(order))
 
-    def _note(self, event: str, given: list[Descriptor], **told: Any) -> None:
-        """Notes what the keeper tells."""
+    def _note(self, event: str, given: list[Descriptor], **report: Any) -> None:
+        """Notes what the keeper reports."""
         if event == "taken":
             self.root = given[0] if given else None
             self.phase = max(self.phase, Phase.TAKEN)
         elif event == "started":
             if self._pid is None:
-                self.outlets.open(dict(zip(told["outlets"], given[1:], strict=True)))
-            self._pid, self._pidfd = told["pid"], given[0]
+                self.outlets.open(dict(zip(report["outlets"], given[1:], strict=True)))
+            self._pid, self._pidfd = report["pid"], given[0]
         elif event == "ready":
             self._socket, self.phase = given[0], Phase.READY
         elif event == "noted":
             self.noted += 1
         elif event == "ended":
             self.outlets.end()
-            self.returncode, self.ending = told["status"], "ended"
+            self.returncode, self.ending = report["status"], "ended"
             self.has_ended = self._pid is not None
         elif event == "removed":
-            self._is_removed, self._left = True, told["left"]
-            self._note_failure(told["failure"])
+            self._is_removed, self._left = True, report["left"]
+            self._note_failure(report["failure"])
         self.notify()
 
     def _note_failure(self, failure: str) -> None:
@@ -294,7 +294,7 @@ class Owner(Broadcast):
             self._failure.__cause__ = OSError(error.errno, kernel.reason(error), error.filename)
 
     def _finish(self) -> None:
-        """Closes everything: the keeper tells no more, or there never will be one."""
+        """Closes everything: the keeper reports no more, or there never will be one."""
         if not self._is_removed and self.ending != "handed over" and self._failure is None:
             self._note_lost()
         self.outlets.end()

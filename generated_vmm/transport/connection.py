@@ -152,16 +152,16 @@ class Inherited(Protocol):
 _inherited: WeakSet[Inherited] = WeakSet()
 
 
-def start_over_in_children(thing: Inherited) -> None:
-    """Calls `thing.start_over()` first in every process that is forked from this one."""
-    _inherited.add(thing)
+def start_over_in_children(inherited: Inherited) -> None:
+    """Calls `inherited.start_over()` first in every process that is forked from this one."""
+    _inherited.add(inherited)
 
 
 def _start_over() -> None:
     errors = []
-    for thing in list(_inherited):
+    for inherited in list(_inherited):
         try:
-            thing.start_over()
+            inherited.start_over()
         except Exception as error:
             errors.append(error)
     if errors:

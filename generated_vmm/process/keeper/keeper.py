@@ -4,7 +4,7 @@
 program's end, the owner's word, or the owner's end, unless the monitor is detached.
 
 The owner says `start`, `up` (the monitor has responded), `bound` (it may have made sockets), `stop`
-or `kill`; the keeper tells it `taken` (the folder), `started`, `ready` (the socket listens),
+or `kill`; the keeper reports `taken` (the folder), `started`, `ready` (the socket listens),
 `noted`, `ended` and `removed`. The keeper asks the kernel, never the monitor.
 
 A keeper is the parent of its monitor and a child subreaper (prctl(2)): whatever the program forks,
@@ -61,7 +61,7 @@ class Keeper:
         """
         kernel.become_subreaper()
         self.folder.take(self._pause)
-        self._tell_taken()
+        self._report_taken()
         while self.owner.goal < Goal.START:
             self._look(None)
         self._require_wanted()
@@ -69,7 +69,7 @@ class Keeper:
         self.folder.hold_socket()
         self._start_program()
         self._wait_until_it_listens()
-        self._tell_ready()
+        self._report_ready()
         while self.owner.goal < Goal.STOP and self._is_running():
             self._wait_for_news()
         self._terminate()
@@ -80,8 +80,8 @@ class Keeper:
             self.program.freeze()
             self.folder.note_sockets()
         status = self.program.kill()
-        self.owner.tell("ended", status=status)
-        self.owner.wait(0)  # the owner may have given the monitor up before it was told
+        self.owner.report("ended", status=status)
+        self.owner.wait(0)  # the owner may have given the monitor up before this report
         has_ended_alone = self.owner.goal is Goal.UP and self.owner.pid is None
         self.record.ended = status if has_ended_alone else None
         return self.folder.undo(keeps_folder=has_ended_alone)
@@ -117,9 +117,9 @@ class Keeper:
             known = {"owner": self.owner.pid, "pid": self.program.pid or None, "id": self.record.id}
             messages.send(visitor, {"is_adopted": is_adopted, **known})
         if is_adopted:
-            self._tell_taken()
-            self._tell_started()
-            self._tell_ready()
+            self._report_taken()
+            self._report_started()
+            self._report_ready()
 
     def _pause(self, seconds: float) -> None:
         self._look(seconds)
@@ -129,11 +129,11 @@ class Keeper:
         if self.owner.goal >= Goal.STOP:
             raise Refused("the monitor was stopped before its socket responded")
 
-    def _tell_taken(self) -> None:
+    def _report_taken(self) -> None:
         root = self.folder.root
-        self.owner.tell("taken", [] if root is None else [root.number])
+        self.owner.report("taken", [] if root is None else [root.number])
 
-    def _tell_started(self) -> None:
+    def _report_started(self) -> None:
         """Gives the owner the process, and new ends of the outlets that are there."""
         opened: dict[str, Descriptor] = {}
         for name, flags in ENDS:
@@ -141,10 +141,10 @@ class Keeper:
                 opened[name] = self.folder.open(name, flags)
         given = filter(None, [self.program.pidfd, *opened.values()])
         numbers = [each.number for each in given]
-        self.owner.tell("started", numbers, pid=self.program.pid, outlets=list(opened))
+        self.owner.report("started", numbers, pid=self.program.pid, outlets=list(opened))
 
-    def _tell_ready(self) -> None:
-        self.owner.tell("ready", [self._api.number])
+    def _report_ready(self) -> None:
+        self.owner.report("ready", [self._api.number])
 
     # Running
 
@@ -153,7 +153,7 @@ class Keeper:
         opened = [self.folder.open(name, BOTH_ENDS) for name in (OUTPUT, LOG)]
         inherited = [self.folder.api_folder] if self.order.inherits else []
         self.program.start(self.order, [self.folder.input, *opened, *inherited])
-        self._tell_started()
+        self._report_started()
 
     def _is_running(self) -> bool:
         """Whether the monitor runs. A jailer with a new PID namespace ends before its monitor."""
@@ -161,7 +161,7 @@ class Keeper:
             return True
         is_followed = self.order.new_pid_ns and self.program.become_child()
         if is_followed:
-            self._tell_started()
+            self._report_started()
         return is_followed
 
     def _wait_until_it_listens(self) -> None:
@@ -183,7 +183,7 @@ class Keeper:
         if self.owner.has_bound:
             self.owner.has_bound = False
             self.folder.note_sockets()
-            self.owner.tell("noted")
+            self.owner.report("noted")
         is_alone = self.owner.pid is None
         if is_alone and self.folder.is_gone():
             self.owner.goal = Goal.KILL
@@ -204,7 +204,7 @@ class Keeper:
 
 
 class Conversation:
-    """A keeper's side of the connection to its owner. Without an owner, nobody is told anything."""
+    """A keeper's side of the connection to its owner. Without an owner, it reports to nobody."""
 
     def __init__(self, owner: socket.socket, caller: Descriptor, *, detached: bool) -> None:
         self.goal, self.has_bound, self._detached = Goal.TAKE, False, detached
@@ -221,8 +221,8 @@ class Conversation:
         """The number of the owner's process; None without an owner."""
         return None if self._owner is None else messages.peer_of(self._owner)[0]
 
-    def tell(self, event: str, given: Iterable[int] = (), **what: Any) -> None:
-        """Tells the owner of an event, with descriptors."""
+    def report(self, event: str, given: Iterable[int] = (), **what: Any) -> None:
+        """Sends the owner an event, with descriptors."""
         if self._owner is not None:
             messages.send(self._owner, {"event": event, **what}, given)
 
@@ -273,7 +273,7 @@ def keep(
     except Exception as error:
         failure = str(error) if isinstance(error, Refused | OSError) else repr(error)
     left = keeper.undo()
-    keeper.owner.tell("removed", failure=failure, left=left)
+    keeper.owner.report("removed", failure=failure, left=left)
 
 
 def clean(said: dict[str, Any]) -> None:

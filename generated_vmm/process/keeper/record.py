@@ -20,7 +20,7 @@ INPUT, OUTPUT = "console.in", "console.out"
 GIVEN_FOLDER = 3  # the descriptor of the socket's folder in a monitor, if its path is too long
 NAMES = (KEEPER, SOCKET, INPUT, OUTPUT, LOG, METRICS)
 """What an unjailed monitor has in its folder. A lock on INPUT: keeper or monitor live."""
-PRIVATE, OF_JAIL = 0o600, 0o400  # the mode tells of a jail too: the host may lose the content
+PRIVATE, OF_JAIL = 0o600, 0o400  # the mode says whether it is a jail: the host may lose the content
 # The mode of a new folder. Where others cannot write, the sticky bit does nothing.
 UNRECORDED = stat.S_ISVTX | 0o700
 

@@ -1,4 +1,4 @@
-"""Removing what a record names. One thing that cannot be removed does not keep the others."""
+"""Removing what a record names. What cannot be removed does not keep the rest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from generated_vmm.process.keeper.record import (
 from generated_vmm.process.keeper.sockets import is_served
 
 GROUP_SECONDS = 2.0  # for its processes to end, and to be counted no more
-MOST_TOLD = 8  # of what is left: a message has an end
+MOST_REASONS = 8  # for what is left: a message has an end
 AGAIN = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 MOUNTED = "something is mounted there"
 
@@ -77,13 +77,15 @@ def remove(record: Record, folder: int, *, keeps_folder: bool = False) -> list[s
     elif left or record.ended is not None:
         with contextlib.suppress(OSError):  # the record before says more than there is
             write_record(folder, record)
-    return left if len(left) <= MOST_TOLD else [*left[:MOST_TOLD], f"{len(left)} things in all"]
+    return (
+        left if len(left) <= MOST_REASONS else [*left[:MOST_REASONS], f"{len(left)} things in all"]
+    )
 
 
-def is_gone(removal: Callable[[Any], object], thing: Any, left: list[str]) -> bool:
-    """Whether a thing could be removed; else it says in the list why not."""
+def is_gone(removal: Callable[[Any], object], what: Any, left: list[str]) -> bool:
+    """Whether it could be removed; if not, the list gets the reason."""
     try:
-        removal(thing)
+        removal(what)
         return True
     except OSError as error:
         named = error.filename if isinstance(error.filename, str) else ""
@@ -118,16 +120,16 @@ def _remove_group(path: str) -> None:
                 time.sleep(kernel.PAUSE)
 
 
-def _remove_socket(thing: Socket) -> None:
+def _remove_socket(noted: Socket) -> None:
     """Removes a socket if folder and name still lead to it."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        folder = Descriptor(os.open, thing.folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
-        found = os.stat(thing.name, dir_fd=folder.number, follow_symlinks=False)
-        is_ours = kernel.identity(folder.number) == thing.folder_id and stat.S_ISSOCK(found.st_mode)
-        if thing.id is None:  # the monitor has not told of it, so it has ended before
-            is_ours &= not is_served(f"/proc/self/fd/{folder.number}/{thing.name}")
-        if is_ours and thing.id in (None, [found.st_dev, found.st_ino]):
-            os.unlink(thing.name, dir_fd=folder.number)
+        folder = Descriptor(os.open, noted.folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        found = os.stat(noted.name, dir_fd=folder.number, follow_symlinks=False)
+        is_ours = kernel.identity(folder.number) == noted.folder_id and stat.S_ISSOCK(found.st_mode)
+        if noted.id is None:  # the keeper has not seen it listen
+            is_ours &= not is_served(f"/proc/self/fd/{folder.number}/{noted.name}")
+        if is_ours and noted.id in (None, [found.st_dev, found.st_ino]):
+            os.unlink(noted.name, dir_fd=folder.number)
 
 
 def _remove_own(place: tuple[str, int]) -> None:
