@@ -105,8 +105,6 @@ async def answered(
 
     Raises `CallFailed`.
     """
-    if stops_event_loop():
-        warn_of_stopped_loop()
     answer = AnswerParser(max_answer_bytes)
     what = "the monitor did not take the whole request"
     try:
@@ -126,6 +124,8 @@ async def send(connection: Connection, content: bytes, deadline: float) -> None:
 
     Raises TimeoutError at the deadline, OSError.
     """
+    if stops_event_loop():
+        warn_of_stopped_loop()
     rest = memoryview(content)
     while rest:
         try:

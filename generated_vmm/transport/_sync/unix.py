@@ -106,8 +106,6 @@ def answered(
 
     Raises `CallFailed`.
     """
-    if stops_event_loop():
-        warn_of_stopped_loop()
     answer = AnswerParser(max_answer_bytes)
     what = "the monitor did not take the whole request"
     try:
@@ -127,6 +125,8 @@ def send(connection: Connection, content: bytes, deadline: float) -> None:
 
     Raises TimeoutError at the deadline, OSError.
     """
+    if stops_event_loop():
+        warn_of_stopped_loop()
     rest = memoryview(content)
     while rest:
         try:

@@ -42,6 +42,14 @@ def test_a_file_comes_back_as_it_was_written(guest: Guest, folder: Path, size: i
     assert names(folder) == ["file"]
 
 
+async def test_a_sync_call_in_an_event_loop_warns(sync_guest: Guest, folder: Path) -> None:
+    path = sync_guest.path(folder / "file")
+    for call in (lambda: path.write_bytes(b"x"), path.read_bytes, path.stat):
+        with pytest.warns(RuntimeWarning, match="stops the event loop") as caught:
+            call()
+        assert {warning.filename for warning in caught} == {__file__}
+
+
 def test_a_file_is_text(guest: Guest, folder: Path) -> None:
     path = guest.path(folder / "file")
     path.write_text("grün\n")

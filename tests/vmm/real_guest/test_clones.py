@@ -33,6 +33,17 @@ def seen(guest: Guest, count: int = 0) -> list[str]:
     return found
 
 
+def answers(guest: Guest) -> None:
+    """Long and short answers of a program that was started before the snapshot."""
+    assert {each.id for each in guest.programs()} >= {"waiting", "answering", "user"}
+    program = guest.attach("answering", offset=guest.attach("answering").output_bytes)
+    output = program.output()
+    for size in (8000, 1, 300_000, 2, 3):
+        program.write(b"x" * size)
+        while size:
+            size -= len(next(output).data)
+
+
 def new(guest: Guest, since: Snapshot) -> list[str]:
     """Later numbers, except one that a program may have had in its memory already."""
     skipped = len(since.seen) + 1
@@ -46,6 +57,7 @@ def snapshot(monitor: Firecracker, inner: Guest) -> Snapshot:
         ["sh", "-c", "echo before; read line; echo $line after"], stdin=True, id="waiting"
     )
     assert next(program.output()).data == b"before\n"
+    inner.start(["cat"], stdin=True, id="answering")
     inner.start(["sh", "-c", USER], id="user")
     inner.path(SEEN).write_bytes(b"")
     assert seen(inner, 1)
@@ -76,6 +88,7 @@ def test_clones_differ_in_whatever_runs_in_them(
             randoms.append(new(guest, snapshot))
             facts.append(guest.run(["sh", "-c", FACTS], check=True).text.split())
             instances.add(guest.info().instance)
+            answers(guest)
             program = guest.attach("waiting")
             program.write(b"clone\n")
             assert program.communicate().stdout == b"before\nclone after\n"
@@ -90,6 +103,7 @@ def test_clones_differ_in_whatever_runs_in_them(
 
 
 def test_the_machine_runs_on_after_its_snapshot(inner: Guest, snapshot: Snapshot) -> None:
+    answers(inner)
     inner.attach("user").kill()
     program = inner.attach("waiting", offset=len(b"before\n"))
     program.write(b"original\n")
