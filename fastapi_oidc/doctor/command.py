@@ -7,13 +7,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 
 import httpx
 
 from fastapi_oidc.doctor.examination import examine
-from fastapi_oidc.doctor.finding import Verdict
+from fastapi_oidc.doctor.finding import Finding, Verdict
+from fastapi_oidc.doctor.stores import redis
 from fastapi_oidc.errors import ConfigurationError
 from fastapi_oidc.settings import OIDCSettings
 
@@ -43,13 +44,25 @@ async def _print_findings(
     transport: httpx.AsyncBaseTransport | None,
 ) -> int:
     found = []
-    async for finding in examine(settings, prefix=options.prefix, transport=transport):
+    async for finding in _findings(settings, options, transport):
         found.append(finding)
         if not options.json:
             print(f"{finding.verdict:8} {finding.topic:20} {finding.text}", flush=True)
     if options.json:
         print(json.dumps([asdict(finding) for finding in found], indent=2))
     return FAULTY if any(finding.verdict is Verdict.FAULT for finding in found) else HEALTHY
+
+
+async def _findings(
+    settings: OIDCSettings,
+    options: argparse.Namespace,
+    transport: httpx.AsyncBaseTransport | None,
+) -> AsyncIterator[Finding]:
+    async for finding in examine(settings, prefix=options.prefix, transport=transport):
+        yield finding
+    if options.redis is not None:
+        async for finding in redis(options.redis):
+            yield finding
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         help="in place of a variable, as in issuer=https://op.example.com",
     )
     parser.add_argument("--prefix", default="/auth", help="of the library's routes in the app")
+    parser.add_argument("--redis", metavar="URL", help="of the session store, to check it too")
     parser.add_argument("--json", action="store_true", help="the same for programs")
     return parser
 

@@ -257,6 +257,15 @@ class RedisStore(Store):
         found = await self._run(lambda client: client.eval(_SWAP, 1, *arguments), "write")
         return None if found is None else Stored(found[0], found[1] / 1e6)
 
+    async def may_evict(self) -> bool:
+        """Whether Redis deletes values that have not expired when its memory is full.
+
+        Then it forgets which sessions have ended. Needs the permission `+info`.
+        """
+        found = await self._run(_memory_of, "tell its maxmemory-policy")
+        limited = [each["maxmemory_policy"] for each in found if each["maxmemory"]]
+        return any(policy != "noeviction" for policy in limited)
+
     async def aclose(self) -> None:
         """Close the connections that the store opened; a client of the application stays open."""
         if isinstance(self._given, str):
@@ -312,6 +321,14 @@ async def _send(here: _Reached, command: Command, seconds: float) -> Any:
         raise
     here.circuit.close()
     return reply
+
+
+async def _memory_of(client: Any) -> list[Options]:
+    """What each node says of its memory."""
+    if not isinstance(client, RedisCluster):
+        return [await client.info("memory")]
+    of_nodes = await client.info("memory", target_nodes=RedisCluster.ALL_NODES)
+    return list(of_nodes.values())
 
 
 def _require_usable(client: Client) -> None:

@@ -17,6 +17,7 @@ import httpx
 import httpx2
 import pytest
 from fastapi import FastAPI
+from redis import Redis
 
 from fastapi_oidc import OIDC, Clock, ConfigurationError, OIDCMiddleware, OIDCSettings
 from fastapi_oidc.__main__ import main as commands
@@ -34,6 +35,7 @@ from fastapi_oidc.testing import (
     TokenRevoked,
     TokensIssued,
 )
+from tests.redis_server import running_redis
 
 REPOSITORY = Path(__file__).parents[3]
 BASE_URL = "https://app.test"
@@ -382,6 +384,35 @@ def test_with_a_fault_it_ends_with_1_and_json_has_the_same(
     assert main(arguments(op, "--json"), transport=httpx.ASGITransport(op.app)) == 1
     findings = json.loads(capsys.readouterr().out)
     assert [found["topic"] for found in findings if found["verdict"] == "fault"] == ["provider"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "verdict", "text"),
+    [
+        ("maxmemory-policy volatile-lru", "warning", "noeviction"),
+        ("maxmemory-policy noeviction", "ok", "it evicts no keys"),
+        ("maxmemory 0", "ok", "it evicts no keys"),
+        (None, "note", "may not read the policy"),
+        ("down", "fault", "could not read"),
+    ],
+)
+def test_a_redis_that_evicts_is_a_warning(
+    op: DevProvider, capsys: pytest.CaptureFixture[str], asked: str | None, verdict: str, text: str
+) -> None:
+    with running_redis() as url, Redis.from_url(url) as client:
+        client.config_set("maxmemory-policy", "volatile-lru")
+        client.config_set("maxmemory", 50_000_000)
+        if asked is None:
+            client.execute_command("ACL SETUSER default -info")
+        elif asked == "down":
+            client.execute_command("ACL SETUSER default -mget")
+        else:
+            client.config_set(*asked.split())
+        status = main(arguments(op, f"--redis={url}"), transport=httpx.ASGITransport(op.app))
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.split()[:2] == [verdict, "Redis"]
+    assert text in line
+    assert status == (verdict == "fault")
 
 
 def test_without_settings_it_names_them_and_ends_with_2(

@@ -87,6 +87,19 @@ async def test_a_prefix_with_braces_keeps_all_on_one_node_in_one_command(cluster
         assert sorted(map(str, asked(cluster))) == ["{'mget': 1}", "{}", "{}"]
 
 
+async def test_one_node_that_evicts_is_enough(cluster: Cluster) -> None:
+    node = cluster.nodes[-1]
+    async with store_of(cluster) as store:
+        assert not await store.may_evict()
+        node.command("CONFIG SET", "maxmemory-policy", "allkeys-lru")
+        node.command("CONFIG SET", "maxmemory", 50_000_000)
+        try:
+            assert await store.may_evict()
+        finally:
+            node.command("CONFIG SET", "maxmemory", 0)
+            node.command("CONFIG SET", "maxmemory-policy", "noeviction")
+
+
 async def test_a_client_that_was_given_is_taken_and_left_open(cluster: Cluster) -> None:
     client = RedisCluster.from_url(f"redis://127.0.0.1:{cluster.nodes[0].port}")
     store = RedisStore(client)
