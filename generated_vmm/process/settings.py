@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from functools import cache
+from threading import TIMEOUT_MAX
 from typing import Annotated, Any, Literal, Required, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -48,7 +49,7 @@ class CommonOptions(TypedDict, total=False):
     serial_bytes: Size
     env: Mapping[str, str] | None
     cwd: HostPath | None
-    timeout: Annotated[float, Field(gt=0)]
+    timeout: Annotated[float, Field(gt=0, le=TIMEOUT_MAX)]
     grace: Annotated[float, Field(ge=0)]
     detached: bool
 
@@ -90,8 +91,13 @@ def checked(options: Mapping[str, Any], kind: type, host_paths: Iterable[str]) -
         raise ValueError(_fault(given, error)) from None
     if given.get("no_seccomp") and "seccomp_filter" in given:
         raise ValueError("no_seccomp and seccomp_filter exclude each other")
-    if empty := [name for name, value in given.items() if value == ""]:
-        raise ValueError(f"{empty[0]} is empty")
+    for name, value in given.items():
+        if value == "":
+            raise ValueError(f"{name} is empty")
+        if any("\0" in each for each in _texts_of(value)):
+            raise ValueError(f"{name} has a NUL character")
+    if any(not name or "=" in name for name in given.get("env", ())):
+        raise ValueError("env has a name that is empty or contains =")
     return given | {each: os.path.abspath(given[each]) for each in host_paths if each in given}
 
 
@@ -99,6 +105,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return dict(value) if isinstance(value, Mapping) else value
+
+
+def _texts_of(value: Any) -> list[str]:
+    found = [*value, *value.values()] if isinstance(value, dict) else [value]
+    return [each for each in found if isinstance(each, str)]
 
 
 @cache
