@@ -74,10 +74,11 @@ class GuestApp:
 
     async def aclose(self) -> None:
         """Store what calls have cost, and close the connections to the APIs."""
-        with suppress(SessionError):
-            await self.calls.record()
-        for connections in self._connections.values():
-            await connections.aclose()
+        with CancelScope(shield=True):
+            with suppress(SessionError):
+                await self.calls.record()
+            for connections in self._connections.values():
+                await connections.aclose()
 
     async def _pass_on(self, call: Call) -> None:
         limits, asked = self._limits, call.read(self._routes)

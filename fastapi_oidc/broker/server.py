@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias
 
+from anyio import CancelScope
 from starlette.types import ASGIApp
 
 try:
@@ -74,7 +75,8 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
         for connection in [*state.connections]:
             connection.transport.abort()
         if state.tasks:
-            await asyncio.wait([*state.tasks])
+            with CancelScope(shield=True):  # of anyio, which cancels each await of its block
+                await asyncio.wait([*state.tasks])
 
 
 def _listener(path: str, owner: Owner | None) -> socket.socket:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from anyio import CancelScope
 
-from fastapi_oidc.broker import server
+from fastapi_oidc.broker import calls, server
 from tests.oidc.broker.guests import NAME, PATIENCE, Guest
-from tests.oidc.broker.rig import another_broker, rigged
+from tests.oidc.broker.rig import TWO_HOURS, another_broker, rigged
 from tests.oidc.broker.streams import Stream, is_cut, streaming
 from tests.oidc.flows.steps import until
 
@@ -63,6 +64,27 @@ async def test_the_socket_is_gone_after_the_block_and_calls_are_cut(tmp_path: Pa
         assert await is_cut(parts)
         await opened.__aexit__(None, None, None)
         assert os.listdir(tmp_path) == []
+
+
+async def test_a_block_that_a_scope_cancels_leaves_nothing_open_and_records_its_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "POLL_SECONDS", 1000)
+    async with rigged() as rig:
+        guest = Guest(str(tmp_path / "vsock_8080"))
+        other = await rig.broker.give(rig.session, to="m2", routes=[NAME], until=TWO_HOURS)
+        with CancelScope() as scope:
+            async with rig.broker.serve(other, guest.path):
+                assert (await guest.get()).status_code == 200
+                rig.api.answer = Stream()
+                opened = streaming(guest)
+                parts = await opened.__aenter__()
+                scope.cancel()
+                await asyncio.Event().wait()
+        assert (await rig.broker.check(other)).use.calls == 2
+        await until(lambda: all(task.done() for task in rig.api.tasks))
+        assert await is_cut(parts)
+        await opened.__aexit__(None, None, None)
 
 
 async def test_a_socket_that_a_dead_process_has_left_is_replaced(tmp_path: Path) -> None:
