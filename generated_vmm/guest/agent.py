@@ -10,6 +10,7 @@ One file for Python 3.9 or newer that imports only what Debian's python3-minimal
 
 from __future__ import annotations
 
+import _thread
 import ast
 import base64
 import contextlib
@@ -290,6 +291,7 @@ class Program:
         self.returncode: int | None = None
         self.timed_out = self.is_killed = self.is_full = False
         self.group, self.ends = Group.make(), contextlib.ExitStack()
+        self.ended = threading.Event()
         with contextlib.ExitStack() as undo:
             undo.callback(self.group.kill)
             undo.enter_context(self.ends)
@@ -297,10 +299,8 @@ class Program:
             undo.callback(self.kill)
             self.exited = os.pidfd_open(self.child.pid)
             self.ends.callback(os.close, self.exited)
-            self.timer = threading.Timer(spec.get("timeout_ms", 0) / 1000, self._expire)
-            self.timer.daemon = True
-            if "timeout_ms" in spec:
-                self.timer.start()
+            if "timeout_ms" in spec:  # nobody waits until this thread runs
+                _thread.start_new_thread(self._limit, (spec["timeout_ms"] / 1000,))
             undo.pop_all()
         with self.news:
             for end in filter(None, (*self.outlets, self.input)):
@@ -419,7 +419,7 @@ class Program:
                 if self.terminal:
                     self._leave(outlet)
             self.returncode = self.child.returncode
-            self.timer.cancel()
+            self.ended.set()
             self._close_input()
             unwatch(self.exited)
             self.ends.close()
@@ -428,6 +428,10 @@ class Program:
             if self.group.path and not self.is_killed and not self.group.processes():
                 SPARE.append(self.group)
                 self.group = Group("")  # what is killed later is not the next program
+
+    def _limit(self, seconds: float) -> None:
+        if not self.ended.wait(seconds):
+            self._expire()
 
     def _expire(self) -> None:
         with self.news:

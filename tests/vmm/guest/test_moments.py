@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import base64
 import errno
 import io
@@ -45,7 +46,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("owner", "name", "error"),
     [
-        (threading.Thread, "start", RuntimeError("can't start new thread")),
+        (_thread, "start_new_thread", RuntimeError("can't start new thread")),
         (os, "pidfd_open", OSError(errno.EMFILE, "Too many open files")),
         (os, "openpty", OSError(errno.ENOSPC, "No space left on device")),
     ],
