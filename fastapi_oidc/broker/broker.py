@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -17,7 +18,7 @@ from fastapi_oidc.broker.guest import GuestApp
 from fastapi_oidc.broker.page import approval_router
 from fastapi_oidc.broker.route import Route, require_name
 from fastapi_oidc.broker.server import Owner, serving
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, misconfigured
 from fastapi_oidc.events import EventName
 from fastapi_oidc.grants.exchanges import require_exchange
 from fastapi_oidc.oidc import OIDC
@@ -90,9 +91,12 @@ class Broker:
             raise TypeError("until of broker.give needs a time zone: datetime.now(UTC) + ...")
         now = self._party.clock.now()
         ends = until.timestamp() if isinstance(until, datetime) else now + until.total_seconds()
-        if not routes or not set(routes) <= self.routes.keys() or ends <= now or not to:
-            explanation = f"an access has a machine, a later end, and routes of {[*self.routes]}"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        if not to:
+            raise misconfigured("to of broker.give is the name of a machine")
+        if not routes or not set(routes) <= self.routes.keys():
+            raise misconfigured(f"routes of broker.give are some of {[*self.routes]}")
+        if ends <= now:
+            raise misconfigured("until of broker.give has passed")
         asked = Access(
             id=secrets.token_urlsafe(12),
             machine=to,
@@ -160,6 +164,8 @@ class Broker:
         user. A socket that a dead process has left is replaced. Raises OSError when another process
         serves `path`.
         """
+        if re.fullmatch(r"[^/]*:\d+", fspath(path)):
+            raise misconfigured(f"path of broker.serve is that of a unix socket, not {path}")
         app = self.app(access)
         async with aclosing(app), serving(app, fspath(path), owner):
             yield

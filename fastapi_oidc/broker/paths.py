@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from fastapi_oidc.broker.access import Refused
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, misconfigured
 
 _PATH: Final = re.compile(r"/(?:[\w\-.~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*", re.ASCII)
 _QUERY: Final = re.compile(r"(?:[\w\-.~!$&'()*+,;=:@/?\[\]{}|^]|%[0-9A-Fa-f]{2})*", re.ASCII)
@@ -71,7 +71,7 @@ def require_call(text: object) -> str:
         f'{text!r} is no method and normalised path, such as "GET /events/*": `*` is a whole '
         "segment, and `**` the last"
     )
-    raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    raise misconfigured(explanation)
 
 
 def loosely(call: str) -> str:

@@ -14,7 +14,7 @@ import httpx
 
 from fastapi_oidc.broker.access import Access
 from fastapi_oidc.broker.paths import loosely, normalised, pattern_of, require_call
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import ConfigurationError, misconfigured
 from fastapi_oidc.protocol.downstream import ActorToken, Target
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
 
@@ -155,4 +155,4 @@ def _base_of(url: str, networks: Sequence[Network]) -> str:
 
 
 def _invalid(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_INVALID, f"Route: {explanation}")
+    return misconfigured(f"Route: {explanation}")

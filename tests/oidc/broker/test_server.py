@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 from anyio import CancelScope
 
+from fastapi_oidc import ConfigurationError
 from fastapi_oidc.broker import calls, server
 from tests.oidc.broker.guests import NAME, PATIENCE, Guest
 from tests.oidc.broker.rig import TWO_HOURS, another_broker, rigged
@@ -106,6 +107,13 @@ async def test_what_is_another_ones_is_left_alone(tmp_path: Path) -> None:
                     raise AssertionError
         assert (await rig.guest.get()).status_code == 200
         assert (tmp_path / "notes").read_text() == "mine"
+
+
+async def test_an_address_is_no_path() -> None:
+    async with rigged() as rig:
+        with pytest.raises(ConfigurationError, match="of a unix socket, not 127"):
+            async with rig.broker.serve(rig.access, "127.0.0.1:8080"):
+                raise AssertionError
 
 
 async def test_connections_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
