@@ -152,7 +152,8 @@ def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
             "itself, Depends(guard), or `await guard(request)` in a function with a parameter "
             "request: Request"
         )
-    if dependant.call is not None and (source := unawaited_call(dependant.call)) is not None:
+    source = None if call is None or _is_guard(call) else unawaited_call(call)
+    if source is not None:
         yield f"{_qualified(call)} calls `{source}` without await: it does and checks nothing"
     for each in dependant.dependencies:
         yield from _faults_of_result(dependant, each, engine)

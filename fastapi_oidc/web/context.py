@@ -264,6 +264,8 @@ class RequestContext(OwnRequest[Identity, RequestData]):
 
     def faults(self) -> list[str]:
         """What is wrong with the guards that the request has used so far."""
+        if not self._uses:
+            return []
         uses, self._uses = self._uses, []
         where = getattr(self.scope.get("endpoint"), "__qualname__", self.path)
         return [f"{where}: {fault}" for fault in faults_of(uses)]

@@ -17,8 +17,8 @@ from inspect import (
     unwrap,
 )
 from textwrap import dedent
-from types import FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from types import FunctionType, MethodType
+from typing import Any, Final, cast
 
 from starlette.responses import Response
 
@@ -40,8 +40,11 @@ def uncalled_guard(call: Callable[..., Any], *, has_request: bool) -> Dependency
         for value in given:
             if isinstance(value, Dependency):
                 return value
-    named = _named(function, given[-1]) if isinstance(function, FunctionType) else ()
-    return next((guard for guard, then in named if not has_request or then in _ENDS), None)
+    loaded = _loaded(function, given[-1]) if isinstance(function, FunctionType) else ()
+    for value, then in loaded:
+        if isinstance(value, Dependency) and (not has_request or then in _ENDS):
+            return value
+    return None
 
 
 def is_open(endpoint: Endpoint) -> bool:
@@ -99,23 +102,18 @@ def unawaited_call(call: Callable[..., Any]) -> str | None:
     returned to FastAPI, which awaits no result.
     """
     function, given = _opened(call)
-    if not isinstance(function, FunctionType) or not _may_name_ours(function, given[-1]):
+    if not isinstance(function, FunctionType):
+        return None
+    # Its source takes a millisecond to read, its code a tenth.
+    if not any(_is_to_be_awaited(value) for value, _ in _loaded(function, given[-1])):
         return None
     for node in _nodes(function):
         for each in _asked(node):
-            if isinstance(each, ast.Call) and _makes_a_coroutine(each.func, function, given[-1]):
-                return ast.unparse(each)
+            if isinstance(each, ast.Call):
+                value = _value_of(each.func, function, given[-1])
+                if _is_to_be_awaited(value):
+                    return ast.unparse(each)
     return None
-
-
-def _may_name_ours(function: FunctionType, owner: object) -> bool:
-    """Whether reading the source of `function`, which takes a millisecond, may find a call."""
-    with suppress(ValueError):  # a variable that has no value yet
-        named = getclosurevars(function)
-        values = (owner, *named.nonlocals.values(), *named.globals.values())
-        kinds = (Dependency, Serving, ModuleType)
-        return any(isinstance(each, kinds) for each in values) or owner is not None
-    return True
 
 
 def _asked(node: ast.AST) -> Sequence[ast.expr]:
@@ -143,10 +141,12 @@ def _returned(node: ast.AST) -> Iterator[ast.expr]:
             yield from _returned(child)
 
 
-def _makes_a_coroutine(name: ast.expr, function: FunctionType, owner: object) -> bool:
-    value = _value_of(name, function, owner)
+def _is_to_be_awaited(value: object) -> bool:
+    """Whether its call is a coroutine of this library."""
+    if isinstance(value, Dependency):
+        return True
     is_of_ours = isinstance(getattr(value, "__self__", None), Serving)
-    return isinstance(value, Dependency) or (is_of_ours and iscoroutinefunction(unwrap(value)))
+    return is_of_ours and iscoroutinefunction(unwrap(cast("Callable[..., object]", value)))
 
 
 def _value_of(name: ast.expr, function: FunctionType, owner: object) -> Any:
@@ -191,12 +191,12 @@ def _opened(call: Any) -> tuple[Any, list[object]]:
     return getattr(call, "__func__", call), [*given, getattr(call, "__self__", None)]
 
 
-def _named(function: FunctionType, owner: object) -> Iterator[tuple[Dependency, str]]:
-    """Each guard that the code loads, by a variable or attribute, and what it does then."""
+def _loaded(function: FunctionType, owner: object) -> Iterator[tuple[object, str]]:
+    """What the code loads, by a variable or attribute, and what it does then."""
     code, value = function.__code__, None
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     for step in get_instructions(function):
-        if isinstance(value, Dependency):
+        if value is not None:
             yield value, step.opname
         if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             value = _attribute_of(value, step.argval)
