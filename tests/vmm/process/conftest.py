@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -157,6 +159,62 @@ def watch() -> Iterator[Watch]:
     yield watch
     for each in watched:
         each.close()
+
+
+BEGINNING = """\
+import json, os, signal, sys, threading, time
+from generated_vmm.process import Monitor
+binary, folder = json.loads(sys.argv[1]), sys.argv[2]
+def tell(**what):
+    print(json.dumps(what), flush=True)
+"""
+WAITS = "sys.stdin.read()\n"
+
+
+class Caller:
+    """A program of its own that starts monitors."""
+
+    def __init__(self, code: str, binary: list[str], folder: Path, within: Sequence[str]) -> None:
+        program = [*within, sys.executable, "-c", BEGINNING + code]
+        self.process = subprocess.Popen(
+            [*program, json.dumps(binary), str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def told(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def close(self) -> None:
+        """Ends it with its forks."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
+
+Call = Callable[..., Caller]
+"""Starts a program that may use `binary`, `folder` and `tell`; the words before its command."""
+
+
+@pytest.fixture
+def call(binary: list[str], folder: Path) -> Iterator[Call]:
+    callers: list[Caller] = []
+
+    def call(code: str, *within: str) -> Caller:
+        callers.append(Caller(code, binary, folder, within))
+        return callers[-1]
+
+    yield call
+    for caller in callers:
+        caller.close()
 
 
 def children_of(pid: int) -> list[int]:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,10 @@ import pytest
 from generated_vmm.process import Monitor
 from generated_vmm.process.nursery import NURSERY, PROGRAM
 from tests.vmm.process.conftest import (
+    BEGINNING,
     PATIENCE,
+    WAITS,
+    Call,
     Do,
     Make,
     Watch,
@@ -32,61 +35,12 @@ from tests.vmm.process.conftest import (
 )
 from tests.vmm.process.test_hostile import STAND_IN
 
-BEGINNING = """\
-import json, os, signal, sys, threading, time
-from generated_vmm.process import Monitor
-binary, folder = json.loads(sys.argv[1]), sys.argv[2]
-def tell(**what):
-    print(json.dumps(what), flush=True)
-"""
 STARTS_TWO = """\
 first = Monitor(binary, directory=folder + "/1", timeout=30).start()
 first.client.vsock.set(guest_cid=3, uds_path=folder + "/v.sock")
 second = Monitor(binary, directory=folder + "/2", timeout=30).start()
 tell(pids=[first.pid, second.pid])
 """
-WAITS = "sys.stdin.read()\n"
-
-
-class Caller:
-    """A program of its own that starts monitors."""
-
-    def __init__(self, code: str, binary: list[str], folder: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", BEGINNING + code, json.dumps(binary), str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-
-    def told(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        found: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return found
-
-    def go_on(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"\n")
-        self.process.stdin.flush()
-
-    def close(self) -> None:
-        """Ends it with its forks."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate()
-
-
-@pytest.fixture
-def call(binary: list[str], folder: Path) -> Iterator[Callable[[str], Caller]]:
-    callers: list[Caller] = []
-
-    def call(code: str) -> Caller:
-        callers.append(Caller(code, binary, folder))
-        return callers[-1]
-
-    yield call
-    for caller in callers:
-        caller.close()
 
 
 ENDS = [f"os.kill(os.getpid(), signal.{name})" for name in ("SIGKILL", "SIGTERM", "SIGINT")]
@@ -95,7 +49,7 @@ ENDS += ["sys.exit()", "raise ValueError('on purpose')", "os._exit(3)"]
 
 @pytest.mark.parametrize("end", ENDS)
 def test_a_caller_that_ends_leaves_no_monitor_and_no_file(
-    call: Callable[[str], Caller], watch: Watch, folder: Path, end: str
+    call: Call, watch: Watch, folder: Path, end: str
 ) -> None:
     silent = "sys.excepthook = lambda *_: None\n"
     caller = call(f"{silent}{STARTS_TWO}sys.stdin.readline()\n{end}\n{WAITS}")
@@ -119,7 +73,7 @@ def test_a_caller_that_has_ended_its_monitors_ends_without_a_warning(
 
 
 def test_monitors_outlive_a_nursery_and_end_with_their_caller(
-    call: Callable[[str], Caller], watch: Watch, folder: Path
+    call: Call, watch: Watch, folder: Path
 ) -> None:
     """The next monitor gets another nursery."""
     third = "third = Monitor(binary, directory=folder + '/3', timeout=30).start()\n"
@@ -177,7 +131,7 @@ def test_whatever_the_program_forks_ends_with_it(folder: Path, watch: Watch) -> 
         monitor.kill()
 
 
-def test_a_fork_does_not_keep_monitors_alive(call: Callable[[str], Caller], watch: Watch) -> None:
+def test_a_fork_does_not_keep_monitors_alive(call: Call, watch: Watch) -> None:
     caller = call(STARTS_TWO + "fork = os.fork() or time.sleep(1000)\ntell(pid=fork)\n" + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
     fork = watch(caller.told()["pid"])
@@ -221,7 +175,7 @@ sys.stdin.readline()
     ids=["monitor", "keeper"],
 )
 def test_a_fork_in_the_middle_of_a_start_hides_no_end(
-    call: Callable[[str], Caller], victim_of: Callable[[int], int], told: dict[str, Any]
+    call: Call, victim_of: Callable[[int], int], told: dict[str, Any]
 ) -> None:
     """It has a copy of the keeper's end of the connection too."""
     waits = f"tell(status=monitor.wait({PATIENCE}), ending=monitor.ending)\n"
@@ -235,9 +189,7 @@ def test_a_fork_in_the_middle_of_a_start_hides_no_end(
     assert caller.told() == {"status": -signal.SIGTERM}
 
 
-def test_a_fork_has_monitors_and_a_nursery_of_its_own(
-    call: Callable[[str], Caller], watch: Watch
-) -> None:
+def test_a_fork_has_monitors_and_a_nursery_of_its_own(call: Call, watch: Watch) -> None:
     caller = call(
         STARTS_TWO
         + "if os.fork() == 0:\n"

@@ -4,15 +4,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import shutil
 import signal
 import socket
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -37,6 +34,8 @@ from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import Order, Record
 from tests.vmm.process.conftest import (
     PATIENCE,
+    WAITS,
+    Call,
     Do,
     Make,
     Watch,
@@ -56,12 +55,8 @@ ORDER = Order(
 WRONG_TYPES = '{"path": "", "id": null, "how": [], "jailed": false}'
 Attach = Callable[[Path], Monitor]
 STARTS_ONE = """\
-import json, sys
-from generated_vmm.process import Monitor
-binary, folder = json.loads(sys.argv[1]), sys.argv[2]
-monitor = Monitor(binary, id="vm-1", directory=folder, detached=True, timeout=30).start()
-print(monitor.pid, flush=True)
-sys.stdin.read()
+one = Monitor(binary, id="vm-1", directory=folder + "/vm", detached=True, timeout=30).start()
+tell(pid=one.pid)
 """
 
 
@@ -80,21 +75,12 @@ def attach(make: Make, do: Do, request: pytest.FixtureRequest) -> Any:
         do(monitor.kill())
 
 
-def start_elsewhere(binary: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", STARTS_ONE, json.dumps(binary), str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-
-
 def test_a_detached_monitor_outlives_its_caller_and_is_taken_up(
-    attach: Attach, do: Do, binary: list[str], folder: Path, watch: Any
+    call: Call, attach: Attach, do: Do, folder: Path, watch: Any
 ) -> None:
-    with start_elsewhere(binary, folder / "vm") as caller:
-        assert caller.stdout is not None
-        child = watch(int(caller.stdout.readline()))
-        caller.kill()
+    caller = call(STARTS_ONE + WAITS)
+    child = watch(caller.told()["pid"])
+    caller.close()
     monitor = attach(folder / "vm")
     assert monitor.pid == child.pid
     assert monitor.id == "vm-1"

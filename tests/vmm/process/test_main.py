@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -22,6 +21,8 @@ from generated_vmm.process.keeper.record import UNRECORDED
 from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.conftest import (
     PATIENCE,
+    WAITS,
+    Call,
     Watch,
     Watched,
     children_of,
@@ -33,11 +34,8 @@ taps = pytest.importorskip("generated_vmm.process.keeper.taps", reason="not run:
 TAPS: list[tuple[str, str]] = []
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: it needs root")
 STARTS_ONE = """\
-import json, sys
-from generated_vmm.process import Monitor
-monitor = Monitor(json.loads(sys.argv[1]), id="vm-1", directory=sys.argv[2], timeout=30).start()
-print(monitor.pid, flush=True)
-sys.stdin.read()
+one = Monitor(binary, id="vm-1", directory=folder + "/vm", timeout=30).start()
+tell(pid=one.pid)
 """
 
 
@@ -108,30 +106,23 @@ def test_monitors_are_in_a_registry(
     assert str(folder / "vm") not in dict(folders.known_folders()).values()
 
 
-def killed_together(binary: list[str], path: str, watch: Watch) -> Watched:
+def killed_together(call: Call, watch: Watch) -> Watched:
     """A monitor whose caller, nursery and keeper were killed, as by the lack of memory."""
-    with subprocess.Popen(
-        [sys.executable, "-c", STARTS_ONE, json.dumps(binary), path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as caller:
-        assert caller.stdout is not None
-        monitor = watch(int(caller.stdout.readline()))
-        family = [caller.pid, nursery_of(caller.pid), keeper_of(monitor.pid)]
-        others = [watch(pid) for pid in family]
-        for each in others:
-            each.send_signal(signal.SIGSTOP)
-        for each in others:
-            each.send_signal(signal.SIGKILL)
-        assert all(each.wait(PATIENCE) for each in others)
+    caller = call(STARTS_ONE + WAITS)
+    monitor, pid = watch(caller.told()["pid"]), caller.process.pid
+    family = [watch(each) for each in (pid, nursery_of(pid), keeper_of(monitor.pid))]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for each in family:
+            each.send_signal(number)
+    assert all(each.wait(PATIENCE) for each in family)
     return monitor
 
 
 def test_what_nobody_owns_is_removed(
-    binary: list[str], folder: Path, capsys: pytest.CaptureFixture[str], watch: Watch
+    call: Call, folder: Path, capsys: pytest.CaptureFixture[str], watch: Watch
 ) -> None:
     path = str(folder / "vm")
-    monitor = killed_together(binary, path, watch)
+    monitor = killed_together(call, watch)
     assert monitor.wait(PATIENCE)  # the kernel ends an unjailed one with its keeper
     assert main(["list", path]) == 0
     assert lines(capsys) == [["leftover", "-", "-", "vm-1", path]]
@@ -189,25 +180,19 @@ def test_a_monitor_that_runs_without_a_keeper_is_never_taken_for_dead(
 
 @needs_root
 def test_a_monitor_in_a_container_is_left_by_its_neighbours(
-    binary: list[str], folder: Path, watch: Watch
+    call: Call, binary: list[str], folder: Path
 ) -> None:
     """Its numbers mean nothing outside of its PID namespace; its lock and its keeper do."""
     path = folder / "vm"
     container = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    code = STARTS_ONE.replace("timeout=30", "timeout=30, detached=True")
-    command = [*container, sys.executable, "-c", code, json.dumps(binary), str(path)]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as caller:
-        assert caller.stdout is not None
-        caller.stdout.readline()
-        for neighbour in ([], container):
-            clean = [*neighbour, sys.executable, "-m", "generated_vmm.process", "clean", str(path)]
-            subprocess.run(clean, check=False, capture_output=True)
-            assert (path / "api.socket").is_socket()
-        with pytest.raises(MonitorStartError, match="in use by process"):
-            Monitor(binary, directory=path).start()
+    call(STARTS_ONE.replace("timeout=30", "timeout=30, detached=True") + WAITS, *container).told()
+    for neighbour in ([], container):
+        clean = [*neighbour, sys.executable, "-m", "generated_vmm.process", "clean", str(path)]
+        subprocess.run(clean, check=False, capture_output=True)
         assert (path / "api.socket").is_socket()
-        caller.kill()
+    with pytest.raises(MonitorStartError, match="in use by process"):
+        Monitor(binary, directory=path).start()
+    assert (path / "api.socket").is_socket()
 
 
 @pytest.mark.parametrize("files", [[], ["monitor.new"]])
