@@ -71,19 +71,18 @@ class Board:
         return rows
 
     def _row(self, monitor: Monitor, state: str, user: User, has_charts: bool) -> Row:
-        operation = monitor.operation
-        progress = monitor.progress if operation is not None else None
+        known = monitor.known
+        progress = monitor.progress if known.operation is not None else None
         power = user.may("operate", monitor.name)
         sampled = monitor.history.newest if has_charts else None
-        can_boot = monitor.definition.can_boot
-        source = (state, monitor.run, operation, progress, monitor.since, sampled, can_boot)
+        source = (state, monitor.run, known, progress, sampled)
 
         def made() -> str:
             return part(
                 "row.html",
                 monitor=monitor,
                 state=state,
-                operation=operation,
+                operation=known.operation,
                 progress=progress,
                 may_choose=power,
                 power=power_of(monitor, state) if power else (),

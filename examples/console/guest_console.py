@@ -15,7 +15,6 @@ from fastapi.responses import (
 )
 
 from examples.console.account import CHECKED, Signed, Typed, for_all, for_those_who
-from examples.console.endings import plain_text
 from examples.console.events import person
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
@@ -23,7 +22,7 @@ from examples.console.meanwhile import PageState
 from examples.console.pages import NO_STORE, page
 from examples.console.routes import AMonitor
 from examples.console.streams import STREAM_SECONDS
-from examples.console.terminal import SIZES
+from examples.console.terminal import SIZES, plain_text
 from examples.console.view import machine_page, visit_of
 from fastapi_oidc import OIDCSession
 from generated_vmm import VmmError

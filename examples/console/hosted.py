@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from examples.console.endings import exit_in_words, plain_lines
 from examples.console.events import NOBODY, on_behalf_of, person
 from examples.console.figures import of_metrics, of_usage
 from examples.console.in_code import python_of
@@ -21,12 +20,19 @@ from examples.console.machine import (
     STARTING,
     Machine,
 )
-from examples.console.monitors import Monitor
+from examples.console.monitors import Known, Monitor
 from examples.console.scrollback import Scrollback
 from examples.console.streams import KEPT_BYTES, Feed
-from examples.console.terminal import BEHIND_BYTES, SIZES, screen_of
+from examples.console.terminal import BEHIND_BYTES, SIZES, exit_in_words, plain_lines, screen_of
 from generated_vmm import AsyncVmmClient, VmmError
-from generated_vmm.machines import AsyncMachine, Definition, End, MachineError, Operation
+from generated_vmm.machines import (
+    AsyncMachine,
+    Definition,
+    End,
+    MachineError,
+    MachineRecord,
+    Operation,
+)
 from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, Usage
 
 if TYPE_CHECKING:
@@ -45,13 +51,19 @@ AT_ONCE: Final = frozenset({"edit", "pause", "resume"})
 BEGINNINGS: Final = frozenset({"start", "create", "restore"})
 
 
+def busy_with(record: MachineRecord) -> Operation | None:
+    """What is being done with a machine, if that takes time."""
+    found = record.operation
+    return found if found is not None and found.kind not in AT_ONCE else None
+
+
 class HostedMonitor(Monitor):
     """A machine of the folder, as pages show it."""
 
     is_hosted = True
 
     def __init__(self, machine: AsyncMachine, house: Host) -> None:
-        record = machine.record
+        record = self._record = machine.record
         self.machine, self.house = machine, house
         super().__init__(record.name, "api.socket", house.records, self._connect, record.id)
         self.is_jailed = record.definition.jail is not None
@@ -77,11 +89,16 @@ class HostedMonitor(Monitor):
         }
 
     @property
-    def definition(self) -> Definition:
-        """What the machine is made of; nothing once it is deleted."""
+    def record(self) -> MachineRecord:
+        """The machine as it is stored; as it was last, once it is deleted."""
         with suppress(MachineError):
-            return self.machine.record.definition
-        return Definition()
+            self._record = self.machine.record
+        return self._record
+
+    @property
+    def definition(self) -> Definition:
+        """What the machine is made of."""
+        return self.record.definition
 
     @property
     def in_code(self) -> str:
@@ -92,10 +109,8 @@ class HostedMonitor(Monitor):
     @property
     def agent_error(self) -> str:
         """Why the guest's agent could not do its part at the last resume; empty if it could."""
-        with suppress(MachineError):
-            if why := self.machine.record.agent_error:
-                return f"The guest's agent failed: {why}"
-        return ""
+        why = self.record.agent_error
+        return f"The guest's agent failed: {why}" if why else ""
 
     @property
     def control(self) -> AsyncVmmClient:
@@ -109,12 +124,10 @@ class HostedMonitor(Monitor):
         return str(monitor.socket_path) if monitor is not None else super().socket_path
 
     @property
-    def operation(self) -> Operation | None:
-        """What is being done with the machine, if that takes time."""
-        with suppress(MachineError):
-            found = self.machine.operation
-            return found if found is not None and found.kind not in AT_ONCE else None
-        return None
+    def known(self) -> Known:
+        """What the record says; an operation only if it takes time."""
+        record = self.record
+        return Known(busy_with(record), record.started_at, record.definition.can_boot)
 
     @property
     def progress(self) -> float | None:
@@ -125,32 +138,24 @@ class HostedMonitor(Monitor):
     @property
     def stage(self) -> str | None:
         """Its state while the monitor cannot be asked."""
-        operation = self.operation
+        return self._stage_of(self.record)
+
+    def _stage_of(self, record: MachineRecord) -> str | None:
+        operation = busy_with(record)
         if operation is not None:
             return STARTING if operation.kind in BEGINNINGS else BUSY
         if self.machine.is_up:
             return None
-        with suppress(MachineError):
-            record = self.machine.record
-            return ENDED if record.started_at or record.end else NOT_STARTED
-        return ENDED
+        return ENDED if record.started_at or record.end else NOT_STARTED
 
     @property
     def known_state(self) -> str | None:
         """The state as it is stored, which nobody else changes, unless the monitor was silent."""
-        stage = self.stage
+        record = self.record
+        stage = self._stage_of(record)
         if stage is not None or self.last_state == NO_ANSWER:
             return stage
-        with suppress(MachineError):
-            return self.machine.record.should_be
-        return ENDED
-
-    @property
-    def since(self) -> datetime | None:
-        """The moment of its start, while it runs."""
-        with suppress(MachineError):
-            return self.machine.record.started_at
-        return None
+        return record.should_be
 
     def _connect(self, connection: socket.socket) -> None:
         """Connect to the monitor, and to no other process at its path. Raises OSError."""

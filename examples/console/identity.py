@@ -40,7 +40,7 @@ class User(BaseModel):
         enough = RIGHTS[RIGHTS.index(right) :]
         parts = (role.partition(":") for role in self.roles)
         return any(
-            ROLES.get(role) in enough and fnmatchcase(machine, names or "*")
+            ROLES.get(role) in enough and (not names or fnmatchcase(machine, names))
             for role, _, names in parts
         )
 

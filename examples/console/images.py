@@ -10,13 +10,12 @@ from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from examples.console.account import CHECKED, Posted, Signed, for_those_who, oidc_of
-from examples.console.asking import question
 from examples.console.creating import AHost
 from examples.console.events import EventLog, recorded
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.library import SHELVES
-from examples.console.pages import page
+from examples.console.pages import page, question
 from examples.console.snapshots import snapshots_in
 from examples.console.uploads import Upload
 from examples.console.view import account, visit_of

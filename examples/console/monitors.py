@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from examples.console.chart import Chart, chart
 from examples.console.events import EventLog
@@ -29,6 +29,14 @@ TIDY_SECONDS: Final = 3600.0
 """Seconds between two clean-ups of old records."""
 CHANGE_SECONDS: Final = 60.0
 """How long a change may take, in seconds; a snapshot writes the whole memory of the machine."""
+
+
+class Known(NamedTuple):
+    """What is known of a machine at one moment, without a question to its monitor."""
+
+    operation: Operation | None
+    since: datetime | None
+    can_boot: bool
 
 
 class Monitor:
@@ -94,12 +102,17 @@ class Monitor:
     @property
     def since(self) -> datetime | None:
         """The moment of its start, if it runs and that is known."""
-        return None
+        return self.known.since
+
+    @property
+    def known(self) -> Known:
+        """What the list shows besides state and figures."""
+        return Known(None, None, self.definition.can_boot)
 
     @property
     def operation(self) -> Operation | None:
         """What is being done with the machine, if this console starts its monitor."""
-        return None
+        return self.known.operation
 
     @property
     def progress(self) -> float | None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
+from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from examples.console.ages import ago, lasting
 from examples.console.records import moment
-from examples.console.scale import BYTES
+from examples.console.scale import BYTES, ago, lasting
 
 STATIC: Final = Path(__file__).with_name("static")
 _CONTENT: Final = b"".join(
@@ -39,6 +40,8 @@ TEMPLATES.globals |= {
 }
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
+CONFIRMED: Final = "confirmed"
+"""The input of a form that was asked about, and confirmed."""
 
 
 def part(template: str, **values: object) -> str:
@@ -49,3 +52,22 @@ def part(template: str, **values: object) -> str:
 def page(template: str, values: Mapping[str, object], *, status: int = 200) -> HTMLResponse:
     """The page of `template` with `values`; it is not cached, because only one user may see it."""
     return HTMLResponse(part(template, **values), status, headers=NO_STORE)
+
+
+def question(
+    asked: str,
+    button: str,
+    request: Request,
+    typed: Mapping[str, str],
+    chosen: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> HTMLResponse:
+    """A page that repeats the form, with a button that confirms it; `chosen` are several values."""
+    values = {
+        "user": None,
+        "question": asked,
+        "button": button,
+        "action": request.url.path,
+        "typed": [*typed.items(), *((name, one) for name, all_ in chosen.items() for one in all_)],
+        "confirmed": CONFIRMED,
+    }
+    return page("question.html", values)

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
@@ -48,21 +48,6 @@ CREATE TRIGGER IF NOT EXISTS words_changed AFTER UPDATE OF what, refused, detail
 END;
 CREATE TABLE IF NOT EXISTS accesses (machine TEXT PRIMARY KEY, access TEXT NOT NULL);
 """
-
-
-_EVENT_NAMES: Final = (
-    "machine",
-    "machine_id",
-    "address",
-    "what",
-    "refused",
-    "detail",
-    "pending",
-    "times",
-    "is_call",
-)
-_COLUMNS: Final = ("at", "sub", "name", *_EVENT_NAMES)
-_ADD_EVENT: Final = f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608 - constants
 
 
 _NAME: Final = "SELECT name FROM events WHERE sub = :sub AND name != '' ORDER BY id DESC LIMIT 1"
@@ -107,6 +92,11 @@ class Event:
     times: int = 1
     is_call: bool = False
     address: str = ""
+
+
+_EVENT_NAMES: Final = [one.name for one in fields(Event) if one.name not in ("at", "by", "id")]
+_COLUMNS: Final = ["at", "sub", "name", *_EVENT_NAMES]
+_ADD_EVENT: Final = f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)})"  # noqa: S608 - constants
 
 
 @dataclass(frozen=True, slots=True)

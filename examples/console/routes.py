@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from examples.console.account import CHECKED, Signed, Typed, for_all, oidc_of
-from examples.console.asking import CONFIRMED, question
 from examples.console.board import Board, Row
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
@@ -19,7 +18,7 @@ from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
-from examples.console.pages import NO_STORE, page
+from examples.console.pages import CONFIRMED, NO_STORE, page, question
 from examples.console.plain_words import as_sentence
 from examples.console.shown import LISTED, Attempt
 from examples.console.view import TABS, account, machine_page, visit_of

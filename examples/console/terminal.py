@@ -1,8 +1,10 @@
-"""The screen of a guest's console for pages without script, with limited work for any output."""
+"""What a guest has written: its screen, with limited work for any output, and its text."""
 
 from __future__ import annotations
 
 import logging
+import re
+import signal
 import time
 from typing import Final
 
@@ -39,3 +41,36 @@ def screen_of(output: bytes, columns: int, rows: int, *, bare_newlines: bool = F
             logging.getLogger(__name__).debug("a guest's sequence is not known: %r", error)
             stream = pyte.ByteStream(screen)
     return [line.rstrip() for line in screen.display]
+
+
+_SEQUENCE: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"
+)
+"""Colours, cursor movements and titles of terminals (ECMA-48 5.4 and 5.6)."""
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def exit_in_words(returncode: int | None) -> str:
+    """The exit status in words; None is one that only its parent knows."""
+    if returncode is None:
+        return "its exit status is not known here"
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    return f"killed by {_signal(-returncode)}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def plain_text(written: bytes) -> str:
+    """A guest's output, without cursor movements and colours of terminals."""
+    return _CONTROL.sub("", _SEQUENCE.sub("", written.decode(errors="replace")))
+
+
+def plain_lines(written: bytes) -> list[str]:
+    """The lines of it that are not empty."""
+    return [line.strip() for line in plain_text(written).splitlines() if line.strip()]

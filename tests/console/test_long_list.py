@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterator
+from statistics import median
 
 import httpx
 import pytest
@@ -21,6 +22,8 @@ from tests.console.running import ALICE, BOB, RunningConsole, signed_in
 
 MACHINES = 200
 MOST_BYTES = 20_000
+MOST_SECONDS = 0.01
+"""The processor time of the console for one refresh."""
 
 
 class Long:
@@ -72,6 +75,11 @@ def long(host: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> Iterator[Long
     made.remove()
 
 
+async def used() -> float:
+    """The processor time of the console's thread, so far."""
+    return time.thread_time()
+
+
 def polled(browser: Browser, host: RunningConsole, at: str) -> httpx.Response:
     headers = {"Accept": "application/json"}
     url = f"{host.url}/states"
@@ -88,9 +96,12 @@ def test_a_viewer_of_200_machines_gets_only_what_has_changed(
         first = polled(browser, host, "").json()
         assert len(first["rows"]) >= MACHINES
         at = first["at"]
+        seconds = list[float]()
         for state in ("Paused", "Running") * 5:
             long.change(state)
+            began = host.server.do(used())
             answer = polled(browser, host, at)
+            seconds.append(host.server.do(used()) - began)
             assert len(answer.content) <= MOST_BYTES
             found = answer.json()
             at = found["at"]
@@ -98,5 +109,6 @@ def test_a_viewer_of_200_machines_gets_only_what_has_changed(
             assert list(found["rows"]) == ["machine-7"]
             assert len(found["figures"]) >= MACHINES
             assert len(found["order"]) >= MACHINES
+        assert median(seconds) <= MOST_SECONDS
         nothing = polled(browser, host, at).json()
         assert nothing["rows"] == nothing["figures"] == {}

@@ -336,5 +336,5 @@ def test_sign_ins_and_their_ends_are_in_the_trail(host: RunningConsole) -> None:
         alice.open("/events")
         alice.click("Sign out here only")
     with signed_in(host, ALICE) as alice:
-        alice.open("/events?text=Signed+out")
-        assert "Signed out. just now Alice Admin, 127.0.0.1" in alice.text
+        told = "Signed out. just now Alice Admin, 127.0.0.1"
+        alice.open_until(told, "/events?text=Signed+out")

@@ -8,9 +8,14 @@ from typing import Final
 
 import pytest
 
-from examples.console.endings import exit_in_words, plain_lines, plain_text
 from examples.console.scrollback import Scrollback
-from examples.console.terminal import BEHIND_BYTES, screen_of
+from examples.console.terminal import (
+    BEHIND_BYTES,
+    exit_in_words,
+    plain_lines,
+    plain_text,
+    screen_of,
+)
 
 LONGEST: Final = 2.0
 """Seconds of a thread's time, also where other programs use the machine."""

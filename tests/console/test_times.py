@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from examples.console.ages import ago, lasting
+from examples.console.scale import ago, lasting
 
 
 @pytest.mark.parametrize(
