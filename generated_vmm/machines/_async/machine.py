@@ -13,8 +13,7 @@ from generated_vmm.guest import AsyncGuest
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.making import clone, copy_disks, restore, write_down
-from generated_vmm.machines._async.operation import AsyncRun, carry_out
-from generated_vmm.machines._async.starting import start
+from generated_vmm.machines._async.operation import AsyncRun, carry_out, start
 from generated_vmm.machines.copies import Taps, Wish, copies_of
 from generated_vmm.machines.definition import (
     Definition,

@@ -14,8 +14,7 @@ from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
 from generated_vmm.machines._async.making import create
-from generated_vmm.machines._async.operation import recover
-from generated_vmm.machines._async.starting import start_if_due
+from generated_vmm.machines._async.operation import recover, start_if_due
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, require_definition
 from generated_vmm.machines.errors import MachineError, unknown

@@ -9,10 +9,9 @@ from pathlib import Path
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.guest import GuestError
 from generated_vmm.machines import copies
-from generated_vmm.machines._async.conforming import conform
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
-from generated_vmm.machines._async.operation import AsyncRun, carry_out
+from generated_vmm.machines._async.operation import AsyncRun, carry_out, conform
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, of_its_own
 from generated_vmm.machines.definition import (
     Definition,

@@ -1,20 +1,146 @@
-"""Operations: recorded before their first step, and finished or undone after a failure."""
+"""Operations: recorded before their first step, and finished or undone after a failure or a kill.
+
+A machine becomes what is stored of it: after an operation, a failure and a kill.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import get_args
+from operator import attrgetter
+from typing import Final, get_args
 
+from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.errors import VmmError
-from generated_vmm.machines._async.conforming import finish, is_done, settle
+from generated_vmm.guest import GuestError
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.definition import Definition
-from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.records import MachineRecord, Operation, Report, State, What
+from generated_vmm.machines.errors import MachineBusy, MachineError
+from generated_vmm.machines.files import remove
+from generated_vmm.machines.records import MachineRecord, Operation, Report, State, What, now
+from generated_vmm.machines.restart import is_due, next_try
 from generated_vmm.process import MonitorExited
+
+STAND_STILL: Final = ("pause", "resume", "snapshot", "restore", "clone")
+"""Operations in which a guest is held or late until its agent lets it go on."""
+
+
+def is_done(held: AsyncHeld, operation: Operation) -> bool:
+    """Whether an operation that was left half done is finished, or else undone."""
+    if not operation.target:
+        return operation.is_done or operation.kind == "delete"
+    made = held.store.machines.get(operation.target)
+    is_made = made is not None and made.is_whole
+    return is_made or held.store.snapshots.get(operation.target) is not None
+
+
+async def settle(
+    held: AsyncHeld,
+    operation: Operation,
+    *,
+    grace: float | None = None,
+    seconds: float | None = None,
+    is_cut_off: bool = False,
+) -> None:
+    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted.
+
+    Raises VmmError and OSError; then it can be called again. See `conform`.
+    """
+    if operation.kind == "delete" or not held.record.is_whole:
+        return await remove_machine(held)
+    stands_still = is_cut_off and operation.kind in STAND_STILL
+    await conform(held, grace=grace, seconds=seconds, stands_still=stands_still)
+
+
+async def conform(
+    held: AsyncHeld,
+    *,
+    grace: float | None = None,
+    seconds: float | None = None,
+    stands_still: bool = False,
+) -> None:
+    """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
+
+    The monitor has `seconds` to respond; without, as long as writing its memory may take. A guest
+    has `grace` seconds to shut down, and may stand still though its machine runs.
+    """
+    end, record = await held.find(), held.record
+    is_wanted = record.should_be != "Ended" and record.started_at is not None
+    if end is None and is_wanted:
+        try:
+            seconds = seconds or held.options.snapshot_timeout
+            return await _switch(held, seconds, stands_still=stands_still)
+        except VmmError:
+            if not await held.has_ended():
+                raise
+    if end is None:
+        end = await held.end(grace)
+    if record.started_at is not None:
+        await (held.note(end) if is_wanted else held.change(started_at=None, end=end))
+
+
+async def _switch(held: AsyncHeld, seconds: float, *, stands_still: bool) -> None:
+    """Boots, pauses or resumes a machine, if it is not what it should be, or its guest is not."""
+    vm = held.client.with_options(timeout=seconds)
+    match (await vm.get_instance_info()).state, held.record.should_be:
+        case "Not started", "Running":
+            await vm.action("InstanceStart")
+        case "Running", "Paused":
+            await vm.pause()
+        case "Paused", "Running":
+            await vm.resume()
+            await go_on(held)
+        case "Running", "Running" if stands_still:
+            await go_on(held)
+
+
+async def go_on(held: AsyncHeld) -> None:
+    """Sets the clock of a guest that was paused, and lets it run; stores why its agent cannot."""
+    if held.record.definition.agent is None:
+        return
+    why = ""
+    try:
+        async with held.guest() as guest:
+            is_isolated = (await guest.info()).isolated
+            try:
+                if is_isolated:
+                    await guest.set_clock()
+            finally:
+                await guest.release()
+    except (GuestError, OSError) as error:
+        why = str(error)
+    if why != held.record.agent_error:
+        await held.change(agent_error=why)
+
+
+async def finish(held: AsyncHeld, operation: Operation) -> None:
+    """Removes what an operation has left beside a machine, and its record.
+
+    A monitor that runs may still use a disk that the definition has no more: the next start
+    removes that.
+    """
+    store, target = held.store, operation.target
+    if store.machines.get(held.id) is None:  # it is deleted
+        return
+    if operation.kind == "edit" and not held.is_up:
+        await in_thread(store.tidy_disks, held.record)
+    if operation.kind == "snapshot" and store.snapshots.get(target) is None:
+        await in_thread(store.snapshots.remove, target)
+    await held.change(operation=None)
+
+
+async def remove_machine(held: AsyncHeld) -> None:
+    """Ends the monitor of a machine, if there is one, and removes all its files."""
+    await held.find()
+    await held.end()
+    with suppress(OSError):  # a full disk; what follows frees some
+        await held.change(is_whole=False)
+    for folder in held.folders():
+        await in_thread(remove, folder)
+    await in_thread(held.store.machines.remove, held.id)
+
 
 FOR_GOOD = ("stop", "delete")
 """Operations that are not undone once they have begun."""
@@ -151,3 +277,80 @@ class AsyncRun:
             await finish(self.held, begun)
         except (VmmError, OSError) as failure:  # `reconcile` tries again
             error.add_note(f"what was begun could not be undone yet: {failure}")
+
+
+RESOURCES: Final = {
+    "machine_config": "machine_config",
+    "cpu_config": "cpu_config",
+    "boot_source": "boot_source",
+    "drives": "drive",
+    "network_interfaces": "network_interface",
+    "pmem": "pmem",
+    "vsock": "vsock",
+    "entropy": "entropy",
+    "balloon": "balloon",
+    "memory_hotplug": "hotplug_memory",
+    "mmds_config": "mmds.config",
+}
+"""The members of the client for those of a configuration, in the order that a monitor needs."""
+
+
+async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
+    """Sends the definition to a monitor that has none, without booting it; raises VmmError."""
+    made = definition.configuration
+    if made.logger is not None:
+        await vm.logger.set(made.logger)
+    for member, name in RESOURCES.items():
+        value = getattr(made, member)
+        if value is None:
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            resource = attrgetter(name)(vm)
+            ids = [getattr(one, id) for id in one.ids_in_path]
+            await (resource(*ids) if ids else resource).set(one)
+    if definition.metadata is not None:
+        await vm.mmds.set(definition.metadata)
+
+
+async def start(run: AsyncRun) -> None:
+    """Starts and configures the monitor, unless it runs, and commits to boot its guest."""
+    held = run.held
+    if held.is_up:
+        return
+    run.control.advise(held.record.definition)
+    await run.step("starts the monitor")
+    await in_thread(held.store.tidy_disks, held.record)
+    vm = await held.start()
+    await run.step("configures the monitor")
+    await furnish(vm, held.record.definition)
+    known = {"started_at": now(), "retry_at": None, "agent_error": ""}
+    await run.commit("boots the guest", should_be="Running", **known)
+
+
+async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
+    """Starts a machine that should run, and reports it; after a failure, it waits longer."""
+    record = control.store.machines.get(held.id)
+    if record is None or record.operation is not None or not is_due(record):
+        return
+    try:
+        async with carry_out(control, record.begun("start", "restart policy")) as run:
+            if not is_due(held.record):  # somebody has decided otherwise meanwhile
+                return
+            await start(run)
+        control.tell(Report(what="started", machine=held.id, name=record.name))
+    except MachineBusy:
+        return
+    except (VmmError, OSError, ValueError):
+        await _delay(control, held)
+        raise
+
+
+async def _delay(control: AsyncControl, held: AsyncHeld) -> None:
+    """Stores the moment of the next start, if there should still be one."""
+    if control.watch(held):
+        try:
+            if is_due(record := held.record):
+                failures = record.failures + 1
+                await held.change(failures=failures, retry_at=next_try(failures, now()))
+        finally:
+            await control.leave(held)

@@ -14,8 +14,7 @@ from generated_vmm.guest import Guest
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.making import clone, copy_disks, restore, write_down
-from generated_vmm.machines._sync.operation import Run, carry_out
-from generated_vmm.machines._sync.starting import start
+from generated_vmm.machines._sync.operation import Run, carry_out, start
 from generated_vmm.machines.copies import Taps, Wish, copies_of
 from generated_vmm.machines.definition import Definition, disks_of, require_definition
 from generated_vmm.machines.errors import MachineError

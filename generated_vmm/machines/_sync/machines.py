@@ -15,8 +15,7 @@ from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.machine import Machine, Snapshot
 from generated_vmm.machines._sync.making import create
-from generated_vmm.machines._sync.operation import recover
-from generated_vmm.machines._sync.starting import start_if_due
+from generated_vmm.machines._sync.operation import recover, start_if_due
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, require_definition
 from generated_vmm.machines.errors import MachineError, unknown

@@ -10,10 +10,9 @@ from pathlib import Path
 from generated_vmm.concurrency._sync import in_thread
 from generated_vmm.guest import GuestError
 from generated_vmm.machines import copies
-from generated_vmm.machines._sync.conforming import conform
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines._sync.operation import Run, carry_out
+from generated_vmm.machines._sync.operation import Run, carry_out, conform
 from generated_vmm.machines.copies import MEMORY, STATE, Taps, Wish, copies_of, of_its_own
 from generated_vmm.machines.definition import Definition, disks_of, with_files
 from generated_vmm.machines.errors import MachineError

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from generated_vmm import Operation, VmmApiError, Vsock
 from generated_vmm.guest import Guest, GuestError
 from generated_vmm.machines import Definition, Machine, MachineError, Machines
-from generated_vmm.machines._sync import conforming, held
+from generated_vmm.machines._sync import held, operation
 from generated_vmm.machines._sync.operation import Run
 from generated_vmm.process import Monitor
 from tests.vmm.machines.parts import at_calls, definition, machines_in
@@ -148,11 +148,11 @@ def after_the_resume(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> N
     """Raises once, after the monitor has resumed the guest and before its agent is told."""
 
     def interrupted(_: object) -> None:
-        monkeypatch.setattr(conforming, "go_on", go_on)
+        monkeypatch.setattr(operation, "go_on", go_on)
         raise error
 
-    go_on = conforming.go_on
-    monkeypatch.setattr(conforming, "go_on", interrupted)
+    go_on = operation.go_on
+    monkeypatch.setattr(operation, "go_on", interrupted)
 
 
 @pytest.mark.parametrize("act", [Machine.snapshot, lambda web: web.clone("copy")])
