@@ -34,6 +34,8 @@ MOST_OUTPUT: Final = 1 << 20
 MOST_FILE: Final = 1 << 30
 """Bytes of a file that is moved."""
 GLANCE_SECONDS: Final = 0.1
+INPUT_SECONDS: Final = 10.0
+"""How long a program may take to read what was typed."""
 TERMINAL: Final = TerminalSize(rows=24, columns=80)
 Ran = tuple[str, CompletedProgram]
 
@@ -185,13 +187,14 @@ async def type_in(
 ) -> Response:
     """Pass on what was typed, or a new size of the terminal."""
     try:
-        async with monitor.machine.guest() as guest:
+        async with asyncio.timeout(INPUT_SECONDS), monitor.machine.guest() as guest:
             found = await guest.attach(program)
             if rows.isdecimal() and columns.isdecimal():
                 await found.resize(int(rows), int(columns))
             await found.write(text.encode()[:LONGEST_INPUT])
     except (VmmError, OSError, ValueError) as error:
-        return JSONResponse({"refused": as_sentence(error)}, 409, headers=NO_STORE)
+        why = as_sentence(error) if str(error) else "The program in the guest reads no input."
+        return JSONResponse({"refused": why}, 409, headers=NO_STORE)
     return JSONResponse({}, headers=NO_STORE)
 
 

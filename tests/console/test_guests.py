@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from examples.console import guest
 from tests.console.browser import Browser
 from tests.console.running import BOB, RunningConsole, hosting_console, signed_in
 
@@ -170,6 +171,23 @@ def test_a_page_that_is_opened_after_much_output_shows_the_rest_once(
         assert first.endswith(second)
         beyond = client.get(f"{base}/stream", params={"position": 10**9})
         assert beyond.status_code == 410
+
+
+def test_what_a_program_does_not_read_is_told(
+    house: RunningConsole, carol: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = carol.field("csrf_token")
+    carol.post("/machines/demo/guest/terminal", {"csrf_token": token})
+    address = f"/machines/demo/guest/terminal/{carol.url.rpartition('=')[2]}/input"
+    with httpx.Client(base_url=house.url, cookies=carol.cookies, timeout=60) as client:
+        typed = {"csrf_token": token, "text": "stty raw; exec sleep 600\n"}
+        assert client.post(address, data=typed).status_code == 200
+        monkeypatch.setattr(guest, "INPUT_SECONDS", 1.0)
+        more = {"csrf_token": token, "text": "x" * 4000}
+        while (answer := client.post(address, data=more)).status_code == 200:
+            pass  # it is on its way
+    assert answer.status_code == 409
+    assert answer.json() == {"refused": "The program in the guest reads no input."}
 
 
 def test_a_viewer_uses_no_guest(house: RunningConsole) -> None:
