@@ -128,7 +128,14 @@ class AsyncMonitor(Context):
         return AsyncMonitorClient(self._owner).with_options(timeout=seconds)
 
     async def _reached(self, phase: Phase, seconds: float | None = None) -> None:
-        await wait_for(self._owner, self._owner.has(phase), seconds)
+        """Waits for a report of the keeper; `MonitorStartError` if none comes for long."""
+        try:
+            await wait_for(self._owner, self._owner.has(phase), seconds or LONGEST_ENDING)
+        except TimeoutError:
+            if seconds is not None:
+                raise
+            what = f"the monitor's keeper does not report within {LONGEST_ENDING} s"
+            raise MonitorStartError(what) from None
         self._owner.require_unfinished()
 
     async def wait(self, timeout: float | None = None) -> int | None:

@@ -129,7 +129,14 @@ class Monitor(Context):
         return MonitorClient(self._owner).with_options(timeout=seconds)
 
     def _reached(self, phase: Phase, seconds: float | None = None) -> None:
-        wait_for(self._owner, self._owner.has(phase), seconds)
+        """Waits for a report of the keeper; `MonitorStartError` if none comes for long."""
+        try:
+            wait_for(self._owner, self._owner.has(phase), seconds or LONGEST_ENDING)
+        except TimeoutError:
+            if seconds is not None:
+                raise
+            what = f"the monitor's keeper does not report within {LONGEST_ENDING} s"
+            raise MonitorStartError(what) from None
         self._owner.require_unfinished()
 
     def wait(self, timeout: float | None = None) -> int | None:

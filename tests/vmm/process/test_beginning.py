@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from generated_vmm.process import Monitor, MonitorError, MonitorStartError, owner
-from tests.vmm.process.conftest import PATIENCE, Do, Make, both_halves, wait_until, wait_until_empty
+from generated_vmm.process.nursery import NURSERY
+from tests.vmm.process.conftest import (
+    PATIENCE,
+    Do,
+    Make,
+    both_halves,
+    children_of,
+    wait_until,
+    wait_until_empty,
+)
 
 MANY = 50
 
@@ -226,6 +235,28 @@ def test_a_start_with_few_descriptors_leaves_nothing(binary: list[str], folder: 
         wait_until(lambda: len(os.listdir("/proc/self/fd")) == before)
     assert set(outcomes) == {"started", "refused"}
     assert outcomes == sorted(outcomes)
+
+
+@both_halves
+def test_a_start_without_a_keeper_has_an_end(
+    make: Make, do: Do, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the nursery is frozen. What it does later, nobody wants any more."""
+    do(make().start())
+    os.kill(NURSERY.pid or 0, signal.SIGSTOP)
+    for keeper in children_of(NURSERY.pid or 0):
+        os.kill(keeper, signal.SIGSTOP)
+    try:
+        with monkeypatch.context() as patch:
+            for half in ("_sync", "_async"):
+                patch.setattr(f"generated_vmm.process.{half}.monitor.LONGEST_ENDING", 0.05)
+            with pytest.raises(MonitorStartError, match=r"keeper does not report within 0\.05 s"):
+                do(make(directory=folder / "vm").start())
+    finally:
+        for keeper in children_of(NURSERY.pid or 0):
+            os.kill(keeper, signal.SIGCONT)
+        os.kill(NURSERY.pid or 0, signal.SIGCONT)
+    do(make(directory=folder / "vm").start())
 
 
 def test_a_limit_of_processes_is_named(binary: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
