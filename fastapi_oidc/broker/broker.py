@@ -25,6 +25,7 @@ from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.web.misuse import require_kind
+from fastapi_oidc.web.serving import awaited_anywhere
 
 
 class Broker:
@@ -40,6 +41,9 @@ class Broker:
     Raises ConfigurationError, also with configuration.store_missing if sessions are in cookies:
     only a session store can end what a person has given.
     """
+
+    noun = "broker"
+    """What an application calls the object."""
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class Broker:
             is_needed=any(route.approve for route in routes.values()),
         )
 
+    @awaited_anywhere
     async def give(
         self,
         session: OIDCSession[Any],
@@ -113,6 +118,7 @@ class Broker:
         self._accesses.announce(EventName.ACCESS_GIVEN, access, told)
         return access
 
+    @awaited_anywhere
     async def withdraw(self, access: Access) -> None:
         """End the access everywhere: the next call is refused.
 

@@ -81,16 +81,17 @@ async def sign_in(browser: httpx.AsyncClient, url: str, *, user: str) -> httpx.R
     """
     if not iscoroutinefunction(browser.get):
         raise TypeError("sign_in is for provider.browser(...); for a test_client use sign_in_sync")
-    is_new = not browser.cookies
+    is_signed_in = bool(browser.cookies)
     answer = await browser.get(url, follow_redirects=True)
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         answer = await browser.get(url, headers=_AS_A_PAGE, follow_redirects=True)
+    _warn_unless(is_signed_in or answer.history, answer)
     while PAGE_HEADER in answer.headers:
         form = _first_form(answer)
         answer = await browser.post(
             form.action, data=form.fields | {"user": user}, follow_redirects=True
         )
-    _require_provider(answer, is_new=is_new)
+    _require_provider(answer)
     return answer
 
 
@@ -98,30 +99,34 @@ def sign_in_sync(browser: SyncBrowser[Response], url: str, *, user: str) -> Resp
     """Like `sign_in`, for a sync client such as `provider.test_client(app)`."""
     if iscoroutinefunction(browser.get):
         raise TypeError("sign_in_sync is for a test_client; for provider.browser(...) use sign_in")
-    is_new = not getattr(browser, "cookies", None)
+    is_signed_in = bool(getattr(browser, "cookies", None))
     answer = browser.get(url, follow_redirects=True)
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         answer = browser.get(url, headers=_AS_A_PAGE, follow_redirects=True)
+    _warn_unless(is_signed_in or answer.history, answer)
     while PAGE_HEADER in answer.headers:
         form = _first_form(answer)
         answer = browser.post(form.action, data=form.fields | {"user": user}, follow_redirects=True)
-    _require_provider(answer, is_new=is_new)
+    _require_provider(answer)
     return answer
 
 
-def _require_provider(answer: BrowserResponse, *, is_new: bool) -> None:
-    """Raise RuntimeError for a client that sends all requests to the application.
-
-    An application whose login does not reach the provider is logged, and so is a page that begins
-    no login.
-    """
-    if is_new and not answer.history:
+def _warn_unless(begins: object, answer: BrowserResponse) -> None:
+    """Log a page that begins no login."""
+    if not begins and answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.warning(
             "Nobody was signed in: %s begins no login (status %s). Open a page that needs a "
             "session, or /auth/login?return_to=...",
             answer.url,
             answer.status_code,
         )
+
+
+def _require_provider(answer: BrowserResponse) -> None:
+    """Raise RuntimeError for a client that sends all requests to the application.
+
+    An application whose login does not reach the provider is logged.
+    """
     is_unreachable = Code.PROVIDER_UNREACHABLE in answer.text and "state=" not in str(answer.url)
     if answer.status_code == HTTPStatus.BAD_GATEWAY and is_unreachable:
         _log.warning(

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
+from types import NoneType
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, Unpack
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -110,6 +111,7 @@ class API(Serving[Identity, Any]):
         **options: Unpack[APIOptions[Identity]],
     ) -> None:
         require_known(self.function, options, APIOptions.__annotations__)
+        require_kind(f"audience of {self.function}", audience, str)
         for name in ("accept_plain_jwt", "dpop_required"):
             require_kind(f"{name} of {self.function}", options.get(name, False), bool)
         self.registrations: Registrations[Identity, Any] = registrations
@@ -156,6 +158,7 @@ class API(Serving[Identity, Any]):
         with arguments depend on `api.require()`. Raises ConfigurationError.
         """
         require_scopes(scopes, self.scopes)
+        require_kind("role of api.require", role, str, NoneType)
         permission = Permission(scopes, role, step_up_of(max_age, acr_values))
         if permission not in self._required:
             check = partial(self._check, permission)

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware
+from fastapi_oidc.broker import Broker, Route
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import BASE_URL, make_world, signed_in_world
@@ -200,6 +201,21 @@ async def test_a_call_without_await_in_an_open_websocket_is_an_error_in_the_log(
 
     await opened(world, {})
     assert "ws: require_auth was called without await" in caplog.text
+
+
+async def test_an_access_that_is_withdrawn_without_await_is_told() -> None:
+    world = make_world(session_store="memory")
+    route = Route(url="https://api.test", own_token=True, allow=["GET /"])
+    broker = Broker(world.oidc, {"api.internal": route})
+
+    @world.app.get("/done")
+    async def done() -> str:
+        made = broker.withdraw
+        _ = made(Any)  # type: ignore[arg-type]
+        return "done"
+
+    assert (await world.browser().get("/done")).status_code == 500
+    assert "done: broker.withdraw was called without await" in str(world.events[-1])
 
 
 def mount_logins(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
