@@ -147,11 +147,13 @@ class Sessions(Generic[Identity]):
 
     async def judge(self, copy: Copy[Identity]) -> Found[Identity]:
         """The newest state of the session that `copy` leads to, by its row and revocations."""
-        return (await self.judge_beside(copy))[0]
+        return self._ended_here(copy) or (await self.judge_beside(copy))[0]
 
     async def judge_again(self, known: Live[Identity]) -> Found[Identity]:
         """Like `judge`, for a session that the caller has found or made."""
         copy = known.copy
+        if over := self._ended_here(copy):
+            return over
         seen, values = await self.cells.see(row_key(copy.id), copy.keys, known.seen)
         return await self._judged(copy, seen, values, known)
 
@@ -159,9 +161,18 @@ class Sessions(Generic[Identity]):
         self, copy: Copy[Identity], *others: str
     ) -> tuple[Found[Identity], Sequence[Seen]]:
         """Like `judge`; also the rows of `others`, read in the same round trip."""
+        over = self._ended_here(copy)
         seen, values = await self.cells.see(row_key(copy.id), [*others, *copy.keys])
         beside = list(map(self.cells.seen, others, values))
-        return await self._judged(copy, seen, values[len(others) :]), beside
+        return over or await self._judged(copy, seen, values[len(others) :]), beside
+
+    def _ended_here(self, copy: Copy[Identity]) -> Over[Identity] | None:
+        """The end that only this process knows, if it does.
+
+        It is asked for before the row is read, because the store may take the end meanwhile.
+        """
+        reason = self.endings.reason_of(copy.id)
+        return None if reason is None else Over(copy, reason, copy.session)
 
     async def _judged(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 
 from fastapi_oidc.flows import endings
 from fastapi_oidc.testing import TokenRevoked, sign_in
-from tests.oidc.flows.fallible_stores import Outage, fallible
+from tests.oidc.flows.fallible_stores import FallibleStore, Outage, fallible
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, callback_url, copy_of, generation
-from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 
@@ -88,6 +89,31 @@ async def test_end_that_is_asked_for_again_is_written_by_one_task(place: Place) 
     place.outage.is_down = False
     await place.written()
     assert await generation(copy) is None
+
+
+async def test_row_that_was_read_before_its_end_was_written_signs_nobody_in(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process knows the end until the store has it: also for a reply that comes later."""
+    gate, read = Gate(), FallibleStore.read
+
+    async def read_slowly(store: FallibleStore, keys: Sequence[str]) -> Sequence[bytes]:
+        values = await read(store, keys)
+        await gate.passed()
+        return values
+
+    copy = copy_of(await place.signed_out(), place.world)
+    place.outage.failing = frozenset({"swap"})
+    with monkeypatch.context() as slow:
+        slow.setattr(FallibleStore, "read", read_slowly)
+        late = begun(copy.get("/me"))
+        reached = asyncio.create_task(gate.until_reached())
+        await asyncio.wait([late, reached], return_when=asyncio.FIRST_COMPLETED)
+        reached.cancel()
+    place.outage.is_down = False
+    await place.written()
+    gate.opened.set()
+    assert (await late).status_code == 401
 
 
 async def test_request_without_its_store_is_503_and_signs_nobody_out(place: Place) -> None:
