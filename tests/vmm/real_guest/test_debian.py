@@ -9,7 +9,7 @@ import pytest
 
 from generated_vmm.guest import Guest, GuestError
 
-SERVICE, PROGRAM = "/root/service", "/root/program"
+SERVICE, PROGRAM = "/srv/service", "/srv/program"
 LOOP = "while :; do date +%s%N >>{}; done"
 
 
