@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from examples.console.hosted import HostedMonitor
 from tests.chromium import violations
@@ -68,6 +68,33 @@ def test_what_is_typed_and_pasted_reaches_the_guest(desk: Page) -> None:
     assert violations(desk) == []
     desk.keyboard.press("Shift+Tab")
     expect(screen).not_to_be_focused()
+
+
+def test_a_phone_types_with_its_keyboard_and_has_buttons_for_other_keys(
+    chromium: Browser, host: RunningConsole
+) -> None:
+    """The keyboard of a phone composes words, and presses no keys."""
+    require_terminals()
+    size = ViewportSize(width=390, height=844)
+    with chromium.new_context(
+        base_url=host.url, viewport=size, has_touch=True, is_mobile=True
+    ) as context:
+        phone = context.new_page()
+        phone.goto("/")
+        phone.tap("button[value=alice]")
+        expect(phone.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+        phone.goto("/machines/demo/console")
+        phone.tap(".xterm")
+        expect(phone.get_by_role("textbox", name="Screen of the guest")).to_be_focused()
+        keyboard = context.new_cdp_session(phone)
+        word = {"text": "k", "selectionStart": 1, "selectionEnd": 1}
+        keyboard.send("Input.imeSetComposition", word)
+        keyboard.send("Input.insertText", {"text": "k"})
+        expect(phone.locator(ROWS)).to_contain_text("guest hears k")
+        texts = sent(phone)
+        phone.get_by_role("button", name="Ctrl+C").tap()
+        phone.wait_for_function("document.activeElement.id === 'line'")
+        assert len(texts) == 1
 
 
 def sent(desk: Page) -> list[str]:
