@@ -74,6 +74,7 @@ def _give_access(page: Page) -> None:
     page.get_by_role("button", name="Give access").click()
     page.get_by_role("button", name="curl http").click()
     expect(page.get_by_text("1 call, the last one")).to_be_visible()
+    page.evaluate("scrollTo(0, document.querySelector('.tabs').offsetTop - 80)")
 
 
 @contextmanager

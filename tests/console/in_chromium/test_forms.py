@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import violations
-from tests.console.in_chromium.pages import Visit, press, unfold
+from tests.console.in_chromium.pages import Visit, alice_at, press, unfold
 from tests.console.running import RunningConsole, hosting_console
 
 
@@ -22,11 +22,7 @@ def host() -> Iterator[RunningConsole]:
 @pytest.fixture
 def desk(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
     """Alice at a console that starts machines; one of them runs."""
-    with chromium.new_context(base_url=host.url) as context:
-        page = context.new_page()
-        page.goto("/")
-        page.click("button[value=alice]")
-        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+    with alice_at(chromium, host) as page:
         page.on("dialog", lambda dialog: dialog.accept())
         yield page
 

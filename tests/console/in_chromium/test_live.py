@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 
 from examples.console.hosted import HostedMonitor
 from tests.chromium import violations
-from tests.console.in_chromium.pages import Visit, press, set_up, unfold
+from tests.console.in_chromium.pages import Visit, alice_at, press, set_up, unfold
 from tests.console.running import RunningConsole, hosting_console
 from tests.programs import require_terminals
 
@@ -43,11 +43,7 @@ def host() -> Iterator[RunningConsole]:
 def desk(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
     """Alice at a console with a machine that runs."""
     require_terminals()
-    with chromium.new_context(base_url=host.url) as context:
-        page = context.new_page()
-        page.goto("/")
-        page.click("button[value=alice]")
-        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+    with alice_at(chromium, host) as page:
         yield page
 
 

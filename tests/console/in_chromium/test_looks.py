@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import close_context, violations
-from tests.console.in_chromium.pages import Scheme, press
+from tests.chromium import violations
+from tests.console.in_chromium.pages import Scheme, alice_at, press
 from tests.console.running import RunningConsole, hosting_console
 
 # In one call: what the page replaces meanwhile has no style any more.
@@ -29,13 +29,8 @@ def host() -> Iterator[RunningConsole]:
 @pytest.fixture
 def page(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
     """The list of machines, one of which runs."""
-    context = chromium.new_context(base_url=host.url)
-    page = context.new_page()
-    page.goto("/")
-    page.click("button[value=alice]")
-    expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
-    yield page
-    close_context(context)
+    with alice_at(chromium, host) as page:
+        yield page
 
 
 def in_each_scheme(page: Page) -> Iterator[str]:

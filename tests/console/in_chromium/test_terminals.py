@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from examples.console.hosted import HostedMonitor
 from tests.chromium import violations
-from tests.console.in_chromium.pages import press
+from tests.console.in_chromium.pages import alice_at, press
 from tests.console.running import RunningConsole, hosting_console, signed_in
 from tests.programs import require_terminals
 
@@ -33,13 +33,9 @@ def desk(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
     """Alice at a console with a machine that runs."""
     require_terminals()
     complaints: list[str] = []
-    with chromium.new_context(base_url=host.url) as context:
-        context.on("weberror", lambda error: complaints.append(str(error.error)))
-        context.on("console", lambda message: complaints.append(message.text))
-        page = context.new_page()
-        page.goto("/")
-        page.click("button[value=alice]")
-        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+    with alice_at(chromium, host) as page:
+        page.context.on("weberror", lambda error: complaints.append(str(error.error)))
+        page.context.on("console", lambda message: complaints.append(message.text))
         yield page
     assert [text for text in complaints if "Failed to load resource" not in text] == []
 
@@ -76,17 +72,11 @@ def test_a_phone_types_with_its_keyboard_and_has_buttons_for_other_keys(
     """The keyboard of a phone composes words, and presses no keys."""
     require_terminals()
     size = ViewportSize(width=390, height=844)
-    with chromium.new_context(
-        base_url=host.url, viewport=size, has_touch=True, is_mobile=True
-    ) as context:
-        phone = context.new_page()
-        phone.goto("/")
-        phone.tap("button[value=alice]")
-        expect(phone.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+    with alice_at(chromium, host, viewport=size, has_touch=True, is_mobile=True) as phone:
         phone.goto("/machines/demo/console")
         phone.tap(".xterm")
         expect(phone.get_by_role("textbox", name="Screen of the guest")).to_be_focused()
-        keyboard = context.new_cdp_session(phone)
+        keyboard = phone.context.new_cdp_session(phone)
         word = {"text": "k", "selectionStart": 1, "selectionEnd": 1}
         keyboard.send("Input.imeSetComposition", word)
         keyboard.send("Input.insertText", {"text": "k"})
