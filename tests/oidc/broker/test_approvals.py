@@ -263,6 +263,35 @@ async def test_what_waits_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len((await rig.broker.check(rig.access)).waiting) == 1, "those guests have left"
 
 
+async def test_what_a_process_that_was_killed_asked_waits_no_longer_than_its_time() -> None:
+    async with rigged(approve=["POST /events"]) as rig:
+        rig.world.app.include_router(rig.broker.router)
+        accesses = rig.broker._accesses
+        call = Asked(name=NAME, method="POST", path="/events", url=rig.api.url, headers=())
+        left = [accesses.approval_of(rig.access, call, b"", 60) for _ in range(MOST_WAITING)]
+        for each in left:
+            await accesses.ask(rig.access, each)
+        page = await rig.browser.get(f"/approvals/{left[0].id}")
+        rig.world.time.advance(60)
+        assert (await rig.browser.get(f"/approvals/{left[0].id}")).status_code == 403
+        assert await decided(rig, left[0].id, page) == 403
+        assert not (await rig.broker.check(rig.access)).waiting
+        again = posted(rig)
+        assert (await asked(rig)).id not in {each.id for each in left}
+        again.cancel()
+
+
+@pytest.mark.parametrize("end", ["withdrawn", "used up"])
+async def test_nobody_is_asked_about_a_call_that_cannot_be_sent(end: str) -> None:
+    async with rigged(approve=["POST /events"], limits=Limits(calls=1)) as rig:
+        if end == "withdrawn":
+            await rig.broker.withdraw(rig.access)
+        else:
+            await rig.guest.get()
+        assert (await posted(rig)).status_code in (401, 429)
+        assert "access.approval_asked" not in rig.world.event_names()
+
+
 async def test_an_access_that_ends_while_a_call_waits_ends_the_call() -> None:
     async with waiting() as (rig, approval, call):
         page = await rig.browser.get(f"/approvals/{approval.id}")
