@@ -47,18 +47,15 @@ class Endings:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._reasons: dict[str, EndReason] = {}
+        self.reasons: dict[str, EndReason] = {}
+        """Why sessions have ended that this process has ended, and the store may not know it."""
         self._announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
         self.writes: set[asyncio.Task[None]] = set()
         self._writing: dict[tuple[str, EndReason], _Writing] = {}
 
-    def reason_of(self, id: str) -> EndReason | None:
-        """Why the session has ended, if this process has ended it and the store may not know."""
-        return self._reasons.get(id)
-
     def end_here(self, id: str, reason: EndReason) -> None:
         """End the session in this process. `end` must follow."""
-        self._reasons[id] = reason
+        self.reasons[id] = reason
 
     def is_first_to_find(self, id: str) -> bool:
         """Whether no request of this process has found the end of the session before."""
@@ -116,7 +113,7 @@ class Endings:
                 first.set_result(writing.before)
             if self._writing.get((id, writing.reason)) is writing:
                 del self._writing[id, writing.reason]
-        self._reasons.pop(id, None)
+        self.reasons.pop(id, None)
         if was_late and seen is not None:
             announce(EventName.SESSION_REMOVED)
 

@@ -247,8 +247,9 @@ class RelyingParty(Generic[Identity]):
         return [(self, tenants.issuer_of(tenant)) for tenant in sorted(tenants.allowed)]
 
     def _serves(self, session: OIDCSession[Identity]) -> bool:
-        is_client = session.client_id == self.settings.client_id
-        return is_client and self._has_issuer(session.issuer)
+        settings, issuer = self.settings, session.issuer
+        is_client = session.client_id == settings.client_id
+        return is_client and (issuer == settings.issuer or self._has_issuer(issuer))
 
     def _has_issuer(self, issuer: str) -> bool:
         if issuer == self.settings.issuer:

@@ -138,8 +138,9 @@ async def resume(
             outcome = await refresh(party, found, lambda s: not party.has_expired(s))
             return await _after(party, outcome, found, active=active)
         case Decision.KEEP:
-            live = await _use(party, found, active=active)
-            return Resumed(live.session, pending_cookie(party, live))
+            if active and party.settings.idle_timeout is not None:
+                found = await _use(party, found, active=active)
+            return Resumed(found.session, pending_cookie(party, found))
 
 
 async def refresh_now(

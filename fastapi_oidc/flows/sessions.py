@@ -147,7 +147,8 @@ class Sessions(Generic[Identity]):
 
     async def judge(self, copy: Copy[Identity]) -> Found[Identity]:
         """The newest state of the session that `copy` leads to, by its row and revocations."""
-        return self._ended_here(copy) or (await self.judge_beside(copy))[0]
+        ended = self._ended_here(copy)
+        return ended or await self._judged(copy, *await self.cells.see(row_key(copy.id), copy.keys))
 
     async def judge_again(self, known: Live[Identity]) -> Found[Identity]:
         """Like `judge`, for a session that the caller has found or made."""
@@ -171,7 +172,7 @@ class Sessions(Generic[Identity]):
 
         It is asked for before the row is read, because the store may take the end meanwhile.
         """
-        reason = self.endings.reason_of(copy.id)
+        reason = self.endings.reasons.get(copy.id)
         return None if reason is None else Over(copy, reason, copy.session)
 
     async def _judged(
@@ -184,10 +185,11 @@ class Sessions(Generic[Identity]):
         found = self.live(copy, seen, known=known)
         if not isinstance(found, Live):
             return found
-        keys = revocations.keys_of(found.session)
-        if keys != copy.keys:
-            values = await self.cells.read(keys)
-        reason = revocations.reason_in(found.session, values)
+        if found.session is not copy.session:  # whose keys may be others by now
+            keys = revocations.keys_of(found.session)
+            if keys != copy.keys:
+                values = await self.cells.read(keys)
+        reason = revocations.reason_in(found.session, values) if any(values) else None
         return found if reason is None else Over(copy, reason, found.session)
 
     def live(
@@ -199,7 +201,7 @@ class Sessions(Generic[Identity]):
     ) -> Found[Identity]:
         """What `copy` and its row say together; the revocations are another question."""
         row, session = seen.row, copy.session
-        if reason := row.ended or self.endings.reason_of(copy.id):
+        if reason := row.ended or self.endings.reasons.get(copy.id):
             return Over(copy, reason, session)
         if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):
             return None

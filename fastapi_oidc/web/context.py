@@ -92,7 +92,8 @@ class RequestContext(OwnRequest[Identity, RequestData]):
         if self._runtime is None or not has_cookie(self.scope["headers"], self._runtime.cookie):
             return
         if not self._routes.leave_alone(self.path) and self.is_of_trusted_origin(self.scope):
-            await self.locals()
+            with self.owning:
+                await self._resume(self._runtime.party, active=True)
 
     async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
         """The locals of the request; raises SessionError when a store is unavailable.
@@ -103,7 +104,12 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             return OIDCLocals() if self.known is None else self.known
         with self.owning:
             self.require_trusted_origin(self.scope)
-            return await self._apply(await resume(self._runtime.party, self.cookies, active=active))
+            return await self._resume(self._runtime.party, active=active)
+
+    async def _resume(
+        self, party: RelyingParty[Identity], *, active: bool
+    ) -> OIDCLocals[Identity, RequestData]:
+        return await self._apply(await resume(party, self.cookies, active=active))
 
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
         """Like `locals`, with new tokens; raises SessionError when they are unavailable."""

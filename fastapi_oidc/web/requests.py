@@ -131,7 +131,7 @@ class OwnRequest(Generic[Identity, RequestData]):
         """
         if self.engine.apis and self.brings_token:
             return {}
-        return own_cookies(self.scope["headers"], self.party.sessions.names)
+        return own_cookies(self.scope["headers"], self.runtime.party.sessions.names)
 
     @cached_property
     def brings_token(self) -> bool:
