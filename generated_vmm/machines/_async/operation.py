@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Final, get_args
 
 from generated_vmm import AsyncVmmClient
-from generated_vmm.concurrency._async import in_thread
+from generated_vmm.concurrency._async import finished, in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines._async.control import AsyncControl
@@ -179,12 +179,12 @@ async def carry_out(
         yield run
         await settle(run.held, run.operation, grace=grace)
     except BaseException as error:
-        await run.undo(error)
+        await finished(run.undo, error)
         raise
     else:
         await run.finish()
     finally:
-        await control.leave(run.held)
+        await finished(control.leave, run.held)
 
 
 class AsyncRun:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final, get_args
 
 from generated_vmm import VmmClient
-from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.concurrency._sync import finished, in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines._sync.control import Control
@@ -180,12 +180,12 @@ def carry_out(
         yield run
         settle(run.held, run.operation, grace=grace)
     except BaseException as error:
-        run.undo(error)
+        finished(run.undo, error)
         raise
     else:
         run.finish()
     finally:
-        control.leave(run.held)
+        finished(control.leave, run.held)
 
 
 class Run:

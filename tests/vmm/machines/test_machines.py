@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import shutil
@@ -9,6 +10,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from generated_vmm import Drive, NetworkInterface, Pmem, VmmApiError
@@ -21,6 +23,7 @@ from generated_vmm.machines import (
     MachineError,
     Machines,
 )
+from generated_vmm.transport._async.unix import AsyncUnixChannel
 from tests.vmm.machines.parts import SIMULATED, at_calls, definition, machines_in
 
 
@@ -302,6 +305,33 @@ async def test_the_same_in_tasks(folder: Path) -> None:
         assert await back.state() == "Running"
         await copy.delete()
         assert [one.name for one in machines.all()] == ["back", "web"]
+
+
+async def test_a_clone_whose_every_await_is_cancelled_leaves_its_origin_running(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a scope of anyio does, in Starlette for one, until the task has left it."""
+    async with AsyncMachines(
+        folder / "machines", binary=SIMULATED, timeout=60, detached=False
+    ) as machines:
+        web = await machines.create("web", definition(folder))
+        await web.start()
+        exchange, paused = AsyncUnixChannel.exchange, asyncio.Event()
+
+        async def exchanged(channel: AsyncUnixChannel, operation: Any, seconds: Any) -> Any:
+            response = await exchange(channel, operation, seconds)
+            if operation.method == "PATCH":
+                paused.set()
+            return response
+
+        monkeypatch.setattr(AsyncUnixChannel, "exchange", exchanged)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(web.clone, "copy")
+            await paused.wait()
+            tasks.cancel_scope.cancel()
+        assert await web.state() == "Running"
+        assert machines.operations() == []
+        assert [one.name for one in machines.all()] == ["web"]
 
 
 def test_a_folder_of_a_later_format_is_refused(folder: Path, machines: Machines) -> None:
