@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from itertools import chain
 from types import NoneType
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, Unpack
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, FastAPI
@@ -41,6 +40,7 @@ from fastapi_oidc.web.api_documents import (
     protected_resource,
     refusals,
     report_mounting,
+    report_path,
     token_scheme,
 )
 from fastapi_oidc.web.api_options import (
@@ -254,14 +254,7 @@ class API(Serving[Identity, Any]):
         """
         require_kind("app of api.mount", app, FastAPI)
         require_kind("path of api.mount", path, str)
-        if not urlsplit(self._url).path.rstrip("/").endswith(path.rstrip("/")):
-            _log.warning(
-                "The API %s has another path than %r of api.mount, and clients find its metadata "
-                "by its URL. Unless a proxy or an API above it has that path, correct its audience "
-                "or resource.",
-                self._url,
-                path,
-            )
+        report_path(self._url, path)
         if metadata_path(self._url) not in {each.path for each in endpoints_of(app)}:
             app.include_router(self.router)
         app.include_router(with_lifespan_of(server))

@@ -130,3 +130,15 @@ def report_mounting(
             "Add the line, without a prefix: app.include_router(api.router)",
             resource,
         )
+
+
+def report_path(resource: str, path: str) -> None:
+    """Log that an API is mounted at another path than that of its URL."""
+    if not urlsplit(resource).path.rstrip("/").endswith(path.rstrip("/")):
+        _log.warning(
+            "The API %s has another path than %r of api.mount, and clients find its metadata "
+            "by its URL. Unless a proxy or an API above it has that path, correct its audience "
+            "or resource.",
+            resource,
+            path,
+        )
