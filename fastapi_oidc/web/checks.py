@@ -46,10 +46,11 @@ from fastapi_oidc.web.misuse import (
     refuses,
 )
 from fastapi_oidc.web.named_guards import (
+    guards_named_by,
+    is_guard,
     is_open,
     returned_response,
     unawaited_call,
-    uncalled_guard,
 )
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
@@ -145,19 +146,19 @@ def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
             "oidc.require_role(...) and api.require(...); oidc.optional_user and oidc.locals "
             "guard nothing either, and return the session"
         )
-    for guard in filter(_is_guard, _named_guards(dependant)):
+    for guard in filter(is_guard, guards_named_by(dependant)):
         yield (
             f"{_qualified(call)} names a "
             f"{name_of(guard)} and does not call it, so it guards nothing. Give FastAPI the guard "
             "itself, Depends(guard), or `await guard(request)` in a function with a parameter "
             "request: Request"
         )
-    source = None if call is None or _is_guard(call) else unawaited_call(call)
+    source = None if call is None or is_guard(call) else unawaited_call(call)
     if source is not None:
         yield f"{_qualified(call)} calls `{source}` without await: it does and checks nothing"
     for each in dependant.dependencies:
         yield from _faults_of_result(dependant, each, engine)
-    if _is_guard(call):
+    if is_guard(call):
         yield from _faults_of_scopes(dependant, name_of(call))
         of = getattr(call, "engine", None)
         if of not in (None, engine) and of.name == engine.name:
@@ -230,31 +231,8 @@ def _unreadable(parameter: str, field: FieldInfo, call: object) -> str | None:
     )
 
 
-def _named_guards(dependant: Dependant) -> Iterator[object]:
-    """What stands where FastAPI calls no guard: a default value, or a name in the code."""
-    for field in (*dependant.query_params, *dependant.body_params):
-        yield field.field_info.default
-    if dependant.call is not None and not _is_guard(dependant.call):
-        yield uncalled_guard(dependant.call, has_request=_has_request(dependant))
-
-
-def _has_request(dependant: Dependant) -> bool:
-    """Whether FastAPI passes the request to the function, or to what makes its arguments."""
-    others = (each for each in dependant.dependencies if not _is_guard(each.call))
-    return (
-        dependant.request_param_name is not None
-        or dependant.websocket_param_name is not None
-        or dependant.http_connection_param_name is not None
-        or any(map(_has_request, others))
-    )
-
-
 def _qualified(call: object) -> str:
     return str(getattr(call, "__qualname__", type(call).__name__))
-
-
-def _is_guard(call: object) -> bool:
-    return isinstance(call, Dependency)
 
 
 def _is_of_sessions(annotation: object) -> bool:

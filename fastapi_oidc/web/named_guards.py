@@ -20,6 +20,7 @@ from textwrap import dedent
 from types import FunctionType, MethodType
 from typing import Any, Final, cast
 
+from fastapi.dependencies.models import Dependant
 from starlette.responses import Response
 
 from fastapi_oidc.web.application import Endpoint
@@ -27,6 +28,30 @@ from fastapi_oidc.web.misuse import Dependency, refuses
 from fastapi_oidc.web.serving import Serving
 
 _ENDS: Final = ("RETURN_VALUE", "YIELD_VALUE", "POP_TOP")
+
+
+def is_guard(call: object) -> bool:
+    """Whether it is a guard of this library."""
+    return isinstance(call, Dependency)
+
+
+def guards_named_by(dependant: Dependant) -> Iterator[object]:
+    """What stands where FastAPI calls no guard: a default value, or a name in the code."""
+    for field in (*dependant.query_params, *dependant.body_params):
+        yield field.field_info.default
+    if dependant.call is not None and not is_guard(dependant.call):
+        yield uncalled_guard(dependant.call, has_request=_has_request(dependant))
+
+
+def _has_request(dependant: Dependant) -> bool:
+    """Whether FastAPI passes the request to the function, or to what makes its arguments."""
+    others = (each for each in dependant.dependencies if not is_guard(each.call))
+    return (
+        dependant.request_param_name is not None
+        or dependant.websocket_param_name is not None
+        or dependant.http_connection_param_name is not None
+        or any(map(_has_request, others))
+    )
 
 
 def uncalled_guard(call: Callable[..., Any], *, has_request: bool) -> Dependency | None:
