@@ -13,12 +13,12 @@ from typing import Final, Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
 from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, confirm, scope_of, sign_in
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
-from fastapi_oidc.flows.resume import current
-from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.flows.resume import current, unless_ended
+from fastapi_oidc.flows.sessions import Found, Live
 from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.cells import Seen, Turn
@@ -155,7 +155,7 @@ async def complete_login(
 ) -> LoginOutcome[Identity]:
     """A session for a valid response, a refusal for any other. Both use up the transaction.
 
-    While the provider is unavailable nothing is used up, so a reload tries again.
+    While the provider or the store is unavailable nothing is used up, so a reload tries again.
     """
     used_up: Changes = ()
     silent = False
@@ -179,7 +179,10 @@ async def complete_login(
         return replace(outcome, changes=used_up)
     except OIDCError as error:
         party.announcer(refusal(EventName.LOGIN_REFUSED, error, party.clock.now()))
-        return LoginRefused(error, silent, () if isinstance(error, ProviderError) else used_up)
+        is_temporary = isinstance(error, ProviderError) or (
+            isinstance(error, SessionError) and error.is_outage
+        )
+        return LoginRefused(error, silent, () if is_temporary else used_up)
 
 
 def _began_here(party: RelyingParty[Identity], transaction: LoginTransaction) -> bool:
@@ -190,21 +193,27 @@ def _began_here(party: RelyingParty[Identity], transaction: LoginTransaction) ->
 
 
 async def _again(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> SignedIn[Identity]:
-    """The outcome of a repeated callback; refused if its session has ended."""
-    if not outcome.replayed or outcome.live is None:
+    """The outcome for this response; refused if its session has ended since the login."""
+    live = outcome.live
+    if live is None:
         return outcome
-    copy = outcome.live.copy
-    if copy.session is not None:
-        copy = copy._replace(session=copy.session.model_copy(deep=True))
-    found = await party.sessions.judge(copy)
-    if not isinstance(found, Live):
-        raise _ended()
-    return replace(outcome, session=found.session, live=found)
+    if outcome.replayed:
+        copy = live.copy
+        if copy.session is not None:
+            copy = copy._replace(session=copy.session.model_copy(deep=True))
+        found = await party.sessions.judge(copy)
+    else:  # perhaps of a request that went away
+        found = await party.sessions.judge_again(live)
+    live = _require_live(party, found)
+    return replace(outcome, session=live.session, live=live)
 
 
-def _ended() -> ProtocolViolation:
-    explanation = "the session of this login has ended"
-    return ProtocolViolation(Code.AUTHORIZATION_TRANSACTION_MISSING, explanation)
+def _require_live(party: RelyingParty[Identity], found: Found[Identity]) -> Live[Identity]:
+    """The session of a login; raises ProtocolViolation if it has ended."""
+    if (live := unless_ended(party, found)) is None:
+        explanation = "the session of this login has ended"
+        raise ProtocolViolation(Code.AUTHORIZATION_TRANSACTION_MISSING, explanation)
+    return live
 
 
 async def _code(
@@ -302,10 +311,7 @@ async def _read(party: RelyingParty[Identity], row: Row) -> Live[Identity]:
     id, epoch, expires_at, secret = json.loads(head)
     copy = party.sessions.copy_in({party.sessions.names.session: cookie.decode()})
     copy = copy or Copy(id, (), epoch, expires_at, secret=bytes.fromhex(secret))
-    found = await party.sessions.judge(copy)
-    if not isinstance(found, Live):
-        raise _ended()
-    return found
+    return _require_live(party, await party.sessions.judge(copy))
 
 
 def _name(transaction: LoginTransaction) -> str:
