@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import SessionError
@@ -21,6 +21,13 @@ SHUTDOWN_SECONDS: Final = 5.0
 """Seconds for which a process repeats failed writes at shutdown."""
 
 
+class Ended(NamedTuple):
+    """Why a session has ended, and `keeps_grant` of its row."""
+
+    reason: EndReason
+    keeps_grant: bool = False
+
+
 @dataclass(slots=True)
 class _Writing:
     """An end that is being written. `first` has the row before it when that was tried once."""
@@ -34,7 +41,8 @@ class _Writing:
 
     def end(self, row: Row, _: float) -> Row:
         """The row after its end."""
-        self.before = row
+        if not row.ended:  # else by this write, whose reply was lost
+            self.before = row
         return rows.end(row, self.reason, expires_at=self.expires_at, keeps_grant=self.keeps_grant)
 
 
@@ -47,15 +55,17 @@ class Endings:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.reasons: dict[str, EndReason] = {}
-        """Why sessions have ended that this process has ended, and the store may not know it."""
+        self.here: dict[str, Ended] = {}
+        """The sessions that this process has ended, and of which the store may not know it."""
         self._announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
         self.writes: set[asyncio.Task[None]] = set()
         self._writing: dict[tuple[str, EndReason], _Writing] = {}
 
-    def end_here(self, id: str, reason: EndReason) -> None:
-        """End the session in this process. `end` must follow."""
-        self.reasons[id] = reason
+    def end_here(self, id: str, reason: EndReason, *, keeps_grant: bool = False) -> None:
+        """End the session in this process, by the rule of `rows.end`. `end` must follow."""
+        known = self.here.get(id)
+        if known is None or (reason == "signed_out" != known.reason):
+            self.here[id] = Ended(reason, keeps_grant)
 
     def is_first_to_find(self, id: str) -> bool:
         """Whether no request of this process has found the end of the session before."""
@@ -78,7 +88,7 @@ class Endings:
         A failed write is announced and repeated. The result is the row that has ended, as far as it
         is known.
         """
-        self.end_here(id, reason)
+        self.end_here(id, reason, keeps_grant=keeps_grant)
         loop = asyncio.get_running_loop()
         writing = self._writing.get((id, reason))
         if writing is None or writing.first.get_loop() is not loop:
@@ -113,7 +123,7 @@ class Endings:
                 first.set_result(writing.before)
             if self._writing.get((id, writing.reason)) is writing:
                 del self._writing[id, writing.reason]
-        self.reasons.pop(id, None)
+        self.here.pop(id, None)
         if was_late and seen is not None:
             announce(EventName.SESSION_REMOVED)
 

@@ -144,7 +144,10 @@ def copy_before(party: RelyingParty[Identity], login: Login) -> Copy[Identity] |
 async def discard(
     party: RelyingParty[Identity], login: Login, bundle: TokenBundle, id_token: IdToken
 ) -> None:
-    """Revoke the tokens of a refused login, unless the browser's session may share them."""
+    """Revoke the tokens of a refused login, unless the browser's session may share them.
+
+    Or the session may that has replaced it meanwhile.
+    """
     refused = new_session(party, bundle, id_token, NOBODY)
     if (copy := copy_before(party, login)) is not None:
         try:
@@ -152,6 +155,8 @@ async def discard(
             before = await party.sessions.judge(copy._replace(epoch=ANY_EPOCH))
         except SessionError:
             return  # the session may continue
+        if isinstance(before, Over) and before.keeps_grant:
+            return
         if isinstance(before, Live) and may_share_grant(refused, before.session):
             return
     await discard_tokens(party, refused)

@@ -139,7 +139,7 @@ async def resume(
             return await _after(party, outcome, found, active=active)
         case Decision.KEEP:
             if active and party.settings.idle_timeout is not None:
-                found = await _use(party, found, active=active)
+                return await _used(party, found)
             return Resumed(found.session, pending_cookie(party, found))
 
 
@@ -248,17 +248,19 @@ async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: En
     return party.sessions.clearing()
 
 
-async def _use(
-    party: RelyingParty[Identity], live: Live[Identity], *, active: bool
-) -> Live[Identity]:
-    """Record the use of the session, if the last record is old enough."""
+async def _used(
+    party: RelyingParty[Identity], live: Live[Identity], *, active: bool = True
+) -> Resumed[Identity]:
+    """The result for `live`. Its use is recorded, if the last record is old enough."""
     session, idle_timeout = live.session, party.settings.idle_timeout
-    if not active or idle_timeout is None:
-        return live
-    unrecorded = party.clock.now() - (session.last_seen_at or session.created_at)
-    if unrecorded < idle_timeout // WRITES_PER_IDLE_TIMEOUT:
-        return live
-    return await party.sessions.touch(live)
+    if active and idle_timeout is not None:
+        unrecorded = party.clock.now() - (session.last_seen_at or session.created_at)
+        if unrecorded >= idle_timeout // WRITES_PER_IDLE_TIMEOUT:
+            found = await party.sessions.touch(live)
+            if isinstance(found, Over):
+                return _over(party, found, ENDED_CODES[found.reason])
+            live = found
+    return Resumed(live.session, pending_cookie(party, live))
 
 
 def pending_cookie(
@@ -278,20 +280,20 @@ async def _after(
     """The result for the session `live` after an attempt to refresh it."""
     match outcome:
         case Refreshed(refreshed):
-            used = await _use(party, refreshed, active=active)
-            return Resumed(used.session, pending_cookie(party, used))
+            return await _used(party, refreshed, active=active)
         case Ended(code, because, reason):
             over = Over(live.copy, reason, live.session)
             return _over(party, over, code, because)
         case Postponed():
-            if outcome.is_announced:  # the attempt may have completed an earlier one first
-                live = unless_ended(party, await party.sessions.judge_again(live)) or live
+            # The request has waited, and an attempt may have completed an earlier one.
+            found = await party.sessions.judge_again(live)
+            if isinstance(found, Over):
+                return _over(party, found, ENDED_CODES[found.reason])
             # The user is active even while the provider does not respond.
-            used = await _use(party, live, active=active)
-            pending = pending_cookie(party, used)
-            if not party.has_expired(used.session):
-                return Resumed(used.session, pending)
-            return Resumed(None, pending, unavailable=unavailable_until(party, outcome))
+            used = await _used(party, unless_ended(party, found) or live, active=active)
+            if used.session is None or not party.has_expired(used.session):
+                return used
+            return Resumed(None, used.pending, unavailable=unavailable_until(party, outcome))
 
 
 def unavailable_until(party: RelyingParty[Identity], outcome: Postponed) -> SessionError:

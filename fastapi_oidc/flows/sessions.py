@@ -75,13 +75,14 @@ class Live(Generic[Identity]):
 class Over(NamedTuple, Generic[Identity]):
     """A session that has ended, and the copy that led to it.
 
-    `session` is a state of it, if one is known. `is_refused`: the session may continue, but not for
-    this copy, which is from before a step-up.
+    `session` is a state of it, if one is known. `keeps_grant` is that of its row. `is_refused`: the
+    session may continue, but not for this copy, which is from before a step-up.
     """
 
     copy: Copy[Identity]
     reason: EndReason
     session: OIDCSession[Identity] | None = None
+    keeps_grant: bool = False
     is_refused: bool = False
 
 
@@ -172,8 +173,8 @@ class Sessions(Generic[Identity]):
 
         It is asked for before the row is read, because the store may take the end meanwhile.
         """
-        reason = self.endings.reasons.get(copy.id)
-        return None if reason is None else Over(copy, reason, copy.session)
+        ended = self.endings.here.get(copy.id)
+        return None if ended is None else Over(copy, ended.reason, copy.session, ended.keeps_grant)
 
     async def _judged(
         self,
@@ -201,8 +202,10 @@ class Sessions(Generic[Identity]):
     ) -> Found[Identity]:
         """What `copy` and its row say together; the revocations are another question."""
         row, session = seen.row, copy.session
-        if reason := row.ended or self.endings.reasons.get(copy.id):
-            return Over(copy, reason, session)
+        if row.ended:
+            return Over(copy, row.ended, session, row.keeps_grant)
+        if over := self._ended_here(copy):
+            return over
         if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):
             return None
         if copy.epoch < row.epoch:
@@ -259,14 +262,19 @@ class Sessions(Generic[Identity]):
         seen = await self.cells.move(row_key(session.id), lambda *_: row, seen)
         return Live(session, seen, Copy(session.id, keys, 0, ends, secret=secret))
 
-    async def touch(self, live: Live[Identity]) -> Live[Identity]:
-        """Record that the session is used now. While the store fails, the next request does it."""
+    async def touch(self, live: Live[Identity]) -> Live[Identity] | Over[Identity]:
+        """Record that the session is used now, unless it has ended.
+
+        While the store fails, the next request does it.
+        """
         now, session, base = self.clock.now(), live.session, self.base_of(live)
         with suppress(SessionError):
             seen = await self.cells.move(
                 row_key(live.id), lambda row, age: rows.touch(row, age, now, base), live.seen
             )
             found = self.live(live.copy, seen)
+            if isinstance(found, Over):
+                return found
             # Another request may have refreshed the session meanwhile: its token is used up.
             is_later = isinstance(found, Live) and found.session.generation > session.generation
             live = found if isinstance(found, Live) and is_later else replace(live, seen=seen)

@@ -124,3 +124,78 @@ async def test_a_login_that_cannot_be_judged_is_there_at_the_next_reload(mode: s
     outage.is_down = False
     assert await returned(browser, url) == "/me"
     assert await user(browser) == "alice"
+
+
+@pytest.mark.parametrize("login", ["silent", "step-up"])
+@pytest.mark.parametrize("moment", ["sent", "judged"])
+async def test_a_login_that_another_one_overtook_revokes_nothing_that_they_share(
+    mode: str, login: str, moment: str
+) -> None:
+    """Providers may end all tokens of a session at the provider with one of them (RFC 7009 2.1)."""
+    world, store = world_of(mode)
+    browser, held = await world.signed_in(), Held(first=True)
+    tab = copy_of(browser, world)
+    url = await (silent_callback(tab) if login == "silent" else callback_url(tab, STEP_UP))
+    if moment == "sent":
+        world.op.faults.put("token", held)
+    else:
+        store.nth, store.gate = 1, held.gate
+    late = begun(tab.get(url))
+    await held.gate.until_reached()
+    await sign_in(browser, LOGIN_URL, user="alice")
+    held.gate.opened.set()
+    await late
+    assert not world.op.record.of(TokenRevoked)
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+
+
+async def test_a_refresh_that_fails_after_a_sign_out_lets_nobody_in(mode: str) -> None:
+    here, there = two_processes(mode)
+    browser, outage = await here.signed_in(), HeldOutage()
+    here.op.faults.put("token", outage)
+    here.time.advance(SHORTLY_BEFORE_EXPIRY)
+    late = begun(copy_of(browser, here).get("/me"))
+    await outage.gate.until_reached()
+    await signed_out(copy_of(browser, there), **LOCAL)
+    outage.gate.opened.set()
+    assert (await late).status_code == 401
+
+
+async def test_a_use_that_finds_the_end_of_its_session_lets_nobody_in(mode: str) -> None:
+    world, store = world_of(mode, settings={"idle_timeout": 1000})
+    there = another_process(world, **stores_of(mode, store))
+    browser = await world.signed_in()
+    world.time.advance(150)
+    store.nth, store.gate = 1, Gate()
+    late = begun(copy_of(browser, world).get("/me"))
+    await store.gate.until_reached()
+    await signed_out(copy_of(browser, there), **LOCAL)
+    store.gate.opened.set()
+    assert (await late).status_code == 401
+
+
+async def test_an_end_whose_reply_is_lost_finds_the_row_that_it_has_ended(mode: str) -> None:
+    """A sign-out revokes the tokens of that row; the store repeats its command."""
+    time = Time()
+    store = Repeating(clock=Clock(read=time))
+    world = make_world(time=time, **stores_of(mode, store))
+    browser, sessions = await world.signed_in(), world.oidc.runtime.party.sessions
+    time.advance(SHORTLY_BEFORE_EXPIRY)
+    assert await generation(browser) == 1
+    live = await sessions.find(dict(browser.cookies))
+    assert isinstance(live, Live)
+    store.loses = True
+    row = await sessions.end(live.id, "signed_out", expires_at=live.session.last_end)
+    assert not store.loses
+    assert (row.generation, row.ended) == (1, None)
+    assert sessions.newest(None, row) == live.session
+
+
+def test_a_sign_out_that_only_this_process_knows_keeps_its_reason() -> None:
+    """As in the row: no other response may change the cookie then."""
+    endings = Endings(Clock())
+    for reason in get_args(EndReason):
+        endings.end_here("one", "signed_out")
+        endings.end_here("one", reason)
+        assert endings.here["one"].reason == "signed_out"

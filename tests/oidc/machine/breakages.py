@@ -103,7 +103,7 @@ def two_persons_at_once(world: MachineWorld, alice: Browser) -> None:
 
 
 def forget_what_ended_here(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Endings, "end_here", lambda *args: None)
+    patch.setattr(Endings, "end_here", lambda *_, **__: None)
 
 
 def signed_out_while_the_store_is_down(world: MachineWorld, alice: Browser) -> None:
