@@ -71,11 +71,15 @@ class Refreshed(Generic[Identity]):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The session was ended by the provider, a protocol rule, the application or the user."""
+    """The session was ended by the provider, a protocol rule, the application or the user.
+
+    `is_refused`: it may continue, but not for the caller's copy.
+    """
 
     code: Code
     because: str = ""
     reason: EndReason = "signed_out"
+    is_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,14 @@ from typing import Final, Generic, TypeAlias
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.outcomes import Ended, Outcome, Refreshed, ShuttingDown, TokenAnswer
+from fastapi_oidc.flows.outcomes import (
+    Ended,
+    Outcome,
+    Postponed,
+    Refreshed,
+    ShuttingDown,
+    TokenAnswer,
+)
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
 from fastapi_oidc.flows.sessions import Live, Prepared
@@ -165,9 +172,16 @@ async def _join(run: _Run[Identity]) -> Outcome[Identity] | None:
         if current is run and failed.__cause__ is not None:
             raise failed.__cause__ from None
         return None
-    if current is run or not isinstance(outcome, Refreshed):
+    if current is run:
         return outcome
-    return _of_row(run, outcome.live.seen, outcome.live.cookie)
+    match outcome:
+        case Refreshed(other):
+            return _of_row(run, other.seen, other.cookie)
+        case Ended(is_refused=True):
+            return None
+        case Postponed() if run.make is not None:  # which needs no refresh token
+            return None
+    return outcome
 
 
 def _of_row(run: _Run[Identity], seen: Seen, cookie: str = "") -> Outcome[Identity]:
@@ -177,7 +191,9 @@ def _of_row(run: _Run[Identity], seen: Seen, cookie: str = "") -> Outcome[Identi
         if found.session.generation < seen.row.generation:
             return run.party.refreshes.briefly(found.session, "another cookie has its tokens")
         return Refreshed(found)
-    return Ended(Code.SESSION_SIGNED_OUT, reason="signed_out" if found is None else found.reason)
+    if found is None:
+        return Ended(Code.SESSION_SIGNED_OUT)
+    return Ended(Code.SESSION_SIGNED_OUT, reason=found.reason, is_refused=found.is_refused)
 
 
 async def _begin(run: _Run[Identity]) -> Outcome[Identity]:
@@ -287,7 +303,8 @@ async def _fail(run: _Run[Identity], turn: Turn, error: Exception) -> Outcome[Id
             row = await turn.refuse(reason)
         else:
             row = await turn.end(reason)
-            await _discard(run, row)
+            if row.ended:  # else another attempt has made the next generation of this answer
+                await _discard(run, row)
         if row.ended:
             return Ended(error.code, error.message, row.ended)
         return _of_row(run, turn.seen)

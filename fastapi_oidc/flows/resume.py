@@ -281,8 +281,8 @@ async def _after(
     match outcome:
         case Refreshed(refreshed):
             return await _used(party, refreshed, active=active)
-        case Ended(code, because, reason):
-            over = Over(live.copy, reason, live.session)
+        case Ended(code, because, reason, is_refused):
+            over = Over(live.copy, reason, live.session, is_refused=is_refused)
             return _over(party, over, code, because)
         case Postponed():
             # The request has waited, and an attempt may have completed an earlier one.
@@ -312,7 +312,8 @@ def _over(
     party: RelyingParty[Identity], over: Over[Identity], code: Code, because: str = ""
 ) -> Resumed[Identity]:
     """The result for a session that has ended."""
-    party.announce_end(over.copy.id, over.session, code, because)
+    if not over.is_refused:
+        party.announce_end(over.copy.id, over.session, code, because)
     # After a sign-out the cookie is deleted already, or belongs to the next session.
     pending = None if over.reason == "signed_out" else ClearCookie(over.copy, over.reason)
     return Resumed(None, pending, ended=over.reason)

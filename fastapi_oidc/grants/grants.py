@@ -228,9 +228,10 @@ def _after(
     match outcome:
         case Refreshed(refreshed):
             return refreshed
-        case Ended(code, because, reason):
+        case Ended(code, because, reason, is_refused):
             session = live.session
-            party.announce_end(session.id, session, code, because)
+            if not is_refused:
+                party.announce_end(session.id, session, code, because)
             raise SessionError(ENDED_CODES[reason], "the session has ended")
         case Postponed():
             raise unavailable_until(party, outcome)

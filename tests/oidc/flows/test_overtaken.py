@@ -150,6 +150,31 @@ async def test_a_login_that_another_one_overtook_revokes_nothing_that_they_share
     assert await generation(browser) == 1
 
 
+async def test_an_attempt_that_judges_otherwise_revokes_no_token_of_the_next_generation(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has made it of the same answer."""
+    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)
+    here, there = two_processes(mode)
+    browser, gate = await here.signed_in(), Gate()
+
+    async def verify(*_: object) -> None:
+        await gate.passed()
+        raise ProtocolViolation(Code.ID_TOKEN_EXPIRED, "the clock of this process is wrong")
+
+    monkeypatch.setattr(here.oidc.runtime.party.provider, "verify", verify)
+    here.time.advance(SHORTLY_BEFORE_EXPIRY)
+    refreshing, other = begun(copy_of(browser, here).get("/me")), copy_of(browser, there)
+    await gate.until_reached()
+    here.time.advance(LEASE)
+    assert await generation(other) == 1
+    gate.opened.set()
+    await refreshing
+    assert not here.op.record.of(TokenRevoked)
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(other) == 2
+
+
 async def test_a_refresh_that_fails_after_a_sign_out_lets_nobody_in(mode: str) -> None:
     here, there = two_processes(mode)
     browser, outage = await here.signed_in(), HeldOutage()
@@ -173,6 +198,45 @@ async def test_a_use_that_finds_the_end_of_its_session_lets_nobody_in(mode: str)
     await signed_out(copy_of(browser, there), **LOCAL)
     store.gate.opened.set()
     assert (await late).status_code == 401
+
+
+async def test_a_step_up_does_not_fail_with_the_refresh_that_it_has_waited_for(mode: str) -> None:
+    world, _ = world_of(mode)
+    browser, outage = await world.signed_in(), HeldOutage()
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    url, tab = await callback_url(browser, STEP_UP), copy_of(browser, world)
+    world.op.faults.put("token", outage)
+    refreshing = begun(tab.get("/me"))
+    await outage.gate.until_reached()
+    stepping_up = begun(browser.get(url))
+    await until(lambda: world.op.record.calls["token"] == 3)
+    await others_have_run()
+    outage.gate.opened.set()
+    assert (await stepping_up).status_code == 200
+    await refreshing
+    assert await generation(browser) == 1
+
+
+async def test_a_copy_from_before_a_step_up_ends_nothing_for_the_refresh_that_joins_it(
+    mode: str,
+) -> None:
+    world, store = world_of(mode)
+    there = another_process(world, **stores_of(mode, store))
+    browser, party = await world.signed_in(), world.oidc.runtime.party
+    copy = copy_of(browser, world)
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    url = await callback_url(browser, STEP_UP)
+    store.nth, store.gate = 1, Gate()
+    refused = begun(copy.get("/me"))
+    await store.gate.until_reached()
+    await same_browser(browser, there).get(url)
+    joining = asyncio.create_task(refresh_now(party, dict(browser.cookies)))
+    await others_have_run()
+    store.gate.opened.set()
+    assert (await refused).status_code == 401
+    session = (await joining).session
+    assert session is not None
+    assert session.generation == 2
 
 
 async def test_an_end_whose_reply_is_lost_finds_the_row_that_it_has_ended(mode: str) -> None:
@@ -199,3 +263,15 @@ def test_a_sign_out_that_only_this_process_knows_keeps_its_reason() -> None:
         endings.end_here("one", "signed_out")
         endings.end_here("one", reason)
         assert endings.here["one"].reason == "signed_out"
+
+
+async def test_a_refused_copy_is_no_end_of_its_session(mode: str) -> None:
+    world, _ = world_of(mode)
+    browser = await world.signed_in()
+    copy = copy_of(browser, world)
+    await browser.get(await callback_url(browser, STEP_UP))
+    assert await user(copy) is None
+    assert "session.ended" not in world.event_names()
+    await world.oidc.revoke(sub="alice")
+    assert await user(browser) is None
+    assert world.event_names().count("session.ended") == 1
