@@ -168,6 +168,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
         """
         continues = outcome.session.generation > 0  # a silent login, or a step-up
         is_new = not (continues or outcome.replayed)
+        self._begun = outcome.live
         if outcome.live is not None:
             self._pending = (NewSession if is_new else SetCookie)(outcome.live)
         try:
@@ -202,8 +203,6 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             self.require_trusted_origin(self.scope)
         if self.known is not None and self.known.session is not None:
             self.party.sessions.endings.end_here(self.known.session.id, "signed_out")
-        if isinstance(self._pending, NewSession | SetCookie):
-            self._begun = self._pending.live
         self._is_cleared, self._has_ended = True, False
         self.note_sign_out()
         if is_in_event_loop():

@@ -275,3 +275,22 @@ async def test_a_refused_copy_is_no_end_of_its_session(mode: str) -> None:
     await world.oidc.revoke(sub="alice")
     assert await user(browser) is None
     assert world.event_names().count("session.ended") == 1
+
+
+async def test_a_sign_out_after_the_response_of_a_login_ends_it_everywhere(mode: str) -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        def on_success(request: Request, _: SignedIn[Any]) -> Response:
+            async def clear() -> None:
+                oidc.clear_session(request)
+
+            return RedirectResponse("/me", background=BackgroundTask(clear))
+
+        app.add_route("/own", oidc.callback_handler(on_success=on_success))
+
+    here, there = two_processes(mode, mount=mount)
+    browser = here.browser()
+    url = (await callback_url(browser)).replace("/auth/callback", "/own")
+    await browser.get(url, follow_redirects=False)
+    await others_have_run()
+    assert await user(copy_of(browser, here)) is None
+    assert await user(copy_of(browser, there)) is None
