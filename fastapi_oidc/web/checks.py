@@ -16,6 +16,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from inspect import isclass
 from itertools import pairwise
 from types import UnionType
@@ -79,7 +80,7 @@ def require_sound_endpoints(
     and needs a session. Or it is open: it reads an identity from the request, or requires scopes
     of sessions.
     """
-    overridden = getattr(app, "dependency_overrides", {})
+    overridden = [*getattr(app, "dependency_overrides", ())]  # no endpoint needs a hash
     open_routes = {role.route_name(engine.name): role for role in _OPEN}
     for endpoint in endpoints:
         role = open_routes.get(endpoint.route.name or "")
@@ -139,7 +140,8 @@ def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
     for field in read:
         if fault := _unreadable(field.name, field.field_info, call):
             yield fault
-    if isinstance(getattr(call, "__self__", None), Serving):
+    is_ours = str(getattr(call, "__module__", None)).startswith("fastapi_oidc.")
+    if is_ours and isinstance(getattr(call, "__self__", None), Serving):
         yield (
             f"Depends({name_of(call)}) guards nothing, because FastAPI ignores what it "
             "returns: it is for your code, with await. Guards are oidc.require_auth, "
@@ -153,7 +155,8 @@ def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
             "itself, Depends(guard), or `await guard(request)` in a function with a parameter "
             "request: Request"
         )
-    source = None if call is None or is_guard(call) else unawaited_call(call)
+    is_own = call is not None and not is_guard(call)
+    source = unawaited_call(call, is_named=bool(dependant.name)) if is_own else None
     if source is not None:
         yield f"{_qualified(call)} calls `{source}` without await: it does and checks nothing"
     for each in dependant.dependencies:
@@ -258,7 +261,8 @@ def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
     """
     guarded: set[int] = set()
     for router in routers_of(app.router):
-        if any(refuses(each.dependency) for each in router.dependencies):
+        given = getattr(router, "dependencies", ())  # Starlette's has none
+        if any(refuses(each.dependency) for each in given):
             guarded |= {id(each.route.original_route) for each in endpoints_of(router)}
     for endpoint in endpoints:
         own = getattr(endpoint.route.original_route, "dependencies", ())
@@ -336,8 +340,11 @@ def _hiding(app: Any, path: str, name: str) -> BaseRoute | None:
     Routes are tried in the order in which they were added.
     """
     scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "headers": []}
-    first = next((each for each in app.routes if each.matches(scope)[0] is Match.FULL), None)
-    return first if first is not None and path_of(first, name) is None else None
+    for each in app.routes:
+        with suppress(Exception):  # a route of another kind may match what only a request has
+            if each.matches(scope)[0] is Match.FULL:
+                return each if path_of(each, name) is None else None
+    return None
 
 
 def _report_memory_of_one(runtime: Runtime[Any, Any]) -> None:

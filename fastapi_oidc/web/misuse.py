@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import wraps
 from inspect import CORO_CREATED, getcoroutinestate
-from types import NoneType
+from types import CodeType, NoneType
 from typing import (
     Annotated,
     Any,
@@ -130,6 +130,9 @@ class Argument:
         )
 
 
+_DEFINING: Final = frozenset(
+    ("APIRouter", "FastAPI", "add_api_route", "dependency_overrides", "include_router")
+)
 _GUARD: Final = (
     "A guard is a dependency: Depends(guard), without a call, or `await guard(request)`, without a "
     "keyword"
@@ -161,6 +164,11 @@ def awaited(
         )
 
     return call
+
+
+def defines_routes(code: CodeType) -> bool:
+    """Whether it makes routes or overrides guards, which names guards without calling them."""
+    return code.co_name == "<module>" or not _DEFINING.isdisjoint(code.co_names)
 
 
 def refuses(call: object) -> bool:

@@ -24,15 +24,23 @@ from fastapi.dependencies.models import Dependant
 from starlette.responses import Response
 
 from fastapi_oidc.web.application import Endpoint
-from fastapi_oidc.web.misuse import Dependency, refuses
+from fastapi_oidc.web.misuse import Dependency, defines_routes, refuses
 from fastapi_oidc.web.serving import Serving
 
 _ENDS: Final = ("RETURN_VALUE", "YIELD_VALUE", "POP_TOP")
+_LIBRARIES: Final = ("fastapi", "fastapi_oidc")
+_READS: Final = ("LOAD_ATTR", "LOAD_METHOD")
+"""A guard's attribute is read, such as its name."""
 
 
 def is_guard(call: object) -> bool:
     """Whether it is a guard of this library."""
-    return isinstance(call, Dependency)
+    return _is_a(call, Dependency)
+
+
+def _is_a(value: object, kind: type) -> bool:
+    """Like `isinstance`, without `__class__`: a proxy would load what it stands for, or raise."""
+    return issubclass(type(value), kind)
 
 
 def guards_named_by(dependant: Dependant) -> Iterator[object]:
@@ -57,19 +65,30 @@ def _has_request(dependant: Dependant) -> bool:
 def uncalled_guard(call: Callable[..., Any], *, has_request: bool) -> Dependency | None:
     """A guard that `call` names and cannot call; None if there is none.
 
-    Without a request nothing can call a guard. With one, a guard is not called where its name is
-    returned, yielded or dropped.
+    With a request a guard is not called where its name is returned, yielded or dropped. Without
+    one it is called nowhere, unless the code calls it with a request of a context variable.
     """
-    function, given = _opened(call)
+    function, given, is_decorated = _opened(call)
     if not has_request:
         for value in given:
-            if isinstance(value, Dependency):
-                return value
-    loaded = _loaded(function, given[-1]) if isinstance(function, FunctionType) else ()
-    for value, then in loaded:
-        if isinstance(value, Dependency) and (not has_request or then in _ENDS):
-            return value
-    return None
+            if is_guard(value):
+                return cast("Dependency", value)
+    if function is None or defines_routes(function.__code__):
+        return None
+    ends = ("POP_TOP",) if is_decorated else _ENDS
+    named = [
+        value
+        for value, then in _loaded(function, given[-1])
+        if is_guard(value) and (then in ends if has_request else then not in _READS)
+    ]
+    if not named or (not has_request and _calls_a_guard(function, given[-1])):
+        return None
+    return cast("Dependency", named[0])
+
+
+def _calls_a_guard(function: FunctionType, owner: object) -> bool:
+    calls = (each for each in _nodes(function) if isinstance(each, ast.Call))
+    return any(is_guard(_value_of(each.func, function, owner)) for each in calls)
 
 
 def is_open(endpoint: Endpoint) -> bool:
@@ -85,19 +104,20 @@ def is_open(endpoint: Endpoint) -> bool:
     while isinstance(plain, partial):
         plain = plain.func
     plain = getattr(plain, "__func__", plain)
-    made = plain if isinstance(plain, FunctionType | type) else type(plain)
-    if made.__module__.startswith("fastapi"):  # as the documentation and a login
+    made: Any = plain if _is_a(plain, FunctionType) or isclass(plain) else type(plain)
+    # Executed code has no module, and that of a proxy is a property.
+    if str(made.__module__).partition(".")[0] in _LIBRARIES:  # as the documentation and a login
         return False
-    functions = [made] if isinstance(made, FunctionType) else vars(made).values()
+    functions = [made] if _is_a(made, FunctionType) else vars(made).values()
     own = vars(plain).values() if made is type(plain) and hasattr(plain, "__dict__") else ()
     return not (
         any(map(_is_of_this_library, own))
-        or any(_names_this_library(each) for each in functions if isinstance(each, FunctionType))
+        or any(_names_this_library(each) for each in functions if _is_a(each, FunctionType))
     )
 
 
 def _is_of_this_library(value: object) -> bool:
-    return type(value).__module__.startswith("fastapi_oidc.")
+    return str(type(value).__module__).startswith("fastapi_oidc.")
 
 
 def _names_this_library(function: FunctionType) -> bool:
@@ -111,28 +131,36 @@ def _names_this_library(function: FunctionType) -> bool:
 
 def returned_response(call: Any) -> type[Response] | None:
     """A class of responses that the source of `call` returns; None if there is none."""
-    function, _ = _opened(call)
-    for node in _nodes(function):
-        if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
-            made = function.__globals__.get(ast.unparse(node.value.func))
+    function, _, is_decorated = _opened(call)
+    if function is None or is_decorated:
+        return None
+    for module in _nodes(function):
+        values = _returned(module.body[0]) if isinstance(module, ast.Module) else ()
+        for value in values:
+            made = None
+            if isinstance(value, ast.Call):
+                made = function.__globals__.get(ast.unparse(value.func))
             if isclass(made) and issubclass(made, Response):
                 return made
     return None
 
 
-def unawaited_call(call: Callable[..., Any]) -> str | None:
+def unawaited_call(call: Callable[..., Any], *, is_named: bool) -> str | None:
     """The source of a call in `call` that needs an `await` and has none; None if there is none.
 
     Found are calls of this library whose result is dropped, only asked whether it is true, or
-    returned to FastAPI, which awaits no result.
+    returned to FastAPI, which awaits no result. A decorator, or the function that has a parameter
+    for a dependency that `is_named`, may await what it returns.
     """
-    function, given = _opened(call)
-    if not isinstance(function, FunctionType):
+    function, given, is_decorated = _opened(call)
+    if function is None:
         return None
     # Its source takes a millisecond to read, its code a tenth.
     if not any(_is_to_be_awaited(value) for value, _ in _loaded(function, given[-1])):
         return None
     for node in _nodes(function):
+        if isinstance(node, ast.Module) and (is_named or is_decorated):
+            continue
         for each in _asked(node):
             if isinstance(each, ast.Call):
                 value = _value_of(each.func, function, given[-1])
@@ -168,10 +196,9 @@ def _returned(node: ast.AST) -> Iterator[ast.expr]:
 
 def _is_to_be_awaited(value: object) -> bool:
     """Whether its call is a coroutine of this library."""
-    if isinstance(value, Dependency):
-        return True
-    is_of_ours = isinstance(getattr(value, "__self__", None), Serving)
-    return is_of_ours and iscoroutinefunction(unwrap(cast("Callable[..., object]", value)))
+    if type(value) is not MethodType:
+        return is_guard(value)
+    return _is_a(value.__self__, Serving) and iscoroutinefunction(unwrap(value))
 
 
 def _value_of(name: ast.expr, function: FunctionType, owner: object) -> Any:
@@ -186,7 +213,8 @@ def _value_of(name: ast.expr, function: FunctionType, owner: object) -> Any:
     with suppress(ValueError):  # a variable that has no value yet
         if name.id in variables:
             return variables[name.id].cell_contents
-        is_local = name.id in function.__code__.co_varnames
+        code = function.__code__
+        is_local = name.id in (*code.co_varnames, *code.co_cellvars)
         return None if is_local else function.__globals__.get(name.id)
     return None
 
@@ -194,26 +222,33 @@ def _value_of(name: ast.expr, function: FunctionType, owner: object) -> Any:
 def _attribute_of(value: object, name: str) -> Any:
     """An attribute; None if there is none, or if reading it might do something."""
     with suppress(Exception):  # a property may raise
-        return getattr(value, name) if isinstance(value, Serving) else getattr_static(value, name)
+        return getattr(value, name) if _is_a(value, Serving) else getattr_static(value, name)
     return None
 
 
 def _nodes(function: Any) -> Iterator[ast.AST]:
     """The syntax of a function; nothing if there is no source, or half a line of it."""
-    with suppress(OSError, SyntaxError, TypeError):
+    with suppress(Exception):  # such as SyntaxError, and TokenError of a file that has changed
         yield from ast.walk(ast.parse(dedent(getsource(function))))
 
 
-def _opened(call: Any) -> tuple[Any, list[object]]:
-    """The function that runs for `call`, and what it is bound to: arguments, an object."""
+def _opened(call: Any) -> tuple[FunctionType | None, list[object], bool]:
+    """The function that runs for `call`, None without code in Python, what it is bound to
+    (arguments, an object), and whether it is decorated: then its decorator gets its result.
+    """
     given: list[object] = []
     while isinstance(call, partial):
         given += [*call.args, *call.keywords.values()]
         call = call.func
-    call = unwrap(call)
-    if not isinstance(call, FunctionType | MethodType):
-        call = getattr(call, "__call__", None)  # noqa: B004 - a method of its type
-    return getattr(call, "__func__", call), [*given, getattr(call, "__self__", None)]
+    inner = unwrap(call)
+    is_decorated = inner is not call
+    # A call of a class makes an object; a call of an object is a method of its type.
+    if not (isclass(inner) or type(inner) in (FunctionType, MethodType)):
+        inner = getattr(inner, "__call__", None)  # noqa: B004
+    owner = getattr(inner, "__self__", None)
+    function = getattr(inner, "__func__", inner)
+    is_known = type(function) is FunctionType
+    return function if is_known else None, [*given, owner], is_decorated
 
 
 def _loaded(function: FunctionType, owner: object) -> Iterator[tuple[object, str]]:
@@ -223,7 +258,7 @@ def _loaded(function: FunctionType, owner: object) -> Iterator[tuple[object, str
     for step in get_instructions(function):
         if value is not None:
             yield value, step.opname
-        if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+        if step.opname in _READS:
             value = _attribute_of(value, step.argval)
             continue
         value = None

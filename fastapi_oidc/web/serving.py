@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -17,7 +18,7 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.peer_names import PEER_MEMBERS
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, require_kind
+from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, defines_routes, require_kind
 from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import Engine, Registrations, RequestData, Runtime
 
@@ -43,8 +44,12 @@ def running(engine: Engine[Any, Any] | None = None) -> RequestContext[Any, Any] 
 
 
 def noted(dependency: Guarding) -> Guarding:
-    """`dependency`, which the running request, if there is one, must call."""
-    if (context := running()) is not None:
+    """`dependency`, which the running request, if there is one, must call.
+
+    A request may also make an application: with its first use, or by importing a module.
+    """
+    context = running()
+    if context is not None and not defines_routes(sys._getframe(2).f_code):
         context.note(dependency)
     return dependency
 

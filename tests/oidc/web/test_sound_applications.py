@@ -1,0 +1,266 @@
+"""An application without a mistake starts in silence, whatever its endpoints are made of."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+from unittest.mock import AsyncMock
+
+import pytest
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.routing import BaseRoute, Match, Mount, NoMatchFound
+from starlette.types import Scope
+
+from fastapi_oidc import OIDC, OIDCMiddleware, require_auth, require_csrf
+from tests.oidc.web.asking import begin
+from tests.oidc.web.test_startup import start
+from tests.oidc.world import make_world, signed_in_world
+
+Mounting: TypeAlias = Callable[[FastAPI, OIDC[Any, Any]], None]
+
+REQUEST: ContextVar[Request] = ContextVar("request")
+
+
+class Proxy:
+    """Stands for what is made later, like the proxies of `werkzeug` and `wrapt`."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise RuntimeError("it is not made yet")
+
+    @property
+    def __module__(self) -> Any:  # type: ignore[override]
+        raise RuntimeError("it is not made yet")
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("it is not made yet")
+
+
+PROXY: Any = Proxy()
+
+
+async def ok() -> str:
+    return "ok"
+
+
+def a_proxy(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    async def plain(request: Request) -> PlainTextResponse:
+        return PlainTextResponse(str(PROXY))
+
+    app.get("/a")(lambda: PROXY)
+    app.get("/b")(lambda: PROXY.session.user)
+    app.add_route("/c", plain)
+
+
+def executed_code(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    names: dict[str, Any] = {"oidc": oidc}
+    exec("async def endpoint(request): return oidc", names)
+    app.add_route("/a", names["endpoint"])
+
+
+def a_mock(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.get("/a", dependencies=[Depends(AsyncMock(spec=ok))])(ok)
+
+
+def an_endpoint_without_a_hash(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @dataclass
+    class Page:
+        title: str
+
+        def __call__(self) -> str:
+            return self.title
+
+    app.add_api_route("/a", Page("title"))
+
+
+def a_class_whose_objects_are_called_later(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    class Checker:
+        def __init__(self, role: str = "") -> None:
+            self.role = role
+
+        async def __call__(self, request: Request) -> Any:
+            return await require_auth(request)
+
+    @app.get("/a")
+    async def page(request: Request, check: Any = Depends(Checker)) -> None:
+        await check(request)
+
+
+def a_decorator_that_uses_the_result(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    def decorated(function: Callable[[Request], Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def call(request: Request) -> Any:
+            result = function(request)
+            if isinstance(result, JSONResponse):
+                raise HTTPException(result.status_code)
+            return await (result if inspect.isawaitable(result) else result(request))
+
+        return call
+
+    @decorated
+    def awaited(request: Request) -> Any:
+        return oidc.require_auth(request)
+
+    @decorated
+    def called(request: Request) -> Any:
+        return require_csrf if request.method == "POST" else require_auth
+
+    @decorated
+    def raised(request: Request) -> Any:
+        return JSONResponse({}, 403)
+
+    app.get("/a", dependencies=[Depends(awaited), Depends(called), Depends(raised)])(ok)
+
+
+def a_response_of_a_function_inside(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    def dependency(request: Request) -> None:
+        def on_error() -> JSONResponse:
+            return JSONResponse({}, 500)
+
+        request.state.on_error = on_error
+
+    app.get("/a", dependencies=[Depends(dependency)])(ok)
+
+
+def a_coroutine_that_the_endpoint_awaits(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    def later(request: Request) -> Any:
+        return oidc.get_session(request)
+
+    @app.get("/a")
+    async def page(session: Any = Depends(later)) -> bool:
+        return bool(await session)
+
+
+def a_request_of_a_context_variable(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    async def dependency() -> Any:
+        return await require_auth(REQUEST.get())
+
+    app.get("/a", dependencies=[Depends(dependency)])(ok)
+
+
+def the_name_of_a_guard(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.get("/a")(lambda: require_auth.name)
+
+
+def a_method_of_its_own_class(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    class Own(OIDC[Any, Any]):
+        async def user(self, request: Request) -> Any:
+            return (await self.require_auth(request)).identity
+
+    oidc.__class__ = Own
+    app.get("/a", dependencies=[Depends(oidc.user)])(ok)  # type: ignore[attr-defined]
+
+
+class ByTenant(BaseRoute):
+    """Matches what a middleware of the application adds to requests."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.FULL if scope["tenant"] == "acme" else Match.NONE), {}
+
+    def url_path_for(self, name: str, /, **path_params: Any) -> Any:
+        raise NoMatchFound(name, path_params)
+
+
+def a_route_of_its_own_kind(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.router.routes.insert(0, ByTenant())
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        a_proxy,
+        executed_code,
+        a_mock,
+        an_endpoint_without_a_hash,
+        a_class_whose_objects_are_called_later,
+        a_decorator_that_uses_the_result,
+        a_response_of_a_function_inside,
+        a_coroutine_that_the_endpoint_awaits,
+        a_request_of_a_context_variable,
+        the_name_of_a_guard,
+        a_method_of_its_own_class,
+        a_route_of_its_own_kind,
+    ],
+)
+async def test_what_is_no_mistake_starts_in_silence(
+    mount: Mounting, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    mount(world.app, world.oidc)
+    assert await start(world.app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert caplog.messages == []
+
+
+async def test_an_application_of_starlette_starts_in_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    oidc = make_world().oidc
+    app = Starlette(routes=[Mount("/auth", oidc.router)])
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    assert await start(app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert caplog.messages == []
+
+
+async def test_a_source_that_has_changed_since_its_import_is_not_read(tmp_path: Path) -> None:
+    world, file = make_world(), tmp_path / "own.py"
+    source = "async def page(request: Request):\n    return await oidc.get_session(request)\n"
+    file.write_text(source)
+    names: dict[str, Any] = {"Request": Request, "oidc": world.oidc}
+    exec(compile(source, str(file), "exec"), names)
+    file.write_text("async def page(\n    '''")
+    linecache.checkcache(str(file))
+    world.app.get("/a", dependencies=[Depends(names["page"])])(ok)
+    assert await start(world.app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def an_override(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.dependency_overrides[oidc.require_auth] = lambda: None
+
+
+def a_router(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.include_router(APIRouter(dependencies=[Depends(oidc.require_auth)]))
+
+
+def a_module(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    names = ModuleType("pages").__dict__ | {"oidc": oidc, "Depends": Depends}
+    exec(compile("USER = Depends(oidc.require_auth)", "pages", "exec"), names)
+
+
+@pytest.mark.parametrize("define", [an_override, a_router, a_module])
+async def test_a_request_may_define_what_has_guards(define: Mounting) -> None:
+    world, browser = await signed_in_world()
+    world.app.get("/defined")(lambda: define(world.app, world.oidc))
+    assert (await browser.get("/defined")).status_code == 200
+
+
+async def test_an_endpoint_may_define_what_has_guards() -> None:
+    world = make_world()
+
+    @world.app.post("/pages")
+    async def pages() -> None:
+        world.app.include_router(APIRouter(dependencies=[Depends(require_auth)]))
+
+    assert (await begin(world.app, "/pages")) is not None
+
+
+async def test_a_package_whose_name_begins_like_fastapi_is_looked_at(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def secret(request: Request) -> PlainTextResponse:
+        return PlainTextResponse("secret")
+
+    secret.__module__ = "fastapi_shop.pages"
+    world, router = make_world(), APIRouter(dependencies=[Depends(require_auth)])
+    router.add_route("/secret", secret)
+    world.app.include_router(router)
+    await start(world.app)
+    assert "does not apply to /secret" in caplog.text
