@@ -113,6 +113,8 @@ class Keeper:
             is_adopted = said["word"] == "attach" and is_alone
             if is_adopted:
                 owner, caller = given
+                if not kernel.is_pidfd(caller.number):
+                    raise ValueError("the second descriptor is no pidfd")
                 self.owner.begin(messages.connection_of(owner), caller)
             known = {"owner": self.owner.pid, "pid": self.program.pid or None, "id": self.record.id}
             messages.send(visitor, {"is_adopted": is_adopted, **known})
@@ -246,9 +248,10 @@ class Conversation:
         return ready
 
     def _take(self, said: Mapping[str, Any]) -> None:
-        word = said["word"]
+        """Any other message changes nothing: the owner's end is known from its process."""
+        word = said.get("word")
         self.has_bound |= word == "bound"
-        if word.upper() in Goal.__members__:
+        if isinstance(word, str) and word.upper() in Goal.__members__:
             self.goal = max(self.goal, Goal[word.upper()])
 
     def _lose_owner(self) -> None:

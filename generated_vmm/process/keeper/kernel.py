@@ -118,6 +118,11 @@ def is_ready(descriptor: int, seconds: float | None = 0) -> bool:
     return bool(ready_of([descriptor], seconds))
 
 
+def is_pidfd(descriptor: int) -> bool:
+    """Whether a descriptor is that of a process (proc(5), fdinfo)."""
+    return bool(_line_of(f"/proc/self/fdinfo/{descriptor}", b"Pid:"))
+
+
 def reason(error: OSError) -> str:
     """Why the system refused a call, in words."""
     if error.errno == errno.EAGAIN:

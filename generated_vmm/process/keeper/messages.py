@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import socket
+import stat
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +43,7 @@ def send(connection: socket.socket, message: Mapping[str, Any], given: Iterable[
 def receive(connection: socket.socket) -> Received | None:
     """The next message with its descriptors; None once the other side is gone.
 
-    Raises BlockingIOError if there is none yet, OSError.
+    Raises BlockingIOError if there is none yet, OSError, and ValueError for what is no message.
     """
     try:
         content, beside, flags = _received(connection)
@@ -55,15 +56,36 @@ def receive(connection: socket.socket) -> Received | None:
     given = [Descriptor(int, each) for each in numbers]
     if flags & socket.MSG_CTRUNC:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # no numbers for what was given
-    return (json.loads(content), given) if content else None
+    return (_parse(content), given) if content else None
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(content)
+    except RecursionError:
+        raise ValueError("the message is nested too deeply") from None
+    if not isinstance(message, dict):
+        raise ValueError("the message is no object")
+    return message
 
 
 def drain(connection: socket.socket) -> Iterator[Received | None]:
-    """The messages that are there; at last None, if the other side is gone."""
-    with contextlib.suppress(BlockingIOError):
-        while (received := receive(connection)) is not None:
-            yield received
-        yield None
+    """The messages that are there; at last None, if the other side or the connection is gone.
+
+    What is no message is ignored.
+    """
+    while True:
+        try:
+            received = receive(connection)
+        except BlockingIOError:
+            return
+        except ValueError:
+            continue
+        except OSError:
+            received = None
+        yield received
+        if received is None:
+            return
 
 
 def _received(connection: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]], int]:
@@ -73,8 +95,16 @@ def _received(connection: socket.socket) -> tuple[bytes, list[tuple[int, int, by
 
 
 def connection_of(given: Descriptor) -> socket.socket:
-    """A connection that was given as a descriptor."""
-    return socket.socket(fileno=os.dup(given.number))
+    """A connection that was given as a descriptor. Raises OSError, and ValueError if it is none."""
+    if not stat.S_ISSOCK(os.fstat(given.number).st_mode):
+        raise ValueError("the descriptor is no socket")
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(socket.socket(fileno=os.dup(given.number)))
+        if (connection.family, connection.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
+            raise ValueError("the socket is not for messages")
+        connection.getpeername()
+        stack.pop_all()
+        return connection
 
 
 def in_memory(content: object) -> Descriptor:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import select
 import signal
 import socket
 import stat
@@ -30,6 +31,7 @@ MAY_FAIL = {
     errno.EAGAIN: {"fork"},
 }
 ALL_KILLED = "the caller, the nursery and the keeper get SIGKILL"
+NURSERY_FIRST = "the nursery gets SIGKILL, and later the keeper gets SIGKILL"
 CANCELLED, RIVAL = "the task is cancelled", "the same is started"
 AT_A_LINE = "a handler raises at a line"
 SWAPPED, FORKED, ANOTHER_VSOCK = (
@@ -89,6 +91,28 @@ def kill_together(*events: Event) -> Event:
             event(stage, *given)
 
     return kill
+
+
+def kill_nursery_first(stage: Stage, *_: object) -> None:
+    """The keepers are orphans when they are killed. Their nursery cannot wait for its own end."""
+    nursery = stage.moment.nursery()
+    if nursery is None:
+        return
+    with contextlib.suppress(OSError):
+        ended = os.pidfd_open(nursery)
+        keepers = sorted(children(nursery), key=os.getpid().__eq__)  # this process is the last one
+        pidfds = [os.pidfd_open(pid) for pid in keepers]
+        is_nursery = os.getpid() == nursery
+        if is_nursery and os.fork():
+            signal.pause()
+        os.kill(nursery, signal.SIGKILL)
+        select.select([ended], [], [])
+        for number in pidfds:
+            signal.pidfd_send_signal(number, signal.SIGKILL)
+            os.close(number)
+        os.close(ended)
+        if is_nursery:
+            os._exit(0)
 
 
 def start_rival(stage: Stage, *_: object) -> None:
@@ -194,6 +218,7 @@ EVENTS: dict[str, Event] = {
     "the caller and the nursery get SIGKILL": kill_together(KILLED_CALLER, KILLED_NURSERY),
     "the caller and the keeper get SIGKILL": kill_together(KILLED_CALLER, KILLED_KEEPERS),
     ALL_KILLED: kill_together(KILLED_CALLER, KILLED_NURSERY, KILLED_KEEPERS),
+    NURSERY_FIRST: kill_nursery_first,
     "a handler raises": signal_caller(signal.SIGUSR1),
     AT_A_LINE: lambda *_: None,  # of the caller's main thread: see `Line`
     CANCELLED: signal_caller(signal.SIGUSR2),

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import Monitor
+from generated_vmm.process.__main__ import look
 from generated_vmm.process.nursery import NURSERY, PROGRAM
 from tests.vmm.process.conftest import (
     BEGINNING,
@@ -33,7 +34,7 @@ from tests.vmm.process.conftest import (
     wait_until,
     wait_until_empty,
 )
-from tests.vmm.process.test_hostile import STAND_IN
+from tests.vmm.process.test_hostile import STAND_IN, stand_in_after
 
 STARTS_TWO = """\
 first = Monitor(binary, directory=folder + "/1", timeout=30).start()
@@ -88,6 +89,41 @@ def test_monitors_outlive_a_nursery_and_end_with_their_caller(
     caller.process.kill()
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
     wait_until_empty(folder)
+
+
+FORKS = """\
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    {0}
+    with open("new", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename("new", "fork")
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("step", ["pass", "os.close(0)"], ids=["with its input", "without"])
+def test_clean_ends_what_kept_the_input_of_a_monitor_without_keeper_and_nursery(
+    watch: Watch, folder: Path, step: str
+) -> None:
+    """The kernel ends an unjailed monitor with its keeper, but not what the monitor has forked."""
+    program = stand_in_after(FORKS.format(step))
+    monitor = Monitor(program, directory=folder / "vm", cwd=folder, timeout=PATIENCE).start()
+    wait_until((folder / "fork").exists)
+    child, fork = watch(monitor.pid), watch(int((folder / "fork").read_text()))
+    assert NURSERY.pid is not None
+    for victim in (watch(NURSERY.pid), watch(keeper_of(monitor.pid))):
+        victim.send_signal(signal.SIGKILL)
+        assert victim.wait(PATIENCE)
+    assert child.wait(PATIENCE)
+    assert monitor.wait(PATIENCE) is None
+    assert not fork.wait(0)
+    assert str(look(str(folder / "vm"), clean=True)).startswith("removed")
+    assert fork.wait(0) is (step == "pass")
+    assert not (folder / "vm").exists()
+    if step != "pass":
+        fork.send_signal(signal.SIGKILL)
 
 
 def test_a_nursery_has_no_descriptor_for_each_monitor(start: Make) -> None:

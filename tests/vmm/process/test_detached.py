@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
 import signal
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ ORDER = Order(
     socket=("", "api.socket"),
 )
 WRONG_TYPES = '{"path": "", "id": null, "how": [], "jailed": false}'
+DEEP = "[" * 60_000
+UNREADABLE = ["hello", "\ud800", "[]", "{}", '{"word": 1}', '{"word": ["stop"]}', "null", DEEP]
 Attach = Callable[[Path], Monitor]
 STARTS_ONE = """\
 one = Monitor(binary, id="vm-1", directory=folder + "/vm", detached=True, timeout=30).start()
@@ -187,7 +190,7 @@ def test_a_keeper_that_is_asked_right_after_the_end_says_how_it_ended(
     assert str(look(str(folder))).startswith("ended")
 
 
-@pytest.mark.parametrize("said", ["hello", "[]", "{}", '{"word": 1}', '{"word": "attach"}'])
+@pytest.mark.parametrize("said", [*UNREADABLE, '{"word": "attach"}'])
 def test_whatever_a_visitor_says_a_monitor_continues(
     start: Make, attach: Attach, do: Do, folder: Path, said: str
 ) -> None:
@@ -195,9 +198,83 @@ def test_whatever_a_visitor_says_a_monitor_continues(
     do(first.detach())
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
         visitor.connect(str(folder / "keeper.socket"))
-        visitor.send(said.encode())
+        visitor.send(said.encode("utf-8", "surrogatepass"))
         visitor.settimeout(PATIENCE)
         visitor.recv(100)
+    assert do(attach(folder).client.get_instance_info()).state == "Not started"
+
+
+@both_halves
+def test_a_keeper_ignores_what_it_cannot_read_of_its_owner(
+    start: Make, do: Do, watch: Watch
+) -> None:
+    monitor = start()
+    connection = monitor._owner._connection
+    assert connection is not None
+    for said in UNREADABLE:
+        connection.send(said.encode("utf-8", "surrogatepass"))
+    do(monitor.client.vsock.set(guest_cid=3, uds_path=monitor.directory / "v.sock"))
+    keeper = watch(keeper_of(monitor.pid))
+    assert do(monitor.stop()) == -signal.SIGTERM
+    assert keeper.wait(PATIENCE)
+
+
+def test_an_owner_whose_connection_breaks_is_lost() -> None:
+    """A keeper cannot read the descriptors of a message if there are too many."""
+    ours, theirs = messages.pair()
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper.owner.goal = Goal.UP
+    messages.send(ours, {"word": "bound"}, [ours.fileno()] * (messages.MOST_DESCRIPTORS + 8))
+    keeper.owner.wait(PATIENCE)
+    assert (keeper.owner.pid, keeper.owner.goal) == (None, Goal.UP)
+    ours.close()
+
+
+@contextlib.contextmanager
+def given_to_attach(kind: str) -> Iterator[list[int]]:
+    """What a visitor gives in place of its end of a connection and its pidfd."""
+    with contextlib.ExitStack() as stack:
+        ours, theirs = map(stack.enter_context, messages.pair())
+        pidfd = stack.enter_context(Descriptor(os.pidfd_open, os.getpid())).number
+        if kind == "a file for the pidfd":
+            pidfd = stack.enter_context(open("/dev/null")).fileno()
+        elif kind == "the connection for the pidfd":
+            pidfd = ours.fileno()
+        elif kind == "a file for the connection":
+            theirs = stack.enter_context(open("/dev/null"))
+        elif kind == "a stream":
+            theirs = stack.enter_context(socket.socket(socket.AF_UNIX))
+        elif kind == "an address of the network":
+            theirs = stack.enter_context(socket.socket())
+        elif kind == "a connection to nobody":
+            theirs = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        yield [theirs.fileno(), pidfd]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("a file for the pidfd", "the connection for the pidfd", "a file for the connection"),
+        *("a stream", "an address of the network", "a connection to nobody"),
+    ],
+)
+def test_a_visitor_without_a_connection_and_a_pidfd_does_not_become_the_owner(
+    start: Make, attach: Attach, do: Do, folder: Path, kind: str
+) -> None:
+    first = start(directory=folder, detached=True)
+    do(first.detach())
+    keeper = keeper_of(first.pid)
+    before = len(os.listdir(f"/proc/{keeper}/fd"))
+    with (
+        given_to_attach(kind) as given,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor,
+    ):
+        visitor.connect(str(folder / "keeper.socket"))
+        messages.send(visitor, {"word": "attach"}, given)
+        visitor.settimeout(PATIENCE)
+        assert visitor.recv(100) == b""
+        assert str(look(str(folder))).startswith("detached")
+    assert len(os.listdir(f"/proc/{keeper}/fd")) <= before
     assert do(attach(folder).client.get_instance_info()).state == "Not started"
 
 

@@ -32,6 +32,7 @@ from tests.vmm.process.events import (
     AT_A_LINE,
     EVENTS,
     FORKED,
+    NURSERY_FIRST,
     SWAPPED,
 )
 from tests.vmm.process.kernel import control_groups, processes
@@ -82,7 +83,7 @@ class Stage:
             remove_links(self.folder)
         if event in LOSING:
             wait_for_monitors(self.folder)
-        if event == ALL_KILLED:
+        if event in (ALL_KILLED, NURSERY_FIRST):
             clean(self.folder)  # a monitor that has not ended yet is left alone
         if event in LOSING:
             (self.folder / "v.sock").unlink(missing_ok=True)
@@ -171,7 +172,7 @@ def wait_for_monitors(folder: Path) -> None:
 
 
 def clean(folder: Path) -> None:
-    """What a person does whose caller, nursery and keeper were killed together."""
+    """What a person does whose keeper was killed together with its nursery, or after it."""
     for place in (folder / "vm", *folder.glob("jails/*/*")):
         look(str(place), clean=True)  # it may not be known yet: then the next start removes it
     for entry, path in known_folders():
