@@ -21,8 +21,8 @@ from fastapi_oidc.web.misuse import require_kind, require_takes
 from fastapi_oidc.web.runtime import LoadRequestData, RequestData, Runtime
 
 MOST_FOUND: Final = 1000
-"""Maximum number of registrations that a function found and one process knows. Beyond it, the
-metadata and keys of the least recently used one are fetched again when they are needed.
+"""Maximum number of registrations that one process remembers of those that a function has found. If
+there are more, the process drops the least recently used one, with its metadata and keys.
 """
 
 _SHARED: Final = (
@@ -105,7 +105,7 @@ class Registrations(Generic[Identity, RequestData]):
         return alone
 
     def without_sign_in(self) -> Registrations[Identity, RequestData]:
-        """The same for an application where nobody signs in."""
+        """These registrations for an application without sign-in."""
         api = copy.copy(self)
         api.engine = replace(self.engine, signs_in=False)
         api.fixed = None if self.fixed is None else replace(self.fixed, engine=api.engine)

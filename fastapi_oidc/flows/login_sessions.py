@@ -44,7 +44,7 @@ class Login:
 
 
 class CodeNotSent(Exception):
-    """The provider has not received the code: no connection, or another process sends it."""
+    """This process has not sent the code: no connection, or another process may have sent it."""
 
     def __init__(self, error: OIDCError) -> None:
         super().__init__()

@@ -134,7 +134,7 @@ class Application(Generic[Identity]):
 
 
 def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
-    """Refuse changes that would break later checks of tokens, a later end, and another key."""
+    """Refuse changes of members that checks of tokens need, a later end, and another key."""
     if not isinstance(replacement, OIDCSession):
         raise misconfigured("before_session_persist must return an OIDCSession or None")
     changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]

@@ -240,9 +240,9 @@ def _after(
 async def _require_live(
     holder: Holder[Identity], session: OIDCSession[Identity], token: IssuedToken, is_stored: bool
 ) -> None:
-    """Revoke a new token that no sign-out will; raises SessionError if the session has ended.
+    """Revoke a new token if the session has ended, and raise SessionError then.
 
-    A sign-out revokes the tokens that are stored, so this comes after the token is.
+    A sign-out revokes only stored tokens. So this check follows the storing of the token.
     """
     try:
         await holder.current()

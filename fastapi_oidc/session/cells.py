@@ -24,7 +24,7 @@ RENEWAL_TIMEOUT, RENEWAL_PAUSE = 2.0, 0.5
 """Seconds that one renewal may take, and those before the next one if it fails."""
 
 SEND_MARGIN: Final = 2.0
-"""Seconds before the end of a lease from which on its owner sends nothing any more."""
+"""Seconds at the end of a lease in which its owner does not send the refresh token."""
 
 FIRST_POLL, LONGEST_POLL = 0.05, 0.5
 """Seconds between two reads of a row that another process owns; doubled each time."""

@@ -1,13 +1,17 @@
 """The row: all that is known of one session, one value in the store.
 
-    idle(n) --take--> taken(n) --record--> answered(n) --finish--> idle(n + 1)    any --end--> ended
+    idle(n) --take--> taken(n) --record--> answered(n) --finish--> idle(n + 1)
+    taken(n) --finish--> idle(n + 1)        a step-up, and a row that is no session
+    taken(n) --release--> idle(n)           answered(n) keeps its answer
+    taken(n) --refuse--> ended              the provider has refused the token
+    any --end--> ended
 
-`n` is the generation, how often it was finished. `take` makes one attempt of a process the owner,
-and only the owner presents the refresh token. An owner renews its row; one that has not for
-LEASE_SECONDS, and does not while another attempt watches the row for WATCH_SECONDS, has died, and
-that attempt may take the row. The first answer of a generation is
-for every attempt. A step-up, and a row that is no session, finishes without an answer. Nothing
-changes a row that has ended, but a sign-out its reason.
+`n` is the generation: how often the row was finished. `take` makes one attempt of a process the
+owner. Only the owner presents the refresh token, and it renews the row meanwhile. Another attempt
+may take the row, also with an answer, when two things are true: the owner has not renewed the row
+for LEASE_SECONDS, and the attempt has watched the row for WATCH_SECONDS without a change. The first
+answer of a generation is for every attempt. A row that has ended stays as it is, except that a
+sign-out replaces the reason.
 
 Tokens for other APIs and logins under way are rows too: `content` is their result.
 Every function here is pure; `docs/decisions/017-one-row-for-each-session.md` says what follows.
@@ -97,12 +101,12 @@ def row_key(id: str) -> str:
 
 
 def take(row: Row, age: float, base: Row, owner: str, watched: float) -> Row:
-    """The row after `owner` asks for it, `age` seconds after its last change.
+    """The row after the attempt `owner` asks for it, `age` seconds after its last change.
 
-    The caller has watched it for `watched` seconds, in which it did not change.
-    `base` is the row of the generation to refresh as the caller knows it; it counts if the store
-    has an earlier one. The row is the owner's only if its `owner` is. A row without the session
-    that the caller has found in it is lost, and nobody's.
+    The attempt has watched the row for `watched` seconds, in which the row did not change. `base`
+    is the row of the generation to refresh, as the attempt knows it, and replaces the row of an
+    earlier generation. The attempt has taken the row if the result has its `owner`. If the store
+    has lost the session of `base`, nobody takes the row.
     """
     if row.ended or row.generation > base.generation or _is_lost(row, base):
         return row

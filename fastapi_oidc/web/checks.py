@@ -239,7 +239,7 @@ def _qualified(call: object) -> str:
 
 
 def _is_of_sessions(annotation: object) -> bool:
-    """Whether a session's value, or a list or union with one, would be read from the request."""
+    """Whether FastAPI would read a session, or a list or union with one, from the request."""
     is_public = isclass(annotation) and issubclass(annotation, PublicSession)
     is_own = is_public or annotation is StandardIdentity
     return is_own or any(map(_is_of_sessions, get_args(annotation)))
@@ -257,7 +257,7 @@ def _guarded_login(role: Role, path: str) -> str:
 def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
     """The paths of endpoints and applications to which the guard of their router does not apply.
 
-    What is no endpoint of FastAPI may have a guard of its own, or call one.
+    A mounted application or a plain route counts only if it has and calls no guard itself.
     """
     guarded: set[int] = set()
     for router in routers_of(app.router):

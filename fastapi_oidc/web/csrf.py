@@ -45,7 +45,7 @@ class CSRFTokens:
 
 
 def _signature_in(token: str) -> str:
-    """The signature under the mask; "" for anything else."""
+    """The signature in a masked token; "" if the token has another form."""
     try:
         masked = base64url.decode(token)
     except ValueError:

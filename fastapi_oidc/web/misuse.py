@@ -248,7 +248,7 @@ def require_takes(name: str, callback: Any, *given: type) -> None:
 
 
 def annotations_of(function: Any) -> dict[str, Any]:
-    """The annotations of its parameters, those that can be read as types."""
+    """The annotations of a function's parameters; as types, where they can be evaluated."""
     taken = _signature_of(inspect.unwrap(function))
     kinds = (
         {} if taken is None else {name: each.annotation for name, each in taken.parameters.items()}

@@ -252,7 +252,7 @@ def _opened(call: Any) -> tuple[FunctionType | None, list[object], bool]:
 
 
 def _loaded(function: FunctionType, owner: object) -> Iterator[tuple[object, str]]:
-    """What the code loads, by a variable or attribute, and what it does then."""
+    """The values that the code of a function loads, each with the next instruction's name."""
     code, value = function.__code__, None
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     for step in get_instructions(function):

@@ -69,7 +69,7 @@ class Wakeup:
             self._loop.call_soon_threadsafe(self._called.set)
 
     async def wait(self, deadline: float) -> bool:
-        """Whether it was called before the deadline, since the last wait."""
+        """Waits until the deadline; returns whether it was called since the last wait."""
         try:
             async with asyncio.timeout(_seconds_until(deadline)):
                 await self._called.wait()

@@ -115,7 +115,7 @@ def own_group() -> str:
 
 
 def put(path: str, text: str) -> None:
-    """Writes to a file of the kernel, which is there."""
+    """Writes to an existing file of the kernel."""
     with open(path, "r+") as file:
         file.write(text)
 

@@ -30,8 +30,8 @@ def regular(path: HostPath, flags: int = 0) -> Descriptor:
 def copy_data(source: int, copy: int) -> Iterator[tuple[int, int]]:
     """Copies the content of a file to an empty one. Raises OSError.
 
-    Yields the number of copied bytes and of all bytes after each part. The two share their blocks
-    where the file system can do that; else holes stay holes.
+    Yields the number of copied bytes and of all bytes after each part. Both files share their
+    blocks where the file system can do that. Elsewhere, holes of the file are not filled.
     """
     size = os.fstat(source).st_size
     if not _shares_blocks(source, copy):

@@ -212,11 +212,11 @@ class _Reached(NamedTuple):
 class RedisStore(Store):
     """Values on Redis 7 or Valkey: one server, a master behind sentinels, or a cluster.
 
-    `client` is a URL, from which the store makes a client with `max_connections` connections in
-    each event loop, or a client, which stays the application's to close, and of which the store
-    uses half of the connections. A URL is as `redis.from_url` takes it, or
-    `redis+sentinel://host,host/service/0` or `redis+cluster://host,host`, and the same with
-    `rediss` for TLS. Raises ConfigurationError (configuration.invalid) for another.
+    `client` is a URL or a client. With a URL, the store makes a client with `max_connections`
+    connections in each event loop. The application closes its own client, and the store uses half
+    of that client's connections. A URL is one of `redis.from_url`,
+    `redis+sentinel://host,host/service/0` or `redis+cluster://host,host`; `rediss` in place of
+    `redis` means TLS. Raises ConfigurationError (configuration.invalid) for another URL.
 
     Each operation is one command of at most `timeout` seconds, its wait for a connection included,
     and raises SessionError (session.store_unavailable) when Redis is unavailable. After a command

@@ -143,10 +143,10 @@ def _place_of(url: URL) -> Place:
 
 
 PURGED_AT_ONCE: Final = 1000
-"""Maximum number of expired rows that one statement removes: it must not lock for long."""
+"""Maximum number of expired rows that one statement removes, so that its lock is short."""
 
 PURGE_PAUSE: Final = 10.0
-"""Minimum number of seconds between two new values of a process that remove expired rows."""
+"""Minimum number of seconds between two purges by one process. A purge follows a new value."""
 
 metadata: Final = MetaData()
 """The table of `SQLStore`, for Alembic's `target_metadata`."""

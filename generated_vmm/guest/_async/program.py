@@ -30,9 +30,9 @@ DEFAULT_MAX_OUTPUT_BYTES = 67_108_864
 class AsyncProgram:
     """A program that the agent has started, under an `id` by which any process can attach to it.
 
-    It runs on when its host goes away, until its own time limit. `output` begins at `offset`, the
-    number of bytes read before, by this object or by another one. `args` of an attached program are
-    its first ten, of which each is cut after 100 characters.
+    The program continues when its host ends, until its own time limit. `output` begins at `offset`,
+    the number of bytes that this object or another one has read before. `args` of an attached
+    program are its first ten arguments, of which each is cut after 100 characters.
     """
 
     def __init__(

@@ -41,9 +41,9 @@ Argument: TypeAlias = str | os.PathLike[str] | GuestPath
 class ProgramOptions(TypedDict, total=False):
     """How a program is started.
 
-    `env` adds to the variables of the agent; `timeout` is in seconds, and ends the program with all
-    its processes. `terminal` gives it a terminal of some `rows` and `columns`; then it has one
-    stream. `id` is random by default.
+    `env` adds to the variables of the agent. After `timeout` seconds, the program ends with all its
+    processes. `terminal` gives the program a terminal of some `rows` and `columns`, and one stream
+    of output. `id` is random by default.
     """
 
     cwd: Argument | None

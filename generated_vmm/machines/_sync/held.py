@@ -238,7 +238,7 @@ def _recorded_at(folder: Path) -> float:
 
 
 def _can_be_linked(source: Path, root: Path) -> bool:
-    """Whether a jailed user can open a link; a file of another file system has none."""
+    """Whether a jailed user can read a hard link to a file; both must be on one file system."""
     found = source.stat()
     return bool(found.st_mode & stat.S_IROTH) and found.st_dev == root.stat().st_dev
 

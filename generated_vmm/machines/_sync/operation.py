@@ -45,9 +45,9 @@ def settle(
     seconds: float | None = None,
     is_cut_off: bool = False,
 ) -> None:
-    """Makes a machine what is stored of it, or removes one that is not whole, or is deleted.
+    """Makes a machine as its record says; removes a machine that is incomplete or to be deleted.
 
-    Raises VmmError and OSError; then it can be called again. See `conform`.
+    Raises VmmError and OSError. Call it again after an error. See `conform`.
     """
     if operation.kind == "delete" or not held.record.is_whole:
         return remove_machine(held)

@@ -138,7 +138,7 @@ class Folder:
             os.fchmod(self.number, MODE_OF_JAIL if self._record.jailed else MODE)
 
     def _listen(self) -> None:
-        """Later owners, and those who ask, come to a socket in the folder."""
+        """Listens on a socket in the folder, for later owners and for questions."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(KEEPER, dir_fd=self.number)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -171,7 +171,7 @@ class Folder:
     # What the program needs
 
     def make_fifos(self) -> None:
-        """Makes the fifos; the first one is locked."""
+        """Makes the fifos, and locks that of the program's standard input."""
         for name in (INPUT, OUTPUT, LOG, METRICS):
             with kernel.about("the fifo", f"{self._record.path}/{name}", "cannot be created"):
                 os.mkfifo(name, 0o600, dir_fd=self._place_of(name))
@@ -189,8 +189,8 @@ class Folder:
     def _place_of(self, name: str) -> int:
         return (self.inside if name in (LOG, METRICS) else self.taken).number
 
-    def hold_socket(self) -> None:
-        """Holds the folder of the API's socket, whose place is free."""
+    def open_api_folder(self) -> None:
+        """Opens the folder of the API's socket. Raises `Refused` if the socket's path exists."""
         folder, name = self._order.socket
         self.api_folder = self.inside
         if folder:

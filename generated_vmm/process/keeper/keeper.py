@@ -1,15 +1,18 @@
 """The whole life of a monitor: its keeper makes everything, starts it, and undoes everything.
 
-`Keeper.live` is the way there, and `Keeper.undo` the way back, whatever has ended the life: the
-program's end, the owner's word, or the owner's end, unless the monitor is detached.
+`Keeper.live` makes everything and runs the monitor. `Keeper.undo` removes everything. It follows
+the program's end, the owner's word `stop` or `kill`, or the end of the owner of a monitor that is
+not detached.
 
-The owner says `start`, `up` (the monitor has responded), `bound` (it may have made sockets), `stop`
-or `kill`; the keeper reports `taken` (the folder), `started`, `ready` (the socket listens),
-`noted`, `ended` and `removed`. The keeper asks the kernel, never the monitor.
+The caller is the process that starts the monitor; it is the first owner. An owner says `start`,
+`up` (the monitor has responded), `bound` (the monitor may have made sockets), `stop` or `kill`. The
+keeper reports `taken` (the folder), `started`, `ready` (the socket listens), `noted` (the sockets),
+`ended` and `removed`. The keeper asks the kernel, never the monitor.
 
-A keeper is the parent of its monitor and a child subreaper (prctl(2)): whatever the program forks,
-with or without a session of its own, becomes the keeper's child when its parent ends. No child is
-collected before its end is known, so their numbers are their own.
+The nursery forks the keeper (`nursery.py`). The keeper is the parent of its monitor and a child
+subreaper (prctl(2)): a process that the program has forked becomes the keeper's child when its
+parent ends, even with a session of its own. The keeper collects a child only when the child has
+ended, so a process number is never another process's.
 """
 
 from __future__ import annotations
@@ -35,8 +38,8 @@ BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its 
 READING, WRITING = os.O_RDONLY | os.O_NONBLOCK, os.O_WRONLY | os.O_NONBLOCK
 ENDS = ((INPUT, WRITING), (OUTPUT, READING), (LOG, READING), (METRICS, READING))
 TERMINATING_SECONDS = 2.0
-QUESTION_SECONDS = 0.1  # for a visitor, who asks as soon as it comes
-LONGEST_UNSEEN = 30.0  # seconds until a monitor without an owner notes that its folder is gone
+QUESTION_SECONDS = 0.1  # between the connection of a visitor and its question
+LONGEST_UNSEEN = 30.0  # seconds until a keeper without an owner sees that its folder is gone
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two attempts
 
 
@@ -49,9 +52,9 @@ class Goal(IntEnum):
 class Keeper:
     """The keeper of one monitor."""
 
-    def __init__(self, owner: socket.socket, caller: Descriptor, order: Order) -> None:
+    def __init__(self, connection: socket.socket, owner_pidfd: Descriptor, order: Order) -> None:
         self.order, self.record = order, order.record
-        self.owner = Conversation(owner, caller, detached=order.detached)
+        self.owner = Conversation(connection, owner_pidfd, detached=order.detached)
         self.folder, self.program = Folder(order), Program()
 
     def live(self) -> None:
@@ -66,11 +69,11 @@ class Keeper:
             self._look(None)
         self._require_wanted()
         self.folder.make_fifos()
-        self.folder.hold_socket()
+        self.folder.open_api_folder()
         self._start_program()
         self._wait_until_it_listens()
         self._report_ready()
-        while self.owner.goal < Goal.STOP and self._is_running():
+        while self.owner.goal < Goal.STOP and self._follow_program():
             self._wait_for_news()
         self._terminate()
 
@@ -95,27 +98,27 @@ class Keeper:
         pidfds = [] if self.program.pidfd is None else [self.program.pidfd.number]
         ready = self.owner.wait(seconds, *watched, *pidfds)
         if listener is not None and listener.fileno() in ready and not ready.intersection(pidfds):
-            # at its end they read the record instead; some other program may have come
+            # not after the program has ended: then visitors read the record
             with contextlib.suppress(OSError, LookupError, TypeError, ValueError):
                 self._answer(listener.accept()[0])
 
     def _answer(self, visitor: socket.socket) -> None:
-        """Answers somebody who came to the folder, and may become the owner.
+        """Answers a process that has connected to the folder's socket, and may become the owner.
 
         Raises OSError, and LookupError, TypeError or ValueError for what is no question.
         """
         is_alone = self.owner.pid is None
         with visitor:
             if is_alone and self.owner.goal is not Goal.UP:
-                return  # about to end, for which the visitor waits
+                return  # the monitor is about to end, and the visitor waits for that
             visitor.settimeout(QUESTION_SECONDS)
             said, given = messages.receive(visitor) or ({"word": ""}, [])
             is_adopted = said["word"] == "attach" and is_alone
             if is_adopted:
-                owner, caller = given
-                if not kernel.is_pidfd(caller.number):
+                connection, pidfd = given
+                if not kernel.is_pidfd(pidfd.number):
                     raise ValueError("the second descriptor is no pidfd")
-                self.owner.begin(messages.connection_of(owner), caller)
+                self.owner.begin(messages.connection_of(connection), pidfd)
             known = {"owner": self.owner.pid, "pid": self.program.pid or None, "id": self.record.id}
             messages.send(visitor, {"is_adopted": is_adopted, **known})
         if is_adopted:
@@ -151,14 +154,14 @@ class Keeper:
     # Running
 
     def _start_program(self) -> None:
-        """Its standard input is the fifo whose lock says that the monitor runs."""
+        """Its standard input is the locked fifo: without a keeper, the lock says that it runs."""
         opened = [self.folder.open(name, BOTH_ENDS) for name in (OUTPUT, LOG)]
         inherited = [self.folder.api_folder] if self.order.inherits else []
         self.program.start(self.order, [self.folder.input, *opened, *inherited])
         self._report_started()
 
-    def _is_running(self) -> bool:
-        """Whether the monitor runs. A jailer with a new PID namespace ends before its monitor."""
+    def _follow_program(self) -> bool:
+        """Follows the jailer to its child in a new PID namespace; returns whether it runs."""
         if self.program.is_running():
             return True
         is_followed = self.order.new_pid_ns and self.program.become_child()
@@ -171,7 +174,7 @@ class Keeper:
         pause = SHORTEST_PAUSE
         while True:
             self._require_wanted()
-            if not self._is_running():
+            if not self._follow_program():
                 how = kernel.exit_in_words(self.program.status)
                 raise Refused(f"the monitor ended {how} before its socket responded")
             with contextlib.suppress(OSError):
@@ -202,43 +205,43 @@ class Keeper:
             self._look(left)
 
     def _is_to_stop(self) -> bool:
-        return self.owner.goal is Goal.STOP and not self.order.new_pid_ns and self._is_running()
+        return self.owner.goal is Goal.STOP and not self.order.new_pid_ns and self._follow_program()
 
 
 class Conversation:
     """A keeper's side of the connection to its owner. Without an owner, it reports to nobody."""
 
-    def __init__(self, owner: socket.socket, caller: Descriptor, *, detached: bool) -> None:
+    def __init__(self, connection: socket.socket, pidfd: Descriptor, *, detached: bool) -> None:
         self.goal, self.has_bound, self._detached = Goal.TAKE, False, detached
-        self.begin(owner, caller)
+        self.begin(connection, pidfd)
 
-    def begin(self, owner: socket.socket, caller: Descriptor) -> None:
-        """Talks to a new owner, whose process is the caller."""
-        owner.setblocking(False)
-        self._owner: socket.socket | None = owner
-        self._caller = caller
+    def begin(self, connection: socket.socket, pidfd: Descriptor) -> None:
+        """Talks to a new owner: its connection, and the pidfd of its process."""
+        connection.setblocking(False)
+        self._connection: socket.socket | None = connection
+        self._pidfd = pidfd
 
     @property
     def pid(self) -> int | None:
         """The number of the owner's process; None without an owner."""
-        return None if self._owner is None else messages.peer_of(self._owner)[0]
+        return None if self._connection is None else messages.peer_of(self._connection)[0]
 
     def report(self, event: str, given: Iterable[int] = (), **what: Any) -> None:
         """Sends the owner an event, with descriptors."""
-        if self._owner is not None:
-            messages.send(self._owner, {"event": event, **what}, given)
+        if self._connection is not None:
+            messages.send(self._connection, {"event": event, **what}, given)
 
     def wait(self, seconds: float | None, *others: int) -> set[int]:
-        """Waits for the owner's words, which it takes, and for other descriptors: the ready ones.
+        """Waits for the owner or other descriptors, takes the owner's words, returns what is ready.
 
-        A forked child of the caller may have a copy of the connection, so the caller's end counts.
+        The owner has ended when its process has: a fork may have a copy of the connection.
         """
-        owner = self._owner
-        ours = [] if owner is None else [owner.fileno(), self._caller.number]
+        connection = self._connection
+        ours = [] if connection is None else [connection.fileno(), self._pidfd.number]
         ready = kernel.ready_of([*ours, *others], seconds)
-        if owner is not None and ready.intersection(ours):
-            is_gone = is_ready(self._caller.number)
-            for received in messages.drain(owner):
+        if connection is not None and ready.intersection(ours):
+            is_gone = is_ready(self._pidfd.number)
+            for received in messages.drain(connection):
                 if received is None:
                     is_gone = True
                 else:
@@ -248,29 +251,32 @@ class Conversation:
         return ready
 
     def _take(self, said: Mapping[str, Any]) -> None:
-        """Any other message changes nothing: the owner's end is known from its process."""
+        """Takes a word. Any other message changes nothing."""
         word = said.get("word")
         self.has_bound |= word == "bound"
         if isinstance(word, str) and word.upper() in Goal.__members__:
             self.goal = max(self.goal, Goal[word.upper()])
 
     def _lose_owner(self) -> None:
-        """Its monitor ends, unless it is to survive."""
-        if self._owner is not None:
-            self._owner.close()
-        self._owner = None
+        """Continues without an owner. A monitor that is not detached is to be killed."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
         if not self._detached or self.goal < Goal.UP:
             self.goal = Goal.KILL
 
 
 def keep(
-    said: dict[str, Any], owner: socket.socket, caller: Descriptor, content: list[Descriptor]
+    _: dict[str, Any],
+    connection: socket.socket,
+    caller_pidfd: Descriptor,
+    content: list[Descriptor],
 ) -> None:
-    """Keeps one monitor until nothing of it is left."""
+    """Keeps one monitor until nothing of it is left. The arguments are those of `taps.keep`."""
     order = messages.content_of(content[0].number)
     content.clear()  # its memory
     record = Record(**order.pop("record"))
-    keeper, failure = Keeper(owner, caller, Order(record=record, **order)), ""
+    keeper, failure = Keeper(connection, caller_pidfd, Order(record=record, **order)), ""
     try:
         keeper.live()
     except Exception as error:
@@ -280,7 +286,7 @@ def keep(
 
 
 def clean(said: dict[str, Any]) -> None:
-    """Removes what a keeper has left that was killed. Raises `Refused`, OSError."""
+    """Removes what a killed keeper has left. Raises `Refused`, OSError."""
     path = said["path"]
     with (
         contextlib.suppress(FileNotFoundError, NotADirectoryError),

@@ -29,9 +29,9 @@ UNRECORDED = stat.S_ISVTX | 0o700
 
 
 class Socket:
-    """A unix socket outside of the monitor's folder: a name in a folder, and both identities.
+    """A unix socket outside of the monitor's folder: its folder, its name and both identities.
 
-    `id` is None until the monitor has made it; the path was free before.
+    `id` is None until the keeper has seen the socket listen.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ def _remove_folder(place: tuple[Record, int]) -> None:
 
 
 def _remove_group(path: str) -> None:
-    """Removes a control group, whose processes have ended. That above it stays."""
+    """Removes a control group whose processes have ended. The group above it stays."""
     deadline = time.monotonic() + GROUP_SECONDS
     with contextlib.suppress(FileNotFoundError):
         while True:  # ended processes are counted for some time

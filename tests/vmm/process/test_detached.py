@@ -235,20 +235,22 @@ def given_to_attach(kind: str) -> Iterator[list[int]]:
     """What a visitor gives in place of its end of a connection and its pidfd."""
     with contextlib.ExitStack() as stack:
         ours, theirs = map(stack.enter_context, messages.pair())
+        connection = theirs.fileno()
         pidfd = stack.enter_context(Descriptor(os.pidfd_open, os.getpid())).number
         if kind == "a file for the pidfd":
             pidfd = stack.enter_context(open("/dev/null")).fileno()
         elif kind == "the connection for the pidfd":
             pidfd = ours.fileno()
         elif kind == "a file for the connection":
-            theirs = stack.enter_context(open("/dev/null"))
+            connection = stack.enter_context(open("/dev/null")).fileno()
         elif kind == "a stream":
-            theirs = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX)).fileno()
         elif kind == "an address of the network":
-            theirs = stack.enter_context(socket.socket())
+            connection = stack.enter_context(socket.socket()).fileno()
         elif kind == "a connection to nobody":
-            theirs = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        yield [theirs.fileno(), pidfd]
+            unconnected = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            connection = stack.enter_context(unconnected).fileno()
+        yield [connection, pidfd]
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,11 @@ class Exchange(ApiModel):
 
     data: str | None = Field(
         default=None,
-        description="Input, in base64. It is taken as a whole, or not before the time is up.",
+        description=(
+            "Input, in base64. The agent takes all of it, or none of it if the time ends before."
+        ),
     )
-    """Input, in base64. It is taken as a whole, or not before the time is up."""
+    """Input, in base64. The agent takes all of it, or none of it if the time ends before."""
 
     close: bool | None = Field(default=None, description="Whether this input is the last.")
     """Whether this input is the last."""
