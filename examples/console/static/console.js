@@ -234,8 +234,8 @@ for (const part of document.querySelectorAll('[data-refresh]')) {
 }
 
 /* Of the list, only what has changed since `at` is sent. */
-for (const list of document.querySelectorAll('[data-rows]')) {
-  let { rows: url = '', at = '' } = /** @type {HTMLElement} */ (list).dataset
+for (const list of document.querySelectorAll('[data-list]')) {
+  let { list: url = '', at = '' } = /** @type {HTMLElement} */ (list).dataset
   look(async () => {
     const answer = await ask(`${url}&at=${at}`)
     if (!answer) return WATCH_EVERY

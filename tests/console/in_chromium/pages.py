@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 
 from tests.chromium import close_context
 from tests.console.running import RunningConsole
@@ -30,6 +30,25 @@ def alice_at(chromium: Browser, host: RunningConsole, **options: Any) -> Iterato
         yield page
     finally:
         close_context(context)
+
+
+def complaints_of(context: BrowserContext) -> list[str]:
+    """What the pages complain of from now on, and what they load by themselves and is not there."""
+    complaints: list[str] = []
+
+    def note(text: str) -> None:
+        # Chromium notes every response of 400 and above; those to a refused form are wanted.
+        if "Failed to load resource" not in text:
+            complaints.append(text)
+
+    def note_missing(response: Response) -> None:
+        if response.status == 404 and response.request.resource_type != "document":
+            complaints.append(f"404 {response.url}")
+
+    context.on("weberror", lambda error: note(str(error.error)))
+    context.on("console", lambda message: note(message.text))
+    context.on("response", note_missing)
+    return complaints
 
 
 def press(page: Page, label: str) -> None:

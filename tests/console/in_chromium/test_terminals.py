@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from examples.console.hosted import HostedMonitor
 from tests.chromium import violations
-from tests.console.in_chromium.pages import alice_at, press
+from tests.console.in_chromium.pages import alice_at, complaints_of, press
 from tests.console.running import RunningConsole, hosting_console, signed_in
 from tests.programs import require_terminals
 
@@ -32,12 +32,10 @@ def host() -> Iterator[RunningConsole]:
 def desk(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
     """Alice at a console with a machine that runs."""
     require_terminals()
-    complaints: list[str] = []
     with alice_at(chromium, host) as page:
-        page.context.on("weberror", lambda error: complaints.append(str(error.error)))
-        page.context.on("console", lambda message: complaints.append(message.text))
+        complaints = complaints_of(page.context)
         yield page
-    assert [text for text in complaints if "Failed to load resource" not in text] == []
+    assert complaints == []
 
 
 def machine_of(host: RunningConsole) -> HostedMonitor:
@@ -83,7 +81,7 @@ def test_a_phone_types_with_its_keyboard_and_has_buttons_for_other_keys(
         expect(phone.locator(ROWS)).to_contain_text("guest hears k")
         texts = sent(phone)
         phone.get_by_role("button", name="Ctrl+C").tap()
-        phone.wait_for_function("document.activeElement.id === 'line'")
+        expect(phone.locator("#line")).to_be_focused()
         assert len(texts) == 1
 
 
