@@ -43,7 +43,8 @@ class Protected:
 
     `require` returns the token of a request, or raises AccessTokenError without all of the scopes.
     The tools that a request calls are read from its body before the application runs: a refusal
-    inside of the application would be a result of the tool, and the client could not step up.
+    inside of the application would be a result of the tool, and the client could not step up. A
+    websocket, whose calls are not known when it begins, needs the scopes of all tools.
     """
 
     require: Callable[..., Awaitable[AccessToken]]
@@ -56,8 +57,10 @@ class Protected:
         if scope["type"] in ("http", "websocket"):
             connection = HTTPConnection(scope)
             token = await self.require(connection, *self.scopes)
-            if self.tools and scope["type"] == "http":
-                body, receive = await _read(receive)
+            if self.tools:
+                body = None  # the messages of a websocket come later
+                if scope["type"] == "http":
+                    body, receive = await _read(receive)
                 called = called_tools(body)
                 if called is None or len(called) > MAX_CALLS:
                     called = frozenset(self.tools)

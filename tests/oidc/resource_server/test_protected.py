@@ -96,6 +96,30 @@ def test_a_websocket_takes_a_token() -> None:
     assert refused.value.code == 1008
 
 
+def test_a_websocket_that_may_call_any_tool_needs_the_scopes_of_all() -> None:
+    async def server(scope: Scope, receive: Receive, send: Send) -> None:
+        socket = WebSocket(scope, receive, send)
+        await socket.accept()
+        await socket.send_text("ready")
+        await socket.close()
+
+    def mount_server(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
+        guarded = api.protected(server, "machines:read", tools={"delete": "machines:write"})
+        app.mount("/server", guarded)
+
+    world = make_api_world(mount=mount_server)
+    client = TestClient(world.world.app, base_url="https://app.test")
+    for scope in ("machines:read machines:write", "machines:read"):
+        headers = {"Authorization": f"Bearer {asyncio.run(world.token(scope))}"}
+        opening = client.websocket_connect("/server/", headers=headers)
+        if "write" in scope:
+            with opening as socket:
+                assert socket.receive_text() == "ready"
+        else:
+            with pytest.raises(WebSocketDisconnect), opening:
+                raise AssertionError("it was accepted")
+
+
 def test_a_token_that_expires_while_a_websocket_is_open_is_refused_when_it_is_asked_for() -> None:
     def mount_ticks(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
         @app.websocket("/ticks")
