@@ -34,11 +34,30 @@ _GUARDING_NOTHING: Final[tuple[object, ...]] = (
 
 
 class Endpoint(NamedTuple):
-    """A route of an application. `dependants` are its own and those of its dependencies."""
+    """A route of an application. `dependants` are its own and those of its dependencies.
+
+    `original` is the route of the router in which it was defined.
+    """
 
     path: str
-    route: RouteContext
+    route: RouteContext | BaseRoute
+    original: BaseRoute
     dependants: Sequence[Dependant]
+
+    @property
+    def name(self) -> str | None:
+        """The name of the route."""
+        return getattr(self.route, "name", None)
+
+    @property
+    def function(self) -> object:
+        """The function or object that serves it; None for a mounted application."""
+        return getattr(self.route, "endpoint", None)
+
+    @property
+    def methods(self) -> set[str]:
+        """Its HTTP methods."""
+        return getattr(self.route, "methods", None) or set()
 
     @property
     def calls(self) -> list[object]:
@@ -81,9 +100,11 @@ def calls_of(scope: Scope) -> list[object]:
 
 
 def _endpoints(routes: Sequence[BaseRoute], prefix: str) -> Iterator[Endpoint]:
-    for route in iter_route_contexts(routes):
-        path = prefix + (route.path or "")
-        yield Endpoint(path, route, list(_dependants(route)))
+    for context in iter_route_contexts(routes):
+        # FastAPI before 0.144 knows the path of an included route of Starlette in that route only.
+        route = getattr(context, "starlette_route", None) or context
+        path = prefix + (getattr(route, "path", None) or "")
+        yield Endpoint(path, route, context.original_route, list(_dependants(route)))
         yield from _endpoints(getattr(route, "routes", ()), path)
 
 

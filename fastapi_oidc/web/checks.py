@@ -23,7 +23,6 @@ from types import UnionType
 from typing import Any, Final, ForwardRef, Union, get_args, get_origin
 
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import iter_route_contexts
 from pydantic.fields import FieldInfo
 from starlette.routing import BaseRoute, Match
 
@@ -83,7 +82,7 @@ def require_sound_endpoints(
     overridden = [*getattr(app, "dependency_overrides", ())]  # no endpoint needs a hash
     open_routes = {role.route_name(engine.name): role for role in _OPEN}
     for endpoint in endpoints:
-        role = open_routes.get(endpoint.route.name or "")
+        role = open_routes.get(endpoint.name or "")
         if role and any(isinstance(call, RequireAuth) for call in endpoint.calls):
             raise misconfigured(_guarded_login(role, endpoint.path))
         called = [each for each in endpoint.dependants if each.call not in overridden]
@@ -120,7 +119,7 @@ def report(
     overridden = [each.name for each in getattr(app, "dependency_overrides", ()) if refuses(each)]
     if overridden:
         _log.warning("Nobody has to sign in: dependency_overrides has %s.", ", ".join(overridden))
-    names = {each.route.name for each in endpoints}
+    names = {each.name for each in endpoints}
     for remedy in (engine.needed[name] for name in engine.needed if name not in names):
         _log.error("%s", remedy)
     if engine.signs_in:
@@ -263,12 +262,12 @@ def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
     for router in routers_of(app.router):
         given = getattr(router, "dependencies", ())  # Starlette's has none
         if any(refuses(each.dependency) for each in given):
-            guarded |= {id(each.route.original_route) for each in endpoints_of(router)}
+            guarded |= {id(each.original) for each in endpoints_of(router)}
     for endpoint in endpoints:
-        own = getattr(endpoint.route.original_route, "dependencies", ())
+        own = getattr(endpoint.original, "dependencies", ())
         if any(refuses(each.dependency) for each in own):
-            guarded.add(id(endpoint.route.original_route))
-    found = [each for each in endpoints if id(each.route.original_route) in guarded]
+            guarded.add(id(endpoint.original))
+    found = [each for each in endpoints if id(each.original) in guarded]
     return [each.path for each in found if is_open(each)]
 
 
@@ -293,7 +292,7 @@ def _report_missing_routes(
     """Log that an instance lacks routes that a login needs."""
     missing = [str(role) for role in _NEEDED if role not in mounted]
     names = [role.route_name(instance) for role in _NEEDED if role not in mounted]
-    if unknown := [each.path for each in endpoints if each.route.name in names]:
+    if unknown := [each.path for each in endpoints if each.name in names]:
         _log.error(
             "The path %s has a parameter with a name that OIDC does not fill.\n"
             "Call the parameter of the prefix {registration}.",
@@ -308,9 +307,9 @@ def _report_missing_routes(
             ", ".join(missing),
         )
     callback, name = mounted.get(Role.CALLBACK), Role.CALLBACK.route_name(instance)
-    here = [each for each in iter_route_contexts(app.routes) if each.path == callback]
-    own = [each for each in here[1:] if getattr(each.endpoint, "__name__", None) == name]
-    if any((each.methods or set()) <= (here[0].methods or set()) for each in own):
+    here = [each for each in endpoints if each.path == callback]
+    own = [each for each in here[1:] if getattr(each.function, "__name__", None) == name]
+    if any(each.methods <= here[0].methods for each in own):
         _log.error(
             "The callback_handler() at %s is never reached, because of the router's callback: its "
             "on_success and on_failure are never called.\n"

@@ -167,8 +167,12 @@ def awaited(
 
 
 def defines_routes(code: CodeType) -> bool:
-    """Whether it makes routes or overrides guards, which names guards without calling them."""
-    return code.co_name == "<module>" or not _DEFINING.isdisjoint(code.co_names)
+    """Whether it makes routes or overrides guards, which names guards without calling them.
+
+    So do modules and classes, whose code is that of no function.
+    """
+    is_function = code.co_flags & inspect.CO_OPTIMIZED
+    return not is_function or not _DEFINING.isdisjoint(code.co_names)
 
 
 def refuses(call: object) -> bool:

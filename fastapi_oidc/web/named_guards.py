@@ -98,8 +98,9 @@ def is_open(endpoint: Endpoint) -> bool:
     """
     if endpoint.dependants:
         return not any(map(refuses, endpoint.calls))
-    plain = endpoint.route.endpoint or getattr(endpoint.route, "app", None)
-    if plain is None or getattr(endpoint.route, "routes", None):  # whose endpoints are looked at
+    route = endpoint.route
+    plain: Any = endpoint.function or getattr(route, "app", None)
+    if plain is None or getattr(route, "routes", None):  # whose endpoints are looked at
         return False
     while isinstance(plain, partial):
         plain = plain.func

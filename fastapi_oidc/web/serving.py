@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import ref
 
@@ -49,9 +50,17 @@ def noted(dependency: Guarding) -> Guarding:
     A request may also make an application: with its first use, or by importing a module.
     """
     context = running()
-    if context is not None and not defines_routes(sys._getframe(2).f_code):
+    if context is not None and not defines_routes(_code_of_application()):
         context.note(dependency)
     return dependency
+
+
+def _code_of_application() -> CodeType:
+    """The code that uses this library."""
+    frame = sys._getframe(2)
+    while frame.f_back and str(frame.f_globals.get("__name__")).startswith("fastapi_oidc."):
+        frame = frame.f_back
+    return frame.f_code
 
 
 def context_of(

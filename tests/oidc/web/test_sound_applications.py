@@ -23,7 +23,7 @@ from starlette.types import Scope
 from fastapi_oidc import OIDC, OIDCMiddleware, require_auth, require_csrf
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
-from tests.oidc.world import make_world, signed_in_world
+from tests.oidc.world import BASE_URL, make_world, signed_in_world
 
 Mounting: TypeAlias = Callable[[FastAPI, OIDC[Any, Any]], None]
 
@@ -230,14 +230,24 @@ def a_router(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     app.include_router(APIRouter(dependencies=[Depends(oidc.require_auth)]))
 
 
+def a_router_of_callers(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.include_router(APIRouter(dependencies=[Depends(oidc.require_user)]))
+
+
+def a_class(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    class Dependencies:
+        user = Depends(oidc.require_auth)
+
+
 def a_module(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     names = ModuleType("pages").__dict__ | {"oidc": oidc, "Depends": Depends}
     exec(compile("USER = Depends(oidc.require_auth)", "pages", "exec"), names)
 
 
-@pytest.mark.parametrize("define", [an_override, a_router, a_module])
+@pytest.mark.parametrize("define", [an_override, a_router, a_router_of_callers, a_class, a_module])
 async def test_a_request_may_define_what_has_guards(define: Mounting) -> None:
     world, browser = await signed_in_world()
+    world.oidc.api(BASE_URL)
     world.app.get("/defined")(lambda: define(world.app, world.oidc))
     assert (await browser.get("/defined")).status_code == 200
 
