@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
-from fastapi_oidc.errors import SessionError
+from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import ENDED_CODES, require_refresh_token, unavailable_until
-from fastapi_oidc.flows.revocation import revoke_access_token, token_key
-from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.flows.revocation import absolute_end_of, revoke_access_token, token_key
+from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Over
 from fastapi_oidc.flows.token_sessions import being_applied
 from fastapi_oidc.grants.exchanges import (
     exchange_of_caller,
@@ -24,7 +24,7 @@ from fastapi_oidc.grants.exchanges import (
     own_token,
     token_of_callback,
 )
-from fastapi_oidc.grants.holders import Holder
+from fastapi_oidc.grants.holders import Holder, require_session
 from fastapi_oidc.grants.once import Obtain, Once
 from fastapi_oidc.protocol.downstream import (
     MIN_VALIDITY,
@@ -99,7 +99,7 @@ class Grants(Generic[Identity]):
             return own_token((await self._fresh(holder, needed)).session)
         live = await holder.current()
         obtain = partial(self._obtain, holder, api, actor)
-        confirm = partial(_require_live, holder, live.session)
+        confirm = partial(_confirm, holder.party, live)
         key, ends = token_key(live.id, api, actor.name if actor else ""), live.session.last_end
         once = self._once.token
         cells = holder.party.sessions.cells
@@ -183,7 +183,9 @@ class Grants(Generic[Identity]):
         outcome = await refresh(
             party.of(live.session), live, lambda session: _meets(party, session, needed)
         )
-        return live if isinstance(outcome, Postponed) and serves else _after(party, live, outcome)
+        if isinstance(outcome, Postponed) and serves:
+            return _require_live(party, await party.sessions.judge_again(live))
+        return _after(party, live, outcome)
 
     async def _obtain(
         self, holder: Holder[Identity], api: DownstreamAPI, actor: Actor | None
@@ -237,18 +239,29 @@ def _after(
             raise unavailable_until(party, outcome)
 
 
-async def _require_live(
-    holder: Holder[Identity], session: OIDCSession[Identity], token: IssuedToken, is_stored: bool
+async def _confirm(
+    party: RelyingParty[Identity], live: Live[Identity], token: IssuedToken, is_stored: bool
 ) -> None:
     """Revoke a new token if the session has ended, and raise SessionError then.
 
     A sign-out revokes only stored tokens. So this check follows the storing of the token.
+    Callers share the token: a refused holder, as after a step-up, is no end of the session.
     """
     try:
-        await holder.current()
+        _require_live(party, await party.sessions.judge(live.copy._replace(epoch=ANY_EPOCH)))
     except SessionError as error:
         if not error.is_outage:
-            await revoke_access_token(holder.party, session, token)
+            await revoke_access_token(party, live.session, token)
         raise
     if not is_stored:
-        await revoke_access_token(holder.party, session, token)
+        await revoke_access_token(party, live.session, token)
+
+
+def _require_live(party: RelyingParty[Identity], found: Found[Identity]) -> Live[Identity]:
+    """The session after a wait; raises SessionError if it has ended, however idle its browser is."""
+    if isinstance(found, Over):
+        raise SessionError(ENDED_CODES[found.reason], "the session has ended")
+    live = require_session(found)
+    if party.clock.now() >= absolute_end_of(live.session, party.of(live.session).settings):
+        raise SessionError(Code.SESSION_EXPIRED, "the session has ended")
+    return live

@@ -66,7 +66,7 @@ class Once:
             known = _token_in(seen.row)
             if self.is_good(known, key, needed):
                 return known
-            is_last = attempt == ATTEMPTS - 1
+            is_last, is_own = attempt == ATTEMPTS - 1, not self._obtaining.is_running(key)
             try:
                 work = partial(_obtain, cells, key, seen, obtain, confirm, expires_at)
                 token = await self._obtaining.run(key, work)
@@ -74,8 +74,10 @@ class Once:
                 self._note(key, error)
                 if self.is_good(known, key, needed):
                     return known
-                # The request of the first caller may have ended; this caller's may not.
-                if error.code is not Code.SESSION_RESPONSE_STARTED or is_last:
+                # The request of the first caller may have ended, or its copy of the session is
+                # refused; this caller's may not.
+                is_of_caller = isinstance(error, SessionError) and not error.is_outage
+                if is_own or is_last or not is_of_caller:
                     raise
             else:
                 if is_last or self.is_good(token, key, needed):

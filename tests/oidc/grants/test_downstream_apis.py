@@ -19,7 +19,16 @@ from fastapi_oidc.protocol.downstream import GrantKind
 from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
-from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    callback_url,
+    copy_of,
+    generation,
+    others_have_run,
+    two_processes,
+)
+from tests.oidc.flows.test_overtaken import HeldOutage
 from tests.oidc.grants.api import Api, issued, session_id
 from tests.oidc.grants.conftest import Session, calling
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
@@ -234,3 +243,50 @@ async def test_a_sign_out_elsewhere_before_the_token_is_stored_revokes_it(kind: 
     assert (await asked).json() == 401
     hints = [event.token_type_hint for event in here.op.record.of(TokenRevoked)]
     assert hints.count("access_token") == 1, "that of the API"
+
+
+async def test_a_request_from_before_a_step_up_ends_no_exchange_that_another_one_shares(
+    mode: str,
+) -> None:
+    """Its copy of the cookie is refused, and the session continues."""
+
+    store = "memory" if mode == "store" else None
+    world = make_world(**described("token_exchange", session_store=store))
+    api = Api(world)
+
+    @world.app.get("/calendar")
+    async def calendar(session: Session) -> int:
+        return await api.status(world.oidc.auth(session, resource=CALENDAR))
+
+    browser, held = await world.signed_in(), Held(first=True)
+    copy = copy_of(browser, world)
+    url = await callback_url(browser, "/auth/login?max_age=60&return_to=/me")
+    world.op.faults.put("token", held)
+    earlier = begun(copy.get("/calendar"))
+    await held.gate.until_reached()
+    assert (await browser.get(url)).status_code == 200
+    later = begun(browser.get("/calendar"))
+    await others_have_run()
+    held.gate.opened.set()
+    await earlier
+    assert (await later).json() == (await browser.get("/calendar")).json() == 200
+    assert revoked(world) == 0
+
+
+async def test_a_refresh_that_fails_after_the_end_of_its_session_gives_no_token(mode: str) -> None:
+    """The session's own token could still be sent."""
+    here, there = two_processes(mode)
+    browser, outage, api = await here.signed_in(), HeldOutage(), Api(here)
+
+    @here.app.get("/call")
+    async def call(session: Session) -> int:
+        return await api.status(here.oidc.auth(session, min_validity=100))
+
+    here.time.advance(FIRST_TOKEN_ENDS - 60)
+    here.op.faults.put("token", outage)
+    asking = begun(copy_of(browser, here).get("/call"))
+    await outage.gate.until_reached()
+    await copy_of(browser, there).post("/auth/logout", data=LOCAL)
+    outage.gate.opened.set()
+    assert (await asking).status_code == 401
+    assert not api.tokens
