@@ -113,7 +113,11 @@ class Access(Frozen):
     @property
     def use(self) -> Use:
         """What all its calls have cost, as far as it is stored."""
-        return reduce(Use.and_of, (cost for _, cost in self.costs), Use())
+        return self.use_beside("")
+
+    def use_beside(self, server: str) -> Use:
+        """What calls have cost in other applications than `server`, which knows its own cost."""
+        return reduce(Use.and_of, (cost for each, cost in self.costs if each != server), Use())
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,8 @@ class OpenCalls:
             cut(because)
 
     def require_more(self, use: Use) -> None:
-        """Refuse a call over `Limits.calls`; `use` is what the store has counted."""
-        unrecorded = self._cost.calls - self._recorded.calls
-        if use.calls + unrecorded + len(self._open) > self._limits.calls:
+        """Refuse a call over `Limits.calls`; `use` is what the store has of other applications."""
+        if use.calls + self._cost.calls + len(self._open) > self._limits.calls:
             raise Refused(Code.BROKER_USED_UP, f"{self._limits.calls} calls")
 
     def count(self, cost: Use) -> None:

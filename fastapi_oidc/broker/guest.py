@@ -52,7 +52,8 @@ class GuestApp:
         self._connections = {n: Connections(to, resolve) for n, to in self._routes.items()}
         self._limits, self._party = limits, accesses.party
         self._tokens: dict[str, IssuedToken] = {}
-        record = partial(accesses.record, access, secrets.token_urlsafe(6))
+        self._server = secrets.token_urlsafe(6)
+        record = partial(accesses.record, access, self._server)
         self.calls = OpenCalls(limits, self._judge, record)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,7 +104,7 @@ class GuestApp:
     async def _require_more(self) -> Live[Any]:
         """The session of the access; raises Refused when it has no more calls, or has ended."""
         access, live = await self._judge()
-        self.calls.require_more(access.use)
+        self.calls.require_more(access.use_beside(self._server))
         return live
 
     async def _approved(self, asked: Asked, body: bytes) -> None:

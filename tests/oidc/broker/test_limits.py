@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import httpx
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from fastapi_oidc.broker import Limits
 from fastapi_oidc.broker.forward import MOST_URL
 from tests.oidc.broker.apis import Api, Received, says
-from tests.oidc.broker.rig import rigged
+from tests.oidc.broker.rig import rigged, store_of
 from tests.oidc.broker.streams import Stream, is_cut, streaming
 from tests.oidc.flows.steps import until
 from tests.oidc.interleaving import Gate
@@ -100,3 +101,26 @@ async def test_a_guest_that_leaves_ends_its_call() -> None:
         await stream.until_ended()
         await until(lambda: bool(rig.trail))
         assert (rig.trail[0].code, rig.trail[0].status) == ("broker.request", 200)
+
+
+async def test_a_cost_that_is_stored_while_a_call_is_judged_counts() -> None:
+    """The reply of the store has what was there when it was asked."""
+    async with rigged(limits=Limits(calls=2)) as rig:
+        await rig.guest.get()
+        await rig.use()
+        store, gate = store_of(rig), Gate()
+        read = store.read
+        assert (await rig.guest.get()).status_code == 200
+
+        async def read_slowly(keys: Any) -> Any:
+            values = await read(keys)
+            await gate.passed()
+            return values
+
+        store.read = read_slowly
+        late = asyncio.create_task(rig.guest.get())
+        await gate.until_reached()
+        del store.read
+        await rig.use()
+        gate.opened.set()
+        assert (await late).status_code == 429
