@@ -232,9 +232,6 @@ async def _code(
 async def _redeem(party: RelyingParty[Identity], login: Login) -> LoginOutcome[Identity]:
     silent = login.transaction.silent
     try:
-        if silent:
-            live = await confirm(party, login)
-            return SignedIn(live.session, "/", silent=True, live=live)
         return await _sign_in_once(party, login)
     except CodeNotSent as unsent:
         party.announcer(refusal(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
@@ -266,11 +263,11 @@ async def _without_transaction(
 
 
 async def _sign_in_once(party: RelyingParty[Identity], login: Login) -> SignedIn[Identity]:
-    """The session of this login, made only once across all processes.
+    """The session of this login, made or confirmed only once across all processes.
 
     While the store is unavailable, the code is not sent: another process may have sent it.
     """
-    default = party.settings.default_return_path
+    default, silent = party.settings.default_return_path, login.transaction.silent
     return_to = same_origin_path(login.transaction.return_to, default=default)
     key = f"login:{_name(login.transaction)}"
     base = Row(expires_at=party.clock.now() + PENDING_SECONDS)
@@ -282,11 +279,11 @@ async def _sign_in_once(party: RelyingParty[Identity], login: Login) -> SignedIn
             )
         if row.content:
             live = await _read(party, row)
-            return SignedIn(live.session, return_to, replayed=True, live=live)
+            return SignedIn(live.session, return_to, silent, replayed=True, live=live)
         await turn.pause()
     try:
         async with turn.renewing():
-            live = await sign_in(party, login, turn.require_lease)
+            live = await (confirm if silent else sign_in)(party, login, turn.require_lease)
     except CodeNotSent:
         await turn.last(turn.release)
         raise
@@ -295,7 +292,7 @@ async def _sign_in_once(party: RelyingParty[Identity], login: Login) -> SignedIn
         raise
     result = Row(content=_written(live), expires_at=base.expires_at)
     await turn.last(partial(turn.finish, result))
-    return SignedIn(live.session, return_to, live=live)
+    return SignedIn(live.session, return_to, silent, live=live)
 
 
 def _written(live: Live[Identity]) -> bytes:

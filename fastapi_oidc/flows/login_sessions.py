@@ -52,7 +52,7 @@ class CodeNotSent(Exception):
 
 
 async def exchange_code(
-    party: RelyingParty[Identity], login: Login, before_sending: Callable[[], None] | None = None
+    party: RelyingParty[Identity], login: Login, before_sending: Callable[[], None]
 ) -> tuple[TokenBundle, IdToken, tuple[str, ...]]:
     """Exchange the code and validate the result. The code is used up unless CodeNotSent is raised.
 
@@ -309,13 +309,15 @@ async def _end_previous(
         await party.sessions.end(previous.id, "signed_out", expires_at=previous.expires_at)
 
 
-async def confirm(party: RelyingParty[Identity], login: Login) -> Live[Identity]:
+async def confirm(
+    party: RelyingParty[Identity], login: Login, before_sending: Callable[[], None]
+) -> Live[Identity]:
     """The session with new tokens, if the end user is the same (Session Management 3.1).
 
-    Raises SessionError when the session has ended in the meantime, ProtocolViolation
+    `before_sending` is that of `sign_in`. Raises SessionError when the session has ended in the meantime, ProtocolViolation
     (authorization.other_user) for another user.
     """
-    bundle, id_token, _ = await exchange_code(party, login)
+    bundle, id_token, _ = await exchange_code(party, login, before_sending)
     try:
         return await _confirm(party, login, bundle, id_token)
     except Exception:

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-import httpx
 import pytest
 from fastapi import FastAPI, Request
 from starlette.background import BackgroundTask
@@ -40,7 +39,7 @@ from tests.oidc.flows.steps import (
     user,
 )
 from tests.oidc.flows.test_lost_moments import STEP_UP, world_of
-from tests.oidc.flows.test_silent_login import IFRAME
+from tests.oidc.flows.test_silent_login import silent_callback
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
 from tests.oidc.world import LOGIN_URL, Time, make_world
 
@@ -67,15 +66,6 @@ class Repeating(MemoryStore):
             self.loses = False
             return await super().swap(key, before, after)
         return found
-
-
-async def silent_callback(browser: httpx.AsyncClient) -> str:
-    """Where the provider sends the hidden iframe of a silent login."""
-    url = "/auth/login?silent=1"
-    while "/auth/callback" not in url:
-        answer = await browser.get(url, headers=IFRAME, follow_redirects=False)
-        url = answer.headers["location"]
-    return url
 
 
 @pytest.mark.parametrize("how", ["session", "user"])

@@ -16,8 +16,10 @@ from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     copy_of,
     generation,
+    others_have_run,
     user,
 )
+from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World, make_world
 
 IFRAME = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate"}
@@ -26,6 +28,15 @@ SAME_USER = ("same_user", "")
 
 async def check(browser: httpx.AsyncClient, headers: dict[str, str] = IFRAME) -> httpx.Response:
     return await browser.get("/auth/login?silent=1", headers=headers)
+
+
+async def silent_callback(browser: httpx.AsyncClient) -> str:
+    """Where the provider sends the hidden iframe of a silent login."""
+    url = "/auth/login?silent=1"
+    while "/auth/callback" not in url:
+        answer = await browser.get(url, headers=IFRAME, follow_redirects=False)
+        url = answer.headers["location"]
+    return url
 
 
 def outcome(answer: httpx.Response) -> tuple[str, str]:
@@ -161,3 +172,22 @@ async def test_only_an_iframe_of_this_site_may_check(change: dict[str, str]) -> 
     answer = await check(browser, IFRAME | change)
     assert answer.status_code == 403
     assert "session.cross_site" in answer.text
+
+
+async def test_a_check_whose_callback_comes_to_two_processes_sends_its_code_once(
+    processes: tuple[World, World],
+) -> None:
+    """A browser repeats a request whose connection broke; the provider is strict."""
+    here, there = processes
+    browser, held = await here.signed_in(), Held()
+    url, copy = await silent_callback(browser), copy_of(browser, there)
+    here.op.faults.put("token", held)
+    first = begun(browser.get(url))
+    await held.gate.until_reached()
+    second = begun(copy.get(url))
+    await others_have_run()
+    held.gate.opened.set()
+    assert [outcome(await each) for each in (first, second)] == [SAME_USER] * 2
+    assert here.op.record.calls["token"] == 2
+    here.time.advance(AFTER_EXPIRY)
+    assert [await generation(each) for each in (browser, copy)] == [2, 2]
