@@ -22,6 +22,7 @@ from fastapi_oidc.session.revocations import (
     sid_key,
     user_key,
 )
+from fastapi_oidc.session.rows import Row
 from fastapi_oidc.settings import OIDCSettings
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
@@ -60,8 +61,8 @@ async def end_current(
     # Also if it is over: perhaps only in this process yet.
     row = await party.sessions.end(copy.id, "signed_out", expires_at=copy.expires_at)
     session = party.sessions.newest(session, row)
-    if session is not None and row.answer:  # of an attempt that has not used it yet
-        await discard_answer(party, session, TokenAnswer.decode(row.answer))
+    if session is not None:
+        await discard_answer_in(party, session, row)
     return session
 
 
@@ -194,6 +195,15 @@ async def discard_answer(
         if refresh_token is not None:
             tokens = session.tokens.model_copy(update={"refresh_token": refresh_token})
             await discard_tokens(party, session.model_copy(update={"tokens": tokens}))
+
+
+async def discard_answer_in(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], row: Row
+) -> None:
+    """Like `discard_answer`, for the response of an attempt that has not used it yet."""
+    if row.answer:
+        with suppress(SessionError):  # another release wrote it
+            await discard_answer(party, session, TokenAnswer.decode(row.answer))
 
 
 async def discard_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:

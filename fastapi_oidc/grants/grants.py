@@ -258,7 +258,7 @@ async def _confirm(
 
 
 def _require_live(party: RelyingParty[Identity], found: Found[Identity]) -> Live[Identity]:
-    """The session after a wait; raises SessionError if it has ended, however idle its browser is."""
+    """The session after a wait; raises SessionError if it has ended. It may be idle."""
     if isinstance(found, Over):
         raise SessionError(ENDED_CODES[found.reason], "the session has ended")
     live = require_session(found)

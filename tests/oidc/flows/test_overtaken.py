@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import pytest
@@ -14,10 +14,12 @@ from starlette.responses import RedirectResponse, Response
 from fastapi_oidc import OIDC, Clock, MemoryStore, SignedIn
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.flows.endings import Endings
+from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.resume import refresh_now
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
+from fastapi_oidc.session.rows import row_key
 from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from fastapi_oidc.testing.faults import Answer
@@ -38,7 +40,7 @@ from tests.oidc.flows.steps import (
     until,
     user,
 )
-from tests.oidc.flows.test_lost_moments import STEP_UP, world_of
+from tests.oidc.flows.test_lost_moments import AS_BOB, STEP_UP, world_of
 from tests.oidc.flows.test_silent_login import silent_callback
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
 from tests.oidc.world import LOGIN_URL, Time, make_world
@@ -244,6 +246,42 @@ async def test_an_end_whose_reply_is_lost_finds_the_row_that_it_has_ended(mode: 
     assert not store.loses
     assert (row.generation, row.ended) == (1, None)
     assert sessions.newest(None, row) == live.session
+
+
+async def test_a_sign_out_beside_an_answer_of_another_release_succeeds(mode: str) -> None:
+    world, _ = world_of(mode)
+    browser, sessions = await world.signed_in(), world.oidc.runtime.party.sessions
+    live = await sessions.find(dict(browser.cookies))
+    assert isinstance(live, Live)
+    answered = replace(sessions.base_of(live), answer=b"of another release")
+    await sessions.cells.move(row_key(live.id), lambda *_: answered)
+    answer = await signed_out(browser, **LOCAL)
+    assert (answer.status_code, answer.headers["location"]) == (302, "/me")
+    assert await user(browser) is None
+
+
+@pytest.mark.parametrize("how", ["sign-out", "login of another user"])
+async def test_an_answer_that_a_dead_attempt_has_left_is_revoked(
+    mode: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, _ = world_of(mode)
+    browser, party, revoked = await world.signed_in(), world.oidc.runtime.party, list[str]()
+
+    async def revoke(token: str, _: str) -> None:
+        revoked.append(token)
+
+    monkeypatch.setattr(party.provider, "revoke", revoke)
+    live = await party.sessions.find(dict(browser.cookies))
+    assert isinstance(live, Live)
+    body = b'{"access_token": "a", "token_type": "Bearer", "refresh_token": "left"}'
+    answer = TokenAnswer(party.clock.now(), body).encode()
+    answered = replace(party.sessions.base_of(live), answer=answer)
+    await party.sessions.cells.move(row_key(live.id), lambda *_: answered)
+    if how == "sign-out":
+        await signed_out(browser, **LOCAL)
+    else:
+        await sign_in(browser, AS_BOB, user="bob")
+    assert "left" in revoked
 
 
 def test_a_sign_out_that_only_this_process_knows_keeps_its_reason() -> None:
