@@ -272,7 +272,7 @@ def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
 
 
 def _report_ignored_responses(endpoint: Endpoint) -> None:
-    """Log that a dependency without a name, whose result nobody gets, makes a response."""
+    """Log that a dependency without a name, whose result nobody gets, makes a response or error."""
     for dependant in endpoint.dependants[1:]:
         made = None if dependant.name else returned_response(dependant.call)
         if made is not None:

@@ -16,11 +16,13 @@ from inspect import (
     signature,
     unwrap,
 )
+from itertools import chain
 from textwrap import dedent
 from types import FunctionType, MethodType
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast, get_args
 
 from fastapi.dependencies.models import Dependant
+from fastapi.params import Depends
 from starlette.responses import Response
 
 from fastapi_oidc.web.application import Endpoint
@@ -49,6 +51,24 @@ def guards_named_by(dependant: Dependant) -> Iterator[object]:
         yield field.field_info.default
     if dependant.call is not None and not is_guard(dependant.call):
         yield uncalled_guard(dependant.call, has_request=_has_request(dependant))
+    read = [each.call for each in dependant.dependencies]
+    declared = [each.dependency for each in _declared(dependant.call) if _is_a(each, Depends)]
+    yield from (each for each in declared if each not in read)
+
+
+def _declared(call: Any) -> Iterator[Any]:
+    """What declares dependencies where FastAPI reads none.
+
+    Of a class it reads `__init__`, without the attributes. Of a decorated function it reads the
+    parameters of the function, without those of the decorator.
+    """
+    if isclass(call):
+        annotations = vars(call).get("__annotations__", {}).values()
+        yield from chain(vars(call).values(), *(get_args(each)[1:] for each in annotations))
+    for wrapper in _opened(call).wrappers:
+        if _is_a(wrapper, FunctionType):
+            yield from wrapper.__defaults__ or ()
+            yield from (wrapper.__kwdefaults__ or {}).values()
 
 
 def _has_request(dependant: Dependant) -> bool:
@@ -68,14 +88,14 @@ def uncalled_guard(call: Callable[..., Any], *, has_request: bool) -> Dependency
     With a request a guard is not called where its name is returned, yielded or dropped. Without
     one it is called nowhere, unless the code calls it with a request of a context variable.
     """
-    function, given, is_decorated = _opened(call)
+    function, given, wrappers = _opened(call)
     if not has_request:
         for value in given:
             if is_guard(value):
                 return cast("Dependency", value)
     if function is None or defines_routes(function.__code__):
         return None
-    ends = ("POP_TOP",) if is_decorated else _ENDS
+    ends = ("POP_TOP",) if any(map(iscoroutinefunction, wrappers)) else _ENDS
     named = [
         value
         for value, then in _loaded(function, given[-1])
@@ -130,37 +150,44 @@ def _names_this_library(function: FunctionType) -> bool:
     return True
 
 
-def returned_response(call: Any) -> type[Response] | None:
-    """A class of responses that the source of `call` returns; None if there is none."""
-    function, _, is_decorated = _opened(call)
-    if function is None or is_decorated:
+def returned_response(call: Any) -> type[Response | Exception] | None:
+    """A class of responses or errors that the source of `call` returns; None if there is none."""
+    function, _, wrappers = _opened(call)
+    if function is None or wrappers:
         return None
     for module in _nodes(function):
         values = _returned(module.body[0]) if isinstance(module, ast.Module) else ()
-        for value in values:
+        for value in chain.from_iterable(map(_alternatives, values)):
             made = None
             if isinstance(value, ast.Call):
                 made = function.__globals__.get(ast.unparse(value.func))
-            if isclass(made) and issubclass(made, Response):
+            if isclass(made) and issubclass(made, Response | Exception):
                 return made
     return None
+
+
+def _alternatives(value: ast.expr) -> Sequence[ast.expr]:
+    """The expressions one of which is the value."""
+    if isinstance(value, ast.IfExp):
+        return (value.body, value.orelse)
+    return value.values if isinstance(value, ast.BoolOp) else (value,)
 
 
 def unawaited_call(call: Callable[..., Any], *, is_named: bool) -> str | None:
     """The source of a call in `call` that needs an `await` and has none; None if there is none.
 
     Found are calls of this library whose result is dropped, only asked whether it is true, or
-    returned to FastAPI, which awaits no result. A decorator, or the function that has a parameter
-    for a dependency that `is_named`, may await what it returns.
+    returned to FastAPI, which awaits no result. An asynchronous decorator, or the function that has
+    a parameter for a dependency that `is_named`, may await what it returns.
     """
-    function, given, is_decorated = _opened(call)
+    function, given, wrappers = _opened(call)
     if function is None:
         return None
     # Its source takes a millisecond to read, its code a tenth.
     if not any(_is_to_be_awaited(value) for value, _ in _loaded(function, given[-1])):
         return None
     for node in _nodes(function):
-        if isinstance(node, ast.Module) and (is_named or is_decorated):
+        if isinstance(node, ast.Module) and (is_named or any(map(iscoroutinefunction, wrappers))):
             continue
         for each in _asked(node):
             if isinstance(each, ast.Call):
@@ -233,23 +260,32 @@ def _nodes(function: Any) -> Iterator[ast.AST]:
         yield from ast.walk(ast.parse(dedent(getsource(function))))
 
 
-def _opened(call: Any) -> tuple[FunctionType | None, list[object], bool]:
-    """The function that runs for `call`, None without code in Python, what it is bound to
-    (arguments, an object), and whether it is decorated: then its decorator gets its result.
+class _Opened(NamedTuple):
+    """The function that runs for a call, None without code in Python.
+
+    `given` is what it is bound to: arguments, an object. `wrappers` are the functions of its
+    decorators, which get its result.
     """
+
+    function: FunctionType | None
+    given: list[object]
+    wrappers: list[Any]
+
+
+def _opened(call: Any) -> _Opened:
     given: list[object] = []
+    wrappers: list[Any] = []
     while isinstance(call, partial):
         given += [*call.args, *call.keywords.values()]
         call = call.func
-    inner = unwrap(call)
-    is_decorated = inner is not call
+    inner = unwrap(call, stop=wrappers.append)
     # A call of a class makes an object; a call of an object is a method of its type.
     if not (isclass(inner) or type(inner) in (FunctionType, MethodType)):
         inner = getattr(inner, "__call__", None)  # noqa: B004
     owner = getattr(inner, "__self__", None)
     function = getattr(inner, "__func__", inner)
     is_known = type(function) is FunctionType
-    return function if is_known else None, [*given, owner], is_decorated
+    return _Opened(function if is_known else None, [*given, owner], wrappers)
 
 
 def _loaded(function: FunctionType, owner: object) -> Iterator[tuple[object, str]]:

@@ -68,7 +68,49 @@ def a_local_guard() -> Callable[[], Any]:
     return lambda: guard
 
 
+def decorated() -> Callable[..., Any]:
+    """A decorator that passes on what it gets."""
+
+    def dependency(request: Request) -> Any:
+        return require_auth
+
+    @functools.wraps(dependency)
+    def call(*args: Any, **named: Any) -> Any:
+        return dependency(*args, **named)
+
+    return call
+
+
+def decorated_with_a_parameter() -> Callable[..., Any]:
+    """FastAPI reads the parameters of the function inside."""
+
+    def dependency() -> Any: ...
+
+    @functools.wraps(dependency)
+    def call(session: Any = Depends(require_auth)) -> Any:
+        return dependency()
+
+    return call
+
+
+class WithAnAttribute:
+    """FastAPI reads the parameters of `__init__` alone."""
+
+    session = Depends(require_auth)
+
+
+class WithAnAnnotation:
+    """As if it were a dataclass."""
+
+
+WithAnAnnotation.__annotations__ = {"session": Annotated[Any, Depends(require_auth)]}
+
+
 UNCALLED: list[Callable[..., Any]] = [
+    decorated(),
+    decorated_with_a_parameter(),
+    WithAnAttribute,
+    WithAnAnnotation,
     lambda: require_auth,
     lambda request: require_auth,
     lambda: DEPENDENCIES.admin,

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -289,11 +289,20 @@ def forbidding() -> Response:
     return Response(status_code=403)
 
 
+def sending_somewhere_else(request: Request) -> Response | None:
+    return None if "user" in request.headers else RedirectResponse("/auth/login")
+
+
+def not_raising(request: Request) -> object:
+    return "user" in request.headers or HTTPException(403)
+
+
+@pytest.mark.parametrize("refuse", [forbidding, sending_somewhere_else, not_raising])
 async def test_a_dependency_whose_response_is_ignored_is_one_warning(
-    caplog: pytest.LogCaptureFixture,
+    refuse: Callable[..., object], caplog: pytest.LogCaptureFixture
 ) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        app.get("/open", dependencies=[Depends(forbidding)])(lambda: None)
+        app.get("/open", dependencies=[Depends(refuse)])(lambda: None)
         app.get("/wanted")(wanted)
 
     async def wanted(made: Annotated[Response, Depends(forbidding)]) -> Response:
@@ -301,7 +310,8 @@ async def test_a_dependency_whose_response_is_ignored_is_one_warning(
 
     await start(make_world(mount=mount).app)
     (message,) = caplog.messages
-    assert message.startswith("/open: FastAPI ignores what the dependency forbidding returns")
+    named = refuse.__name__
+    assert message.startswith(f"/open: FastAPI ignores what the dependency {named} returns")
 
 
 async def test_a_callback_for_each_method_is_silent(caplog: pytest.LogCaptureFixture) -> None:
