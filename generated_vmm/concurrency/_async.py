@@ -8,6 +8,8 @@ import math
 import socket
 import time
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 Given = ParamSpec("Given")
@@ -90,21 +92,28 @@ async def finished(
     **named: Given.kwargs,
 ) -> Result:
     """What `function` returns; each cancellation waits until it returns."""
-    task = asyncio.ensure_future(function(*given, **named))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
-        raise
+    return await _finished(asyncio.ensure_future(function(*given, **named)))
 
 
 async def in_thread(
     function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
 ) -> Result:
-    """What `function` returns, called in another thread; a cancellation waits until it returns."""
-    return await finished(asyncio.to_thread, function, *given, **named)
+    """What `function` returns, called in another thread; a cancellation waits until it returns.
+
+    That is no task, which `asyncio.run` would cancel at its end with all others.
+    """
+    call = partial(copy_context().run, function, *given, **named)
+    return await _finished(asyncio.get_running_loop().run_in_executor(None, call))
+
+
+async def _finished(work: asyncio.Future[Result]) -> Result:
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
+        raise
 
 
 async def readable(connection: socket.socket | int, deadline: float) -> bool:

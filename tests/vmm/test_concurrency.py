@@ -152,3 +152,28 @@ def both(half: ModuleType, wakeup: Any, seconds: float) -> Any:
         return [await wakeup.wait(time.monotonic() + each) for each in (seconds, SOON)]
 
     return waits()
+
+
+def test_a_thread_has_ended_when_its_event_loop_ends() -> None:
+    """At its end, `asyncio.run` cancels all tasks at once."""
+    begun, may_end, moments = threading.Event(), threading.Event(), list[str]()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait()
+        moments.append("the thread has ended")
+
+    async def wait() -> None:
+        try:
+            await _async.in_thread(work)
+        finally:
+            moments.append("its caller goes on")
+
+    async def main() -> None:
+        task = asyncio.create_task(wait())
+        await asyncio.to_thread(begun.wait)
+        asyncio.get_running_loop().call_later(SOON, may_end.set)
+        assert not task.done()
+
+    asyncio.run(main())
+    assert moments == ["the thread has ended", "its caller goes on"]

@@ -24,21 +24,28 @@ async def wait_for(
     wakeup, deadline = Wakeup(), deadline_after(seconds)
     with changing.listening(wakeup):
         while not is_true():
-            if not await wakeup.wait(deadline):
+            if time.monotonic() >= deadline or not await wakeup.wait(deadline):
                 raise TimeoutError
 
 
 async def until(
     changing: Broadcast, is_true: Callable[[], bool], seconds: float | None = None
 ) -> None:
-    """Waits as `wait_for`; an interruption in the meantime is raised afterwards."""
+    """Waits as `wait_for`; the first interruption in the meantime is raised afterwards."""
     deadline = deadline_after(seconds)
     try:
         await wait_for(changing, is_true, seconds)
     except TimeoutError:
         raise
     except Interruption:
-        await until(changing, is_true, max(0.0, deadline - time.monotonic()))
+        while True:
+            try:
+                await wait_for(changing, is_true, deadline - time.monotonic())
+                break
+            except TimeoutError:
+                raise
+            except Interruption:  # perhaps at every turn of the event loop
+                continue
         raise
 
 

@@ -6,14 +6,18 @@ import asyncio
 import ctypes
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorStartError
+from generated_vmm.process._async.waiting import in_own_thread, until
+from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.owner import Owner
 from tests.vmm.process.conftest import PATIENCE
@@ -206,3 +210,28 @@ def test_a_descriptor_has_an_owner_when_a_handler_raises_after_its_system_call(
     thread.join()
     os.close(writers[0])
     assert len(os.listdir("/proc/self/fd")) == open_before
+
+
+async def test_a_wait_that_is_cancelled_again_and_again_waits_no_longer_than_its_time() -> None:
+    """A scope of anyio cancels a task at every turn of its event loop."""
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        with pytest.raises(TimeoutError):
+            await until(Broadcast(), lambda: False, 0.2)
+
+
+async def test_a_thread_has_ended_whenever_its_caller_is_cancelled_again() -> None:
+    may_end, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        may_end.wait()
+        ended.set()
+
+    task = asyncio.create_task(in_own_thread(work))
+    for _ in range(2 * sys.getrecursionlimit()):
+        await asyncio.sleep(0)
+        task.cancel()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
