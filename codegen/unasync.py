@@ -31,6 +31,7 @@ RULES = {
     r"\b__a(?=(enter|exit)__)": "__",
     r"\baclose\b": "close",
     r"\basynccontextmanager\b": "contextmanager",
+    r"\baclosing\b": "closing",
     r"\bAbstractAsync(?=ContextManager\b)": "Abstract",
     r"\baiter_bytes\b": "iter_bytes",
     r"\bhandle_async_request\b": "handle_request",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from inspect import getattr_static
 from typing import Any, Protocol, TypeAlias
 
@@ -117,7 +117,7 @@ class AsyncLink:
 
     async def download(
         self, operation: Operation[None], name: str
-    ) -> AsyncIterator[tuple[bytes, int | None]]:
+    ) -> AsyncGenerator[tuple[bytes, int | None], None]:
         """The body of the response in parts, with the size of the whole if it is known."""
         answer, is_whole = AnswerParser(LARGEST_ANSWER), False
         connection = await self._open(self._soon())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from urllib.parse import quote_from_bytes
 
@@ -147,13 +148,14 @@ class AsyncGuestPath:
     ) -> None:
         require_binary(file, "wb")
         size = 0
-        async for part, total in self._link.download(operation, str(self)):
-            size += len(part)
-            if max_bytes is not None and max(size, total or 0) > max_bytes:
-                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-            file.write(part)
-            if progress is not None:
-                progress(size, total)
+        async with aclosing(self._link.download(operation, str(self))) as parts:
+            async for part, total in parts:
+                size += len(part)
+                if max_bytes is not None and max(size, total or 0) > max_bytes:
+                    raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
+                file.write(part)
+                if progress is not None:
+                    progress(size, total)
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from inspect import getattr_static
 from typing import Any, Protocol, TypeAlias
 
@@ -116,7 +116,9 @@ class Link:
         finally:
             self._put_back(connection, keep=keep)
 
-    def download(self, operation: Operation[None], name: str) -> Iterator[tuple[bytes, int | None]]:
+    def download(
+        self, operation: Operation[None], name: str
+    ) -> Generator[tuple[bytes, int | None], None]:
         """The body of the response in parts, with the size of the whole if it is known."""
         answer, is_whole = AnswerParser(LARGEST_ANSWER), False
         connection = self._open(self._soon())

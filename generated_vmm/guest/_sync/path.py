@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from urllib.parse import quote_from_bytes
 
@@ -144,13 +145,14 @@ class GuestPath:
     ) -> None:
         require_binary(file, "wb")
         size = 0
-        for part, total in self._link.download(operation, str(self)):
-            size += len(part)
-            if max_bytes is not None and max(size, total or 0) > max_bytes:
-                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-            file.write(part)
-            if progress is not None:
-                progress(size, total)
+        with closing(self._link.download(operation, str(self))) as parts:
+            for part, total in parts:
+                size += len(part)
+                if max_bytes is not None and max(size, total or 0) > max_bytes:
+                    raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
+                file.write(part)
+                if progress is not None:
+                    progress(size, total)
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:

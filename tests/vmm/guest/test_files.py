@@ -343,3 +343,13 @@ def test_a_port_without_a_listener_refuses(guest: Guest) -> None:
 def test_a_number_that_is_no_port_leads_to_no_other_one(guest: Guest, number: int) -> None:
     with pytest.raises(ValueError, match="is no port"):
         guest.connect(number)
+
+
+def test_a_file_that_is_not_read_to_its_end_leaves_no_connection(
+    guest: Guest, folder: Path
+) -> None:
+    (folder / "file").write_bytes(bytes(5_000_000))
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(GuestProgramError) as refused:
+        guest.path(folder / "file").read_bytes(max_bytes=1)
+    assert len(os.listdir("/proc/self/fd")) == before, refused
