@@ -114,9 +114,10 @@ class Records(Generic[Record]):
     def remove(self, id: str) -> None:
         """Removes a folder, with its record last."""
         folder = self.path(id)
-        for path in list(folder.iterdir()) if folder.exists() else ():
-            if path.name != self._name:
-                remove(path)
+        with suppress(FileNotFoundError):  # another caller was faster
+            for path in list(folder.iterdir()):
+                if path.name != self._name:
+                    remove(path)
         remove(folder)
 
 
@@ -174,13 +175,18 @@ class Store:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = f"process {os.pread(descriptor, 20, 0).decode(errors='replace')}"
+            noted = os.pread(descriptor, 20, 0).decode(errors="replace")
             os.close(descriptor)
-            if owner == f"process {os.getpid()}":
+            owner = f"process {noted}" if noted else "another process"
+            if noted == str(os.getpid()):
                 owner = "another `Machines` of this process"
             raise MachineError(f"{owner} controls the machines of {self.folder}") from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        with suppress(OSError):  # a full disk: machines can be deleted then
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         return descriptor
 
     def whole(self, *, strict: bool = False) -> list[MachineRecord]:
@@ -222,6 +228,11 @@ class Store:
         for id in found:
             if id not in made and not os.path.lexists(self.snapshots.path(id) / SNAPSHOT):
                 self.snapshots.remove(id)
+
+    def remove_snapshot(self, id: str) -> None:
+        """Removes a snapshot; it is gone with its record, which is removed first."""
+        self.snapshots.forget(id)
+        self.snapshots.remove(id)
 
     def tidy_disks(self, record: MachineRecord) -> None:
         """Removes the disks in a machine's folder that its definition does not name."""

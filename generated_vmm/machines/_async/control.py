@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 
-from generated_vmm.concurrency._async import sleep
+from generated_vmm.concurrency._async import finished, sleep
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineBusy, MachineError
@@ -70,6 +70,9 @@ class AsyncControl:
 
         The lock is the last. Raises `MonitorError` for a monitor that does not end.
         """
+        await finished(self._close)
+
+    async def _close(self) -> None:
         failure: MonitorError | None = None
         with self._turn:
             self._is_closed = True

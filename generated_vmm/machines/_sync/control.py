@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 
-from generated_vmm.concurrency._sync import sleep
+from generated_vmm.concurrency._sync import finished, sleep
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineBusy, MachineError
@@ -71,6 +71,9 @@ class Control:
 
         The lock is the last. Raises `MonitorError` for a monitor that does not end.
         """
+        finished(self._close)
+
+    def _close(self) -> None:
         failure: MonitorError | None = None
         with self._turn:
             self._is_closed = True

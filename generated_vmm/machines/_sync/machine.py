@@ -324,8 +324,7 @@ class Snapshot:
         """Removes the snapshot. Machines that continue from it are not affected."""
         _ = self.record
         self._control.take()
-        in_thread(self._control.store.snapshots.forget, self.id)
-        in_thread(self._control.store.snapshots.remove, self.id)
+        in_thread(self._control.store.remove_snapshot, self.id)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"

@@ -451,6 +451,17 @@ def test_two_callers_delete_a_snapshot(
     snapshot.delete()
     assert machines.snapshots() == []
 
+    def whole(path: Path) -> bool:
+        is_its = path == store.path(second.id)
+        if is_its:
+            store.remove(second.id)
+        return is_its
+
+    second = web.snapshot()
+    before(monkeypatch, Path, "iterdir", whole)
+    second.delete()
+    assert os.listdir(folder / "machines" / "snapshots") == []
+
 
 # Other hands, other clocks, other programs
 
@@ -584,3 +595,23 @@ def test_names_of_new_files_are_on_the_disk_before_the_record(
     last = max(earlier)
     for path in (own.parent, own / "disks"):
         assert str(path) in synced[:last]
+
+
+def test_control_that_a_full_disk_does_not_let_be_noted_is_taken(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that machines can be deleted, which frees some."""
+    web = machines.create("web", definition(folder))
+    machines.close()
+    with machines_in(folder, detached=False) as second:
+        monkeypatch.setattr(os, "pwrite", disk_full)
+        second.take_control()
+        monkeypatch.undo()
+        with (
+            machines_in(folder) as third,
+            pytest.raises(MachineError, match="another process controls"),
+        ):
+            third.take_control()
+        second.get(web.id).delete()
+    with machines_in(folder) as third:
+        third.take_control()

@@ -537,3 +537,29 @@ def test_a_clone_that_cannot_have_its_own_devices_is_refused(
         with pytest.raises(MachineError, match=why):
             web.clone("copy", taps=taps)
     assert len(machines.all()) == 3
+
+
+async def test_a_block_whose_every_await_is_cancelled_gives_up_all_machines(folder: Path) -> None:
+    with anyio.CancelScope() as scope:
+        async with AsyncMachines(
+            folder / "machines", binary=SIMULATED, timeout=60, grace=0, detached=False
+        ) as machines:
+            for name in ("db", "web"):
+                await (await machines.create(name, definition(folder))).start()
+            scope.cancel()
+    assert [one.is_up for one in machines.all()] == [False, False]
+    async with AsyncMachines(folder / "machines", binary=SIMULATED) as second:
+        second.take_control()
+
+
+async def test_a_snapshot_whose_deletion_is_cancelled_leaves_no_file(folder: Path) -> None:
+    async with AsyncMachines(
+        folder / "machines", binary=SIMULATED, timeout=60, detached=False
+    ) as machines:
+        web = await machines.create("web", definition(folder))
+        await web.start()
+        snapshot = await web.snapshot()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await snapshot.delete()
+        assert (machines.snapshots(), os.listdir(folder / "machines" / "snapshots")) == ([], [])
