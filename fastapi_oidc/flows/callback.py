@@ -113,7 +113,7 @@ class CodeExchanges(Generic[Identity]):
         """
         outcome = self._outcomes.get(name)
         if outcome is not None:
-            return self._deliver(name, _without_frames(outcome))
+            return _without_frames(outcome)
 
         async def run() -> LoginOutcome[Identity]:
             outcome = await exchange()
@@ -127,16 +127,16 @@ class CodeExchanges(Generic[Identity]):
         if not task.done():
             explanation = f"the sign-in took longer than {seconds:g} seconds"
             raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
-        return self._deliver(name, task.result())
+        return task.result()
 
-    def _deliver(self, name: str, outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
-        """`outcome` for one response; later responses get it with `replayed=True`."""
-        stored = self._outcomes.get(name)  # another waiting request may be the first
+    def is_replay(self, name: str) -> bool:
+        """Whether another response has had this login; from now on, one has."""
+        stored = self._outcomes.get(name)
         if not isinstance(stored, SignedIn):
-            return outcome
+            return False
         replayed = replace(stored, replayed=True)
         self._outcomes.set(name, replayed, expires_at=self._outcomes.expires_at(name))
-        return stored
+        return stored.replayed
 
     async def aclose(self, seconds: float) -> None:
         """Wait up to `seconds` for the exchanges under way: their codes are used up."""
@@ -167,15 +167,14 @@ async def complete_login(
             return await _without_transaction(party, state, callback, used_up)
         silent = transaction.silent
         login = Login(await _code(party, callback, transaction), callback.cookies, transaction)
-        outcome = await exchanges.once(
-            _name(transaction),
-            lambda: _redeem(party, login),
-            seconds=longest_login(party.settings),
-        )
+        name, seconds = _name(transaction), longest_login(party.settings)
+        outcome = await exchanges.once(name, lambda: _redeem(party, login), seconds=seconds)
         if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
             return outcome
         if isinstance(outcome, SignedIn):
-            outcome = await _again(party, outcome)
+            outcome = await _judged(party, outcome)
+            is_replay = exchanges.is_replay(name) or outcome.replayed
+            outcome = replace(outcome, replayed=is_replay)
         return replace(outcome, changes=used_up)
     except OIDCError as error:
         party.announcer(refusal(EventName.LOGIN_REFUSED, error, party.clock.now()))
@@ -192,19 +191,17 @@ def _began_here(party: RelyingParty[Identity], transaction: LoginTransaction) ->
     return began == (settings.issuer, settings.client_id)
 
 
-async def _again(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> SignedIn[Identity]:
-    """The outcome for this response; refused if its session has ended since the login."""
-    live = outcome.live
-    if live is None:
+async def _judged(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> SignedIn[Identity]:
+    """The outcome for this response; refused if its session has ended since the login.
+
+    The request that began the login may have gone away.
+    """
+    if outcome.live is None:
         return outcome
-    if outcome.replayed:
-        copy = live.copy
-        if copy.session is not None:
-            copy = copy._replace(session=copy.session.model_copy(deep=True))
-        found = await party.sessions.judge(copy)
-    else:  # perhaps of a request that went away
-        found = await party.sessions.judge_again(live)
-    live = _require_live(party, found)
+    copy = outcome.live.copy
+    if copy.session is not None:
+        copy = copy._replace(session=copy.session.model_copy(deep=True))
+    live = _require_live(party, await party.sessions.judge(copy))
     return replace(outcome, session=live.session, live=live)
 
 

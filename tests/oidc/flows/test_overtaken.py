@@ -102,9 +102,17 @@ async def test_a_login_that_ended_before_its_first_response_signs_nobody_in(
 
 
 async def test_a_login_that_cannot_be_judged_is_there_at_the_next_reload(mode: str) -> None:
-    world, outage = fallible_world(mode)
+    replayed: list[bool] = []
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        def on_success(_: Request, signed_in: SignedIn[Any]) -> None:
+            replayed.append(signed_in.replayed)
+
+        app.add_route("/own", oidc.callback_handler(on_success=on_success))
+
+    world, outage = fallible_world(mode, mount=mount)
     browser, held = world.browser(), Held()
-    url = await callback_url(browser)
+    url = (await callback_url(browser)).replace("/auth/callback", "/own")
     world.op.faults.put("token", held)
     leaving = begun(browser.get(url))
     await held.gate.until_reached()
@@ -116,6 +124,7 @@ async def test_a_login_that_cannot_be_judged_is_there_at_the_next_reload(mode: s
     outage.is_down = False
     assert await returned(browser, url) == "/me"
     assert await user(browser) == "alice"
+    assert replayed == [False]
 
 
 @pytest.mark.parametrize("login", ["silent", "step-up"])
