@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 from fastapi_oidc.broker.access import Refused
 from fastapi_oidc.errors import Code, misconfigured
@@ -21,6 +21,9 @@ _DISGUISED: Final = re.compile(
 """What servers read in different ways: encoded slashes, control characters, a dot or slash that is
 encoded twice, empty segments, and dot segments with a parameter.
 """
+_SUFFIX: Final = re.compile(r"\.\w+\Z")
+_OVERRIDING: Final = frozenset(("_method", "access_token"))
+"""Names of parameters that would compete with the method and the token of the call."""
 _CALL: Final = re.compile(r"(?!TRACE |CONNECT )[A-Z]+ ((?:/(?:\*|[^*/\s]+))*(?:/|/\*\*)?)")
 
 
@@ -41,13 +44,20 @@ def normalised(raw: bytes) -> str:
 def readable_query(raw: bytes) -> str:
     """The query, which is passed on as it is; raises Refused (broker.request).
 
-    A token in the query (RFC 6750 2.3) would compete with the one that the broker sends.
+    A token in the query (RFC 6750 2.3) would compete with the one that the broker sends, and some
+    frameworks read the method there. PHP reads `access.token` and ` access_token` as that name too.
     """
     query = raw.decode("latin-1")
-    names = [unquote(pair.partition("=")[0]).lower() for pair in re.split("[&;]", query)]
-    if not _QUERY.fullmatch(query) or "access_token" in names:
-        raise Refused(Code.BROKER_REQUEST, "the query has a token, or is no query of RFC 3986")
+    names = {_name_in(pair) for pair in re.split("[&;]", query)}
+    if not _QUERY.fullmatch(query) or names & _OVERRIDING:
+        explanation = "the query has a token or a method, or is no query of RFC 3986"
+        raise Refused(Code.BROKER_REQUEST, explanation)
     return query
+
+
+def _name_in(pair: str) -> str:
+    name = unquote_plus(pair.partition("=")[0]).lstrip().lower()
+    return re.sub(r"[ .\[]", "_", name)
 
 
 def pattern_of(calls: Iterable[str]) -> re.Pattern[str]:
@@ -75,9 +85,23 @@ def require_call(text: object) -> str:
 
 
 def loosely(call: str) -> str:
-    """The call as an API reads it that ignores case, a final slash, parameters and escapes."""
-    segments = call.rstrip("/").split("/")
-    return "/".join(unquote(segment.partition(";")[0]) for segment in segments).casefold()
+    """The call as an API reads it that ignores case, a final slash, parameters and escapes.
+
+    Escapes may be those of escapes, and some file systems drop the spaces and dots at an end.
+    """
+    return "/".join(map(_loose, call.split("/"))).rstrip("/").casefold()
+
+
+def readings(call: str) -> tuple[str, str]:
+    """The call read loosely, also by an API for which `/events.json` is a format of `/events`."""
+    loose = loosely(call)
+    return loose, _SUFFIX.sub("", loose)
+
+
+def _loose(segment: str) -> str:
+    for _ in range(3):  # proxies in a row that decode
+        segment = unquote(segment)
+    return segment.partition(";")[0].rstrip(". ")
 
 
 def _expression(call: str) -> str:

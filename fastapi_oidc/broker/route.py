@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from fastapi_oidc.broker.access import Access
-from fastapi_oidc.broker.paths import loosely, normalised, pattern_of, require_call
+from fastapi_oidc.broker.paths import loosely, normalised, pattern_of, readings, require_call
 from fastapi_oidc.errors import ConfigurationError, misconfigured
 from fastapi_oidc.protocol.downstream import ActorToken, Target
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
@@ -119,7 +119,7 @@ class Route:
 
     def needs_approval(self, method: str, path: str) -> bool:
         """Whether the call waits for the person, also if only some APIs would read it so."""
-        return self.approved.fullmatch(loosely(f"{method} {path}")) is not None
+        return any(map(self.approved.fullmatch, readings(f"{method} {path}")))
 
 
 def require_name(name: str) -> None:

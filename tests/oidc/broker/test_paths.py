@@ -67,14 +67,19 @@ def test_a_query_is_sent_as_it_is_or_refused(text: str) -> None:
     assert httpx.URL(f"https://calendar.test/a?{query}").raw_path == f"/a?{text}".encode()
 
 
-@pytest.mark.parametrize("query", [b"", b"a=1&b=%20x", b"q[]=1", b"next=/a?b"])
+@pytest.mark.parametrize(
+    "query", [b"", b"a=1&b=%20x", b"q[]=1", b"next=/a?b", b"method=a", b"access_token[]="]
+)
 def test_a_query_passes(query: bytes) -> None:
     assert readable_query(query) == query.decode()
 
 
 @pytest.mark.parametrize(
     "query",
-    [b"a b", b"a#b", b"a\r\nb", b"a=%", b"a=\xff", b"access_token=x", b"a;Access%5Ftoken=x"],
+    [
+        *[b"a b", b"a#b", b"a\r\nb", b"a=%", b"a=\xff", b"access_token=x", b"a;Access%5Ftoken=x"],
+        *[b"access.token=x", b"%20access_token=x", b"+access_token=x", b"_method=DELETE"],
+    ],
 )
 def test_a_query_that_has_a_token_or_breaks_the_grammar_is_refused(query: bytes) -> None:
     with pytest.raises(Refused, match=r"broker\.request"):
@@ -112,12 +117,18 @@ def test_calls_are_matched_as_normalised(listed: str, call: str, expected: bool)
     assert not route("PUT /other").allows(*call.split(" "))
 
 
-@pytest.mark.parametrize("path", ["/events", "/Events", "/events/", "/events;v=1", "/EVENTS;a/"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *["/events", "/Events", "/events/", "/events;v=1", "/EVENTS;a/", "/events%3Bv=1"],
+        *["/events.json", "/%2565vents", "/events.", "/events%20/", "/events/%20"],
+    ],
+)
 def test_an_approval_is_needed_for_all_that_an_api_may_read_so(path: str) -> None:
     assert route("POST /events").needs_approval("POST", path)
 
 
-@pytest.mark.parametrize("path", ["/event", "/events/1", "/events2", "/"])
+@pytest.mark.parametrize("path", ["/event", "/events/1", "/events2", "/", "/events.d/1"])
 def test_an_approval_is_needed_for_nothing_else(path: str) -> None:
     assert not route("POST /events").needs_approval("POST", path)
     assert not route("PUT /other").needs_approval("POST", path)
@@ -158,6 +169,12 @@ def test_an_approval_of_what_is_not_allowed_is_refused(approve: str, is_possible
         return
     with pytest.raises(ConfigurationError, match="matches no call of allow"):
         Route(approve=[approve], **options)
+
+
+def test_an_approval_of_one_format_is_not_one_of_another() -> None:
+    report = route("GET /report.pdf")
+    assert report.needs_approval("GET", "/report.PDF")
+    assert not report.needs_approval("GET", "/report.csv")
 
 
 def test_a_route_without_calls_is_refused() -> None:
