@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import SessionError
@@ -21,6 +22,9 @@ SHUTDOWN_SECONDS: Final = 5.0
 """Seconds for which a process repeats failed writes at shutdown."""
 
 
+IfLate: TypeAlias = Callable[[Row], Awaitable[None]]
+
+
 class Ended(NamedTuple):
     """Why a session has ended, and `keeps_grant` of its row."""
 
@@ -30,13 +34,17 @@ class Ended(NamedTuple):
 
 @dataclass(slots=True)
 class _Writing:
-    """An end that is being written. `first` has the row before it when that was tried once."""
+    """An end that is being written. `first` has the row before it when that was tried once.
+
+    If it was not written then, `if_late` gets that row.
+    """
 
     id: str
     reason: EndReason
     expires_at: int
     keeps_grant: bool
     first: asyncio.Future[Row]
+    if_late: IfLate | None
     before: Row = field(default_factory=Row)
 
     def end(self, row: Row, _: float) -> Row:
@@ -82,17 +90,15 @@ class Endings:
         *,
         expires_at: int,
         keeps_grant: bool,
+        if_late: IfLate | None,
     ) -> Row:
-        """End the session at once in this process, and elsewhere as soon as the store has it.
-
-        A failed write is announced and repeated. The result is the row that has ended, as far as it
-        is known.
-        """
+        """See `Sessions.end`."""
         self.end_here(id, reason, keeps_grant=keeps_grant)
         loop = asyncio.get_running_loop()
         writing = self._writing.get((id, reason))
         if writing is None or writing.first.get_loop() is not loop:
-            writing = _Writing(id, reason, expires_at, keeps_grant, loop.create_future())
+            first = loop.create_future()
+            writing = _Writing(id, reason, expires_at, keeps_grant, first, if_late)
             self._writing[id, reason] = writing
             task = loop.create_task(self._write(cells, announcer, writing))
             self.writes.add(task)
@@ -126,6 +132,8 @@ class Endings:
         self.here.pop(id, None)
         if was_late and seen is not None:
             announce(EventName.SESSION_REMOVED)
+            if writing.if_late is not None:
+                await writing.if_late(writing.before)
 
     async def aclose(self) -> None:
         """Repeat the failed writes for some seconds."""

@@ -58,8 +58,18 @@ async def end_current(
         session = None if is_signed_out else found.session
     except SessionError:
         pass  # `end` announces that the store is down
+    known = session
+
+    async def discard_later(row: Row) -> None:
+        newest = party.sessions.newest(known, row)
+        if known is not None and newest is not None:
+            await discard_answer_in(party, newest, row)
+            if newest is not known:  # of a refresh that came before the store took the end
+                await discard_tokens(party, newest)
+
     # Also if it is over: perhaps only in this process yet.
-    row = await party.sessions.end(copy.id, "signed_out", expires_at=copy.expires_at)
+    ends = copy.expires_at
+    row = await party.sessions.end(copy.id, "signed_out", expires_at=ends, if_late=discard_later)
     session = party.sessions.newest(session, row)
     if session is not None:
         await discard_answer_in(party, session, row)

@@ -18,7 +18,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Announcer
-from fastapi_oidc.flows.endings import Endings
+from fastapi_oidc.flows.endings import Endings, IfLate
 from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.cells import Cells, Seen, Unreadable
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
@@ -288,12 +288,19 @@ class Sessions(Generic[Identity]):
         await self.cells.move(key, lambda row, _: rows.refuse_copies(row, last_seen_at), live.seen)
 
     async def end(
-        self, id: str, reason: EndReason, *, expires_at: int, keeps_grant: bool = False
+        self,
+        id: str,
+        reason: EndReason,
+        *,
+        expires_at: int,
+        keeps_grant: bool = False,
+        if_late: IfLate | None = None,
     ) -> Row:
         """End the session: at once in this process, and elsewhere as soon as the store has it.
 
         `expires_at` is the session's absolute end. A failed write is announced and repeated. The
-        result is the row that has ended, as far as it is known.
+        result is the row that has ended, as far as it is known; `if_late` gets the one that is
+        known later.
         """
         return await self.endings.end(
             self.cells,
@@ -302,6 +309,7 @@ class Sessions(Generic[Identity]):
             reason,
             expires_at=expires_at,
             keeps_grant=keeps_grant,
+            if_late=if_late,
         )
 
     def newest(

@@ -10,10 +10,19 @@ from typing import Any
 import httpx
 import pytest
 
+from fastapi_oidc import Clock
 from fastapi_oidc.flows import endings
+from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage, fallible
-from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, callback_url, copy_of, generation
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    callback_url,
+    copy_of,
+    generation,
+    stores_of,
+)
 from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
@@ -173,3 +182,33 @@ async def test_session_in_a_cookie_ends_at_the_provider_too() -> None:
     answer = await browser.post("/auth/logout", follow_redirects=False)
     assert "id_token_hint=ey" in answer.headers["location"]
     assert len(place.world.op.record.of(TokenRevoked)) == 1
+
+
+async def test_an_end_that_is_written_late_revokes_the_token_of_a_refresh_that_came_before(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sign-out did not know it."""
+    time = Time()
+    outages = [Outage(failing=frozenset({"swap"})), Outage()]
+    stores = [FallibleStore(outage, Clock(read=time)) for outage in outages]
+    stores[1]._values = stores[0]._values
+    world = make_world(time=time, **stores_of(mode, stores[0]))
+    there = another_process(world, **stores_of(mode, stores[1]))
+    browser, revoked = await world.signed_in(), list[str]()
+
+    async def revoke(token: str, _: str) -> None:
+        revoked.append(token)
+
+    monkeypatch.setattr(world.oidc.runtime.party.provider, "revoke", revoke)
+    outages[0].is_down = True
+    refreshed = copy_of(browser, there)
+    await browser.post("/auth/logout", data=LOCAL)
+    time.advance(AFTER_EXPIRY)
+    assert await generation(refreshed) == 1
+    cookies = {cookie.name: str(cookie.value) for cookie in refreshed.cookies.jar}
+    newest = await there.oidc.runtime.party.sessions.find(cookies)
+    assert isinstance(newest, Live)
+    outages[0].is_down = False
+    await Place(world, outages[0], there).written()
+    assert await generation(refreshed) is None
+    assert newest.session.tokens.refresh_token in revoked
