@@ -120,9 +120,10 @@ async def resume(
     A request that is not `active` does not count for the idle timeout. Raises SessionError when the
     store is unavailable, which never signs the user out.
     """
-    found = await party.sessions.find(cookies)
+    copy = party.sessions.copy_in(cookies)
+    found = None if copy is None else await party.sessions.judge(copy)
     if found is None:
-        _advise_on_lost_session(party, cookies)
+        _advise_on_lost_session(party, copy, cookies)
     if isinstance(found, Over):
         return _over(party, found, ENDED_CODES[found.reason])
     serving = None if found is None else party.serving(found.session)
@@ -319,10 +320,11 @@ def _over(
     return Resumed(None, pending, ended=over.reason)
 
 
-def _advise_on_lost_session(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> None:
-    """Log advice about a session cookie that led to no session."""
+def _advise_on_lost_session(
+    party: RelyingParty[Identity], copy: Copy[Identity] | None, cookies: Mapping[str, str]
+) -> None:
+    """Log advice about a session cookie, whose content is `copy`, that led to no session."""
     sessions = party.sessions
-    copy = sessions.copy_in(cookies)
     if sessions.fault_of(cookies) is Code.SESSION_SEAL_BROKEN:
         name = sessions.names.session
         party.announcer.advise("cookie_secret", _SEALED_OTHERWISE.format(name=name))

@@ -122,10 +122,11 @@ class Sessions(Generic[Identity]):
 
     def copy_in(self, cookies: Mapping[str, str]) -> Copy[Identity] | None:
         """The content of the session cookie; None without one, or if it cannot be read."""
-        with suppress(SessionError):
-            if value := cookies.get(self.names.session):
-                return self.form.open(value)
-        return None
+        value = cookies.get(self.names.session)
+        try:
+            return self.form.open(value) if value else None
+        except SessionError:
+            return None
 
     def fault_of(self, cookies: Mapping[str, str]) -> Code | None:
         """Why the session cookie cannot be read; None if it can, or without one."""
@@ -148,8 +149,10 @@ class Sessions(Generic[Identity]):
 
     async def judge(self, copy: Copy[Identity]) -> Found[Identity]:
         """The newest state of the session that `copy` leads to, by its row and revocations."""
-        ended = self._ended_here(copy)
-        return ended or await self._judged(copy, *await self.cells.see(row_key(copy.id), copy.keys))
+        if over := self._ended_here(copy):
+            return over
+        seen, values = await self.cells.see(row_key(copy.id), copy.keys)
+        return await self._judged(copy, seen, values)
 
     async def judge_again(self, known: Live[Identity]) -> Found[Identity]:
         """Like `judge`, for a session that the caller has found or made."""

@@ -91,7 +91,9 @@ class Cells:
         self, key: str, others: Sequence[str] = (), known: Seen | None = None
     ) -> tuple[Seen, Sequence[bytes]]:
         """The row of `key`, and the values of `others`, in one round trip; `known` as in `seen`."""
-        value, *values = await self.read([key, *others])
+        name = self._name  # a call for each key would take as long as reading it
+        names = [f"{name}:{key}", *[f"{name}:{other}" for other in others]]
+        value, *values = await ask_store(self.store.read(names))
         return self.seen(key, value, known), values
 
     async def move(

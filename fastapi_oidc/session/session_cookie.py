@@ -8,16 +8,17 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final, Generic, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
+from pydantic_core import from_json, to_json
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.model import SEALING, Identity, OIDCSession, reading_back
+from fastapi_oidc.session.model import SEALING, Claims, Identity, OIDCSession, reading_back
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.sealing import DecryptionCache, Sealer, sealed_length
 
@@ -37,11 +38,13 @@ class SessionCodec(Generic[Identity]):
         try:
             with reading_back():
                 adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]
+                of_identity = TypeAdapter(identity_type)
         except PydanticUserError as error:
             raise misconfigured(
                 f"pydantic cannot read an identity of {identity_type!r}: {error.message}"
             ) from None
         self._read: Callable[[bytes], OIDCSession[Identity]] = adapter.validator.validate_json
+        self.read_identity: Callable[[bytes], Identity] = of_identity.validator.validate_json
 
     def encode(self, session: OIDCSession[Identity]) -> bytes:
         """The session with its tokens, as JSON that `decode` can read.
@@ -145,6 +148,49 @@ class Copy(NamedTuple, Generic[Identity]):
         return f"Copy(id={self.id!r}, epoch={self.epoch})"
 
 
+class _Content(Generic[Identity]):
+    """An encoded session, which each reader gets with claims and an identity of its own.
+
+    Readers share the parts that nobody can change. A session that was read once stays as bytes,
+    which take a third of the memory. Threads may share a content.
+    """
+
+    __slots__ = ("_codec", "_encoded", "_shared", "_was_read")
+
+    def __init__(self, codec: SessionCodec[Identity], encoded: bytes) -> None:
+        self._codec, self._encoded, self._was_read = codec, encoded, False
+        self._shared: tuple[Copy[Identity], bytes, list[tuple[str, Any]]] | None = None
+
+    def read(self) -> Copy[Identity]:
+        """The content; raises SessionError (session.malformed)."""
+        if self._shared is None:
+            session = self._codec.decode(self._encoded)
+            generation, ends = session.generation, session.last_end
+            copy = Copy(session.id, keys_of(session), generation, ends, session)
+            if not self._was_read:
+                self._was_read = True
+                return copy
+            identity = to_json(from_json(self._encoded)["identity"])
+            claims = session.claims.items()
+            changeable = [(name, each) for name, each in claims if isinstance(each, dict | list)]
+            self._shared = copy, identity, changeable
+        (id, keys, epoch, ends, shared, _), identity, changeable = self._shared
+        assert shared is not None
+        own = shared.__copy__()
+        own.__dict__.update(
+            claims=Claims(shared.claims | {name: _own(value) for name, value in changeable}),
+            identity=self._codec.read_identity(identity),
+        )
+        return Copy(id, keys, epoch, ends, own)
+
+
+def _own(value: Any) -> Any:
+    """A copy of JSON that shares no mutable part with it."""
+    if isinstance(value, list):
+        return [_own(each) for each in value]
+    return {name: _own(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
 class SessionCookie(Generic[Identity]):
     """The sealed session: the cookie of an application without a session store."""
 
@@ -174,25 +220,25 @@ class SessionCookie(Generic[Identity]):
 
     def open(self, value: str) -> Copy[Identity]:
         """The content; raises SessionError (session.seal_broken, session.malformed)."""
-        session = self._codec.decode(self._contents.open(value))
-        generation, ends = session.generation, session.last_end
-        return Copy(session.id, keys_of(session), generation, ends, session)
+        return self._contents.open(value).read()
 
     def leads_to(self, copy: Copy[Identity], session: OIDCSession[Identity], epoch: int) -> bool:
         """Whether a browser with `copy` needs no other cookie: each state needs another one."""
         before = copy.session
+        if before is session:
+            return True
         return before is not None and (before.generation, before.last_seen_at or 0) == (
             session.generation,
             session.last_seen_at or 0,
         )
 
-    def _content_of(self, value: str) -> tuple[bytes, int]:
+    def _content_of(self, value: str) -> tuple[_Content[Identity], int]:
         plaintext = self._sealer.open(value, name=self._name)
         if plaintext.startswith(_DEFLATED):
             plaintext = _inflated(plaintext[len(_DEFLATED) :])
         elif plaintext.startswith(_DEFLATED_UNPACKED):
             plaintext = pack_jwts(_inflated(plaintext[len(_DEFLATED_UNPACKED) :]))
-        return plaintext, len(value) + len(plaintext)
+        return _Content(self._codec, plaintext), len(value) + len(plaintext)
 
 
 class ReferenceCookie(Generic[Identity]):

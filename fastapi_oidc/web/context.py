@@ -93,7 +93,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             return
         if not self._routes.leave_alone(self.path) and self.is_of_trusted_origin(self.scope):
             with self.owning:
-                await self._resume(self._runtime.party, active=True)
+                await self._apply(await resume(self._runtime.party, self.cookies, active=True))
 
     async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
         """The locals of the request; raises SessionError when a store is unavailable.
@@ -104,12 +104,8 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             return OIDCLocals() if self.known is None else self.known
         with self.owning:
             self.require_trusted_origin(self.scope)
-            return await self._resume(self._runtime.party, active=active)
-
-    async def _resume(
-        self, party: RelyingParty[Identity], *, active: bool
-    ) -> OIDCLocals[Identity, RequestData]:
-        return await self._apply(await resume(party, self.cookies, active=active))
+            resumed = await resume(self._runtime.party, self.cookies, active=active)
+            return await self._apply(resumed)
 
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
         """Like `locals`, with new tokens; raises SessionError when they are unavailable."""
@@ -229,7 +225,9 @@ class RequestContext(OwnRequest[Identity, RequestData]):
         session, pending, ended, unavailable = resumed
         if not self._is_cleared:
             self._pending = pending or self._pending
-        data = await self._data(session)
+        data = None
+        if session is not None and self.engine.load_request_data is not None:
+            data = await self._data(session)
         is_over = self._is_cleared  # perhaps meanwhile
         return self._set_locals(
             OIDCLocals() if is_over else OIDCLocals(session, data, ended, unavailable)
@@ -269,9 +267,9 @@ class RequestContext(OwnRequest[Identity, RequestData]):
 
     def faults(self) -> list[str]:
         """What is wrong with the guards that the request has used so far."""
-        if not self._uses:
-            return []
         uses, self._uses = self._uses, []
+        if not any(map(is_lost, uses)):
+            return []
         where = getattr(self.scope.get("endpoint"), "__qualname__", self.path)
         return [f"{where}: {fault}" for fault in faults_of(uses)]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import wraps
 from inspect import CORO_CREATED, getcoroutinestate
-from types import CodeType, NoneType
+from types import CodeType, CoroutineType, NoneType
 from typing import (
     Annotated,
     Any,
@@ -24,7 +24,7 @@ from typing import (
 
 from pydantic import GetCoreSchemaHandler
 from starlette.datastructures import MutableHeaders
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
@@ -71,7 +71,8 @@ class Dependency:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raises AttributeError, for example with `dependencies=[guard]`."""
-        text = self._how_to_use(f"has no {name!r}")
+        # Python and FastAPI ask for dunder names, one of them at every request.
+        text = name if name.startswith("__") else self._how_to_use(f"has no {name!r}")
         raise AttributeError(text, name=name, obj=self)
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: Any, /) -> NoReturn:
@@ -150,7 +151,8 @@ def awaited(
     @wraps(function)
     def call(*args: Parameters.args, **named: Parameters.kwargs) -> Coroutine[Any, Any, Result]:
         connection = args[1] if len(args) > 1 else named.get("connection")
-        if isinstance(connection, HTTPConnection):
+        # The first comparison is faster: HTTPConnection is an abstract base class.
+        if type(connection) is Request or isinstance(connection, HTTPConnection):
             made = function(*args, **named)
             if (context := connection.scope.get(SCOPE_KEY)) is not None:
                 context.note(made, args[0])
@@ -182,6 +184,8 @@ def refuses(call: object) -> bool:
 
 def is_lost(use: Use) -> bool:
     """Whether nobody has awaited the call so far, called the dependency, or used the redirect."""
+    if isinstance(use, CoroutineType):
+        return use.cr_frame is not None and getcoroutinestate(use) == CORO_CREATED
     if isinstance(use, ToProvider):
         return not use.is_used
     return isinstance(use, Dependency) or getcoroutinestate(use) == CORO_CREATED

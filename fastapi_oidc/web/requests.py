@@ -20,7 +20,7 @@ from fastapi_oidc.protocol.urls import with_query
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.headers import NO_STORE, own_cookies, token_scheme_in
 from fastapi_oidc.web.misuse import NAMESAKE
-from fastapi_oidc.web.routes import REGISTRATION, Entrance, OwnRoutes, Role, origin_of, route_path
+from fastapi_oidc.web.routes import REGISTRATION, OwnRoutes, Role, origin_of, route_path
 from fastapi_oidc.web.runtime import Engine, RequestData, Runtime
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -54,13 +54,17 @@ class OwnRequest(Generic[Identity, RequestData]):
         outer: Self | None,
     ) -> None:
         self.engine, self.name, self._runtime, self._routes = engine, engine.name, runtime, routes
-        self.scope, self.outer, self._entrance = scope, outer, Entrance.of(scope)
+        self.scope, self.outer = scope, outer
         self.is_served = runtime is not None
         """Whether a registration serves the request."""
         self.owning = routes.owning
         """`with context.owning:` gives errors the name of the instance."""
-        self.app: object = self._entrance.app
+        # Inner mounts change the scope.
+        self.app: object = scope["app"]
         """The innermost application that has a middleware of an instance in this request."""
+        self._root_path: str = scope.get("root_path", "")
+        self.path = route_path(scope)
+        """The requested path in the app that has the middleware."""
 
     # Which instances and registrations serve the request
 
@@ -117,11 +121,6 @@ class OwnRequest(Generic[Identity, RequestData]):
     def connection(self) -> HTTPConnection:
         """The request or websocket as a Starlette object."""
         return HTTPConnection(self.scope)
-
-    @property
-    def path(self) -> str:
-        """The requested path in the app that has the middleware."""
-        return self._entrance.path
 
     @property
     def cookies(self) -> Mapping[str, str]:
@@ -183,7 +182,7 @@ class OwnRequest(Generic[Identity, RequestData]):
                 Code.CONFIGURATION_ROUTE_MISSING,
                 f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
             )
-        return self._entrance.root_path + path
+        return self._root_path + path
 
     @property
     def origin(self) -> str:

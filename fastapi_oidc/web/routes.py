@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from starlette.datastructures import URLPath
 from starlette.requests import HTTPConnection
@@ -66,19 +66,6 @@ class Application(Protocol):
     def url_path_for(self, name: str, /, **path_params: str) -> URLPath:
         """The path of the route with this name."""
         ...
-
-
-class Entrance(NamedTuple):
-    """The app and path of a request at the middleware, because inner mounts change the scope."""
-
-    app: Application
-    root_path: str
-    path: str
-
-    @classmethod
-    def of(cls, scope: Scope) -> Entrance:
-        """The entrance of a request with this scope, at the middleware."""
-        return cls(scope["app"], scope.get("root_path", ""), route_path(scope))
 
 
 def origin_of(connection: HTTPConnection) -> str:
