@@ -6,7 +6,8 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
-from typing import Generic, TypeVar, cast
+from types import TracebackType
+from typing import Final, Generic, TypeVar, cast
 
 from anyio import to_thread
 
@@ -65,6 +66,47 @@ class SingleFlight(Generic[Key, Result]):
             done.exception()  # asyncio warns about exceptions that are never retrieved
         if self._tasks.get(key) is done:
             del self._tasks[key]
+
+
+STALLS: Final = 8
+"""For so many stalls of the event loop nothing gives up."""
+
+
+class TimeLimit:
+    """Like `asyncio.timeout`, but a stall of the event loop counts as an eighth of it at most.
+
+    In a process without processor time everything that waits would give up at once, although the
+    responses have arrived, and would ask again.
+    """
+
+    __slots__ = ("_left", "_limit", "_share", "_timer")
+
+    def __init__(self, seconds: float) -> None:
+        self._share, self._left = seconds / STALLS, STALLS
+        self._limit = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+        self._wait()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        await self._limit.__aexit__(kind, error, traceback)
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._share, self._count)
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left:
+            self._wait()
+        else:
+            self._limit.reschedule(0)
 
 
 class PerLoop(Generic[Result]):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, TypeAlias
 
+from fastapi_oidc.concurrency import TimeLimit
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import (
@@ -160,9 +161,9 @@ async def _join(run: _Run[Identity]) -> Outcome[Identity] | None:
         # A login waits for its own result, because a reload of the callback gets it too.
         await asyncio.wait([task])
     with suppress(TimeoutError):
-        async with asyncio.timeout(START_SECONDS):
+        async with TimeLimit(START_SECONDS):
             await current.started.wait()
-        async with asyncio.timeout(settings.provider_timeout + settings.callback_timeout):
+        async with TimeLimit(settings.provider_timeout + settings.callback_timeout):
             await current.settled.wait()
     if not task.done():
         return refreshes.briefly(live.session, "it is still under way")

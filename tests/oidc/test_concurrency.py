@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 import weakref
 from contextvars import ContextVar
 from functools import partial
@@ -13,9 +14,11 @@ from typing import Any
 import pytest
 
 from fastapi_oidc.concurrency import (
+    STALLS,
     ConcurrencyLimit,
     PerLoop,
     SingleFlight,
+    TimeLimit,
     called,
 )
 
@@ -218,3 +221,18 @@ def test_each_event_loop_has_its_value_until_it_is_closed() -> None:
     gc.collect()
     assert first() is None
     assert second() is not None
+
+
+async def test_a_time_limit_ends_what_waits_longer() -> None:
+    with pytest.raises(TimeoutError):
+        async with TimeLimit(0.01):
+            await asyncio.Event().wait()
+
+
+async def test_a_stall_of_the_event_loop_is_no_reason_to_give_up() -> None:
+    """What came during the stall is there at the next turn of the loop."""
+    limit = 0.02
+    async with TimeLimit(limit):
+        for _ in range(STALLS - 1):
+            time.sleep(limit)  # noqa: ASYNC251 - the stall
+            await asyncio.sleep(0)

@@ -21,7 +21,7 @@ from redis.exceptions import ClusterError, ReadOnlyError, RedisClusterException,
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from fastapi_oidc.concurrency import PerLoop
+from fastapi_oidc.concurrency import PerLoop, TimeLimit
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Place, Store, Stored, ask_store
 
@@ -296,7 +296,7 @@ async def _send(here: _Reached, command: Command, seconds: float) -> Any:
     began = time.monotonic()
     sent = inf
     try:
-        async with asyncio.timeout(seconds), here.slots:
+        async with TimeLimit(seconds), here.slots:
             sent = time.monotonic()
             reply = await command(here.client)
     except RedisTimeoutError:

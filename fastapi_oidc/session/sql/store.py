@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -33,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from fastapi_oidc.concurrency import PerLoop
+from fastapi_oidc.concurrency import PerLoop, TimeLimit
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.session.store import (
     DEFAULT_TIMEOUT,
@@ -93,7 +92,7 @@ class Database:
 
     async def run(self, statement: Executable, values: Mapping[str, object]) -> Rows:
         """The rows that one statement returns: one round trip."""
-        async with asyncio.timeout(self._timeout):
+        async with TimeLimit(self._timeout):
             try:
                 return await self._execute(statement, values)
             except DBAPIError as error:

@@ -192,6 +192,18 @@ def test_a_small_session_is_kept_as_it_is() -> None:
     assert Cookie().open(value).session == a_session()
 
 
+def test_each_reader_of_a_cookie_has_claims_and_an_identity_of_its_own() -> None:
+    cookie, session = Cookie(UserModel), a_session(claims={"groups": [{"names": ["reader"]}]})
+    session = session.model_copy(update={"identity": UserModel(sub="alice", roles=["reader"])})
+    value = cookie.sealed(session)
+    for _ in range(5):  # it is cached at the second time, and parsed no more from the fourth on
+        copy = cookie.open(value)
+        assert copy.session == session
+        assert copy.keys == keys_of(session)
+        copy.session.identity.roles.append("admin")
+        copy.session.claims["groups"][0]["names"].append("admin")
+
+
 def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
     claims: dict[str, JsonValue] = {"sub": "alice", "text": secrets.token_hex(length // 2)}
     payload = base64url.encode(json.dumps(claims).encode())
