@@ -18,7 +18,14 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.model import SEALING, Claims, Identity, OIDCSession, reading_back
+from fastapi_oidc.session.model import (
+    SEALING,
+    Claims,
+    Identity,
+    OIDCSession,
+    StandardIdentity,
+    reading_back,
+)
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.sealing import DecryptionCache, Sealer, sealed_length
 
@@ -170,7 +177,8 @@ class _Content(Generic[Identity]):
             if not self._was_read:
                 self._was_read = True
                 return copy
-            identity = to_json(from_json(self._encoded)["identity"])
+            is_shared = type(session.identity) is StandardIdentity  # which nobody can change
+            identity = b"" if is_shared else to_json(from_json(self._encoded)["identity"])
             claims = session.claims.items()
             changeable = [(name, each) for name, each in claims if isinstance(each, dict | list)]
             self._shared = copy, identity, changeable
@@ -179,7 +187,7 @@ class _Content(Generic[Identity]):
         own = shared.__copy__()
         own.__dict__.update(
             claims=Claims(shared.claims | {name: _own(value) for name, value in changeable}),
-            identity=self._codec.read_identity(identity),
+            identity=self._codec.read_identity(identity) if identity else shared.identity,
         )
         return Copy(id, keys, epoch, ends, own)
 

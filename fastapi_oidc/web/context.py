@@ -255,6 +255,9 @@ class RequestContext(OwnRequest[Identity, RequestData]):
         Raises ConfigurationError (configuration.invalid) after the start for a call that follows a
         lost one: `while oidc.is_still_signed_in(socket)` without `await` would never end.
         """
+        if not self._uses:
+            self._uses = [use]
+            return
         lost = [each for each in self._uses if each is not of and is_lost(each)]
         self._uses = [*lost, use]
         if not self.is_open and name_of(use) in map(name_of, lost):

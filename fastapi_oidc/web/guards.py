@@ -98,10 +98,10 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
         context: RequestContext[Identity, Any] = context_of(connection, self.engine)
         with context.owning:
             locals = context.known
-            if locals is not None and locals.session is not None:
-                context.require_trusted_origin(connection.scope)
             if locals is None:
                 locals = await context.locals()
+            elif locals.session is not None:
+                context.require_trusted_origin(connection.scope)
             session = usable_session(locals)
             if session is None:
                 require_own_middleware(connection)

@@ -69,7 +69,12 @@ class OIDCMiddleware:
             return
         outer: RequestContext[Any, Any] | None = scope.get(SCOPE_KEY)
         self._prepare(scope, outer)
-        context = scope[SCOPE_KEY] = await self._context(scope, outer)
+        fixed = self._registrations.fixed
+        if outer is None and fixed is not None:
+            context = RequestContext(self._engine, fixed, self._routes, scope, None)
+        else:
+            context = await self._context(scope, outer)
+        scope[SCOPE_KEY] = context
         response = _Response(context, send, writes=context is not outer)
         if not is_in_event_loop():  # trio, which anyio's test plugin may use
             raise misconfigured(
