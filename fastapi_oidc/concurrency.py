@@ -76,13 +76,15 @@ class TimeLimit:
     """Like `asyncio.timeout`, but a stall of the event loop counts as an eighth of it at most.
 
     In a process without processor time everything that waits would give up at once, although the
-    responses have arrived, and would ask again.
+    responses have arrived, and would ask again. With `progress` the time begins anew whenever its
+    result has changed.
     """
 
-    __slots__ = ("_left", "_limit", "_share", "_timer")
+    __slots__ = ("_left", "_limit", "_progress", "_seen", "_share", "_timer")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, progress: Callable[[], object] = lambda: None) -> None:
         self._share, self._left = seconds / STALLS, STALLS
+        self._progress, self._seen = progress, progress()
         self._limit = asyncio.timeout(None)
 
     async def __aenter__(self) -> None:
@@ -102,7 +104,8 @@ class TimeLimit:
         self._timer = asyncio.get_running_loop().call_later(self._share, self._count)
 
     def _count(self) -> None:
-        self._left -= 1
+        seen, self._seen = self._seen, self._progress()
+        self._left = self._left - 1 if self._seen == seen else STALLS
         if self._left:
             self._wait()
         else:

@@ -7,7 +7,6 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -47,7 +46,7 @@ class Circuit:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.is_open = False
+        self.is_open, self.replies = False, 0
         self._limit = PROBE_SECONDS
         self._next_probe = 0.0
 
@@ -75,6 +74,7 @@ class Circuit:
     def close(self) -> None:
         """A command had a reply."""
         self.is_open = False
+        self.replies += 1
         self._limit = PROBE_SECONDS
 
 
@@ -176,6 +176,9 @@ DEFAULT_PREFIX: Final = "fastapi_oidc:"
 
 DEFAULT_CONNECTIONS: Final = 50
 
+SLOT_PATIENCE: Final = 6
+"""How many times its time limit a command waits for a connection while Redis replies to others."""
+
 LONG_FAILURE: Final = 0.25
 """Seconds after which a failed connection opens the circuit."""
 
@@ -218,9 +221,10 @@ class RedisStore(Store):
     `redis+sentinel://host,host/service/0` or `redis+cluster://host,host`; `rediss` in place of
     `redis` means TLS. Raises ConfigurationError (configuration.invalid) for another URL.
 
-    Each operation is one command of at most `timeout` seconds, its wait for a connection included,
-    and raises SessionError (session.store_unavailable) when Redis is unavailable. After a command
-    without a reply, one probe at a time is sent until Redis replies.
+    Each operation is one command of at most `timeout` seconds. It waits as long for a connection,
+    or up to six times as long while Redis replies to others. It raises SessionError
+    (session.store_unavailable) when Redis is unavailable. After a command without a reply, one
+    probe at a time is sent until Redis replies.
     """
 
     def __init__(
@@ -293,24 +297,22 @@ class RedisStore(Store):
 
 
 async def _send(here: _Reached, command: Command, seconds: float) -> Any:
-    began = time.monotonic()
-    sent = inf
+    await _take_slot(here, seconds)
+    sent = time.monotonic()
     try:
-        async with TimeLimit(seconds), here.slots:
-            sent = time.monotonic()
+        async with TimeLimit(seconds):
             reply = await command(here.client)
     except RedisTimeoutError:
         here.circuit.open()
         raise
     except TimeoutError:
         now = time.monotonic()
-        # Redis may be responsive if the command waited for a slot or the process was paused.
-        if now - sent >= seconds / 2 and now - began < seconds + LATE:
+        if now - sent < seconds + LATE:  # else the process was paused
             here.circuit.open()
         raise
     except _UNREACHED:
         # redis-py also raises these after a timeout of a new connection or a sentinel.
-        if time.monotonic() - began >= LONG_FAILURE:
+        if time.monotonic() - sent >= LONG_FAILURE:
             here.circuit.open()
         raise
     except ResponseError as error:
@@ -319,8 +321,23 @@ async def _send(here: _Reached, command: Command, seconds: float) -> Any:
         if isinstance(error, ReadOnlyError) and isinstance(here.client, Redis):
             await here.client.connection_pool.disconnect(inuse_connections=False)
         raise
+    finally:
+        here.slots.release()
     here.circuit.close()
     return reply
+
+
+async def _take_slot(here: _Reached, seconds: float) -> None:
+    """Wait for a connection: the queue moves for as long as Redis replies to others."""
+    circuit, slots, was_open = here.circuit, here.slots, here.circuit.is_open
+    if not slots.locked():
+        await slots.acquire()
+        return
+    async with TimeLimit(SLOT_PATIENCE * seconds), TimeLimit(seconds, lambda: circuit.replies):
+        await slots.acquire()
+    if circuit.is_open and not was_open:
+        slots.release()
+        raise RedisUnresponsiveError("it has not responded to an earlier command")
 
 
 async def _memory_of(client: Any) -> list[Options]:
