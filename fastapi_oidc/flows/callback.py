@@ -269,7 +269,7 @@ async def _sign_in_once(party: RelyingParty[Identity], login: Login) -> SignedIn
     key = f"login:{_name(login.transaction)}"
     base = Row(expires_at=party.clock.now() + PENDING_SECONDS)
     turn = Turn(party.sessions.cells, key, base, Seen(), margin=LOGIN_SECONDS)
-    while not turn.owns(row := await turn.take()):
+    while not turn.owns(row := await _taken(turn)):
         if row.ended:
             raise ProtocolViolation(
                 Code.AUTHORIZATION_TRANSACTION_MISSING, "another process refused this login"
@@ -290,6 +290,14 @@ async def _sign_in_once(party: RelyingParty[Identity], login: Login) -> SignedIn
     result = Row(content=_written(live), expires_at=base.expires_at)
     await turn.last(partial(turn.finish, result))
     return SignedIn(live.session, return_to, silent, live=live)
+
+
+async def _taken(turn: Turn) -> Row:
+    """The row after `turn` asked for it; raises CodeNotSent while the store is unavailable."""
+    try:
+        return await turn.take()
+    except SessionError as error:
+        raise CodeNotSent(error) from error
 
 
 def _written(live: Live[Identity]) -> bytes:

@@ -147,6 +147,18 @@ async def test_login_without_its_store_signs_nobody_in(place: Place) -> None:
     assert await generation(await place.world.signed_in()) == 0
 
 
+async def test_login_whose_store_is_back_at_the_reload_signs_in(place: Place) -> None:
+    """Its code was not sent."""
+    browser = place.world.browser()
+    url = await callback_url(browser)
+    place.outage.is_down = True
+    assert (await browser.get(url)).status_code == 503
+    place.outage.is_down = False
+    assert (await browser.get(url)).status_code == 200
+    assert await generation(browser) == 0
+    assert place.world.op.record.calls["token"] == 1
+
+
 async def test_store_that_fails_during_a_login_refuses_it_at_once(place: Place) -> None:
     """Its callback does not wait until the store has what became of the login."""
     held = Held(first=True)
