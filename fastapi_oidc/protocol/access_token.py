@@ -220,11 +220,13 @@ def roles_of(claims: Claims, path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def confirmation_of(claims: Claims) -> Confirmation:
-    """The token's binding. One with an unknown method is refused (RFC 7800 3.1)."""
+    """The token's binding. One with an unknown method, or without a value, is refused (RFC 7800
+    3.1): it would not be bound.
+    """
     cnf = claims.get("cnf")
     if cnf is None:
         return Confirmation()
-    if not isinstance(cnf, dict) or not cnf or not cnf.keys() <= _METHODS:
+    if not isinstance(cnf, dict) or not cnf.keys() <= _METHODS or not any(cnf.values()):
         raise ProtocolViolation(Code.ACCESS_TOKEN_BINDING, "cnf has a method that is unknown here")
     return Confirmation(
         optional_string(cnf, "jkt", Code.ACCESS_TOKEN_BINDING),

@@ -111,7 +111,10 @@ def test_what_a_provider_may_do_differently(change: Changes) -> None:
         ({"scope": 1}, Code.ACCESS_TOKEN_SCOPE_MALFORMED),
         ({"scope": ["machines:read", 1]}, Code.ACCESS_TOKEN_SCOPE_MALFORMED),
         ({"roles": {"operator": True}}, Code.ACCESS_TOKEN_SCOPE_MALFORMED),
-        ({"cnf": {}}, Code.ACCESS_TOKEN_BINDING),
+        *(
+            ({"cnf": cnf}, Code.ACCESS_TOKEN_BINDING)
+            for cnf in ({}, {"jkt": None}, {"x5t#S256": None})
+        ),
         ({"cnf": "key"}, Code.ACCESS_TOKEN_BINDING),
         ({"cnf": {"kid": "key"}}, Code.ACCESS_TOKEN_BINDING),
         ({"cnf": {"jkt": "key", "jwe": "key"}}, Code.ACCESS_TOKEN_BINDING),
