@@ -23,7 +23,7 @@ from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Dependency
-from fastapi_oidc.web.runtime import Engine
+from fastapi_oidc.web.serving import Serving
 
 _GUARDING_NOTHING: Final[tuple[object, ...]] = (
     CORSMiddleware,
@@ -122,9 +122,10 @@ def flattened(dependant: Dependant) -> Iterator[Dependant]:
 
 def serves(middleware: Middleware, instance: str) -> bool:
     """Whether it is the OIDCMiddleware of the instance."""
-    given = (*middleware.args, *middleware.kwargs.values())
-    found = [getattr(getattr(value, "registrations", None), "engine", None) for value in given]
-    return any(isinstance(each, Engine) and each.name == instance for each in found)
+    given: tuple[Any, ...] = (*middleware.args, *middleware.kwargs.values())
+    # The type: other middlewares may be given proxies, whose attributes are not there yet.
+    ours = [value for value in given if issubclass(type(value), Serving)]
+    return any(each.registrations.engine.name == instance for each in ours)
 
 
 def cors_inside(app: Any, instance: str) -> list[Middleware]:

@@ -16,6 +16,7 @@ from unittest.mock import AsyncMock
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from starlette.applications import Starlette
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import BaseRoute, Match, Mount, NoMatchFound
 from starlette.types import Scope
@@ -59,6 +60,10 @@ def a_proxy(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     app.get("/a")(lambda: PROXY)
     app.get("/b")(lambda: PROXY.session.user)
     app.add_route("/c", plain)
+
+
+def a_proxy_in_a_middleware(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.add_middleware(GZipMiddleware, minimum_size=PROXY)
 
 
 def executed_code(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
@@ -178,6 +183,7 @@ def a_route_of_its_own_kind(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     "mount",
     [
         a_proxy,
+        a_proxy_in_a_middleware,
         executed_code,
         a_mock,
         an_endpoint_without_a_hash,
