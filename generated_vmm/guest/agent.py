@@ -573,9 +573,14 @@ class Programs:
             group.freeze(wanted)
         self.held = self.held if wanted else None
 
-    def start(self, name: str, spec: dict[str, Any]) -> Program:
-        """Starts the program once, however often it is asked to."""
+    def start(self, name: str, spec: dict[str, Any], host: socket.socket | None = None) -> Program:
+        """Starts the program once, however often it is asked to, unless the host has gone.
+
+        What a host has given up may come after its request to end the program.
+        """
         with self.lock:
+            if host is not None and has_gone(host):
+                raise ConnectionResetError(errno.ECONNRESET, "the host has gone")
             if program := self.known.get(name):
                 if program.spec != spec:
                     raise Refused(409, "id_taken", f"{name} is the id of another program")
@@ -597,7 +602,10 @@ class Programs:
         self.left = [group for group in self.left if not group.is_gone()]
 
     def get(self, name: str) -> Program:
-        """The program. Raises `Refused`."""
+        """The program, also one that starts in this moment. Raises `Refused`."""
+        if name not in self.known:
+            self.lock.acquire()
+            self.lock.release()
         if program := self.known.get(name):
             return program
         raise Refused(404, "no_such_program", f"{name}: no such program")
@@ -732,6 +740,13 @@ def require_known(members: Iterable[str], known: Iterable[str]) -> None:
         raise Refused(501, "unknown", f"version {VERSION} does not know {', '.join(unknown)}")
 
 
+def has_gone(host: socket.socket) -> bool:
+    """Whether the other end of a connection is closed."""
+    poll = select.poll()
+    poll.register(host, select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
 class Link(threading.Thread):
     """One connection of a host, and its requests one after the other."""
 
@@ -820,7 +835,7 @@ class Link(threading.Thread):
         """Starts a program, once."""
         spec = self.body(*SPEC)
         require_known(spec.get("limits") or {}, ULIMITS)
-        return PROGRAMS.start(name, spec).exchange({"offset": 0}, self.seconds())
+        return PROGRAMS.start(name, spec, self.link).exchange({"offset": 0}, self.seconds())
 
     def exchange(self, name: str) -> object:
         """Whatever a host has for a program, and its news."""

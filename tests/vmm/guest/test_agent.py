@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import contextlib
 import fcntl
 import json
 import os
@@ -12,6 +13,8 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
+from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
@@ -40,13 +43,10 @@ def ask(path: Path, request: bytes) -> tuple[int, object]:
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(str(path))
         link.sendall(request)
-        link.shutdown(socket.SHUT_WR)
-        received = b""
-        while data := link.recv(65536):
-            received += data
-    head, _, body = received.partition(b"\r\n\r\n")
-    assert b"Agent-Version: 1" in head
-    return int(head.split()[1]), json.loads(body)
+        response = HTTPResponse(link)
+        response.begin()
+        assert response.headers["Agent-Version"] == "1"
+        return response.status, json.loads(response.read())
 
 
 def put(path: str, body: bytes) -> bytes:
@@ -236,3 +236,39 @@ def test_the_unit_and_the_init_start_the_same_file() -> None:
         assert "python3 -S /usr/lib/guest-agent/agent.py\n" in text
         assert re.search("(ulimit -n |LimitNOFILE=)65536", text)
         assert "HOME=/root\n" in text
+
+
+def test_a_program_whose_host_has_gone_before_it_starts_does_not_start(
+    programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request may come after that to end it, which had another connection."""
+    monkeypatch.setattr(agent, "PROGRAMS", programs)
+    host, guest = socket.socketpair()
+    spec = b'{"args": ["sleep", "60"]}'
+    host.send(b"PUT /programs/one HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(spec), spec))
+    host.close()
+    agent.Link(guest).run()
+    assert programs.known == {}
+
+
+def test_a_program_that_starts_in_this_moment_is_found(
+    programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[object] = []
+
+    def find() -> None:
+        with contextlib.suppress(agent.Refused):
+            found.append(programs.get("one"))
+
+    other = threading.Thread(target=find)
+    begin = agent.Program._start
+
+    def begun(program: agent.Program) -> object:
+        other.start()
+        other.join(0.2)  # it waits for this one
+        return begin(program)
+
+    monkeypatch.setattr(agent.Program, "_start", begun)
+    program = programs.start("one", {"args": ["true"]})
+    other.join()
+    assert found == [program]
