@@ -243,7 +243,8 @@ async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: En
         is_idle = now < absolute_end_of(found.session, settings)
         if is_idle and party.sessions.in_store:
             # Idle is the browser: what its user gave to a machine lasts until the absolute end.
-            await party.sessions.refuse_copies(found)
+            if not await party.sessions.refuse_copies(found):
+                return ()
         else:
             await end(party, found.session, reason)
     return party.sessions.clearing()

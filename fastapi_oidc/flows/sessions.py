@@ -284,11 +284,16 @@ class Sessions(Generic[Identity]):
         session = live.session.model_copy(update={"last_seen_at": now})
         return replace(live, session=session, cookie="")
 
-    async def refuse_copies(self, live: Live[Identity]) -> None:
-        """Let no cookie lead to the session any more, unless another request has used it."""
+    async def refuse_copies(self, live: Live[Identity]) -> bool:
+        """Let no cookie lead to the session any more, unless another request has used it.
+
+        The result says whether none does.
+        """
         last_seen_at = live.session.last_seen_at or 0
-        key = row_key(live.id)
-        await self.cells.move(key, lambda row, _: rows.refuse_copies(row, last_seen_at), live.seen)
+        seen = await self.cells.move(
+            row_key(live.id), lambda row, _: rows.refuse_copies(row, last_seen_at), live.seen
+        )
+        return seen.row.epoch > seen.row.generation
 
     async def end(
         self,

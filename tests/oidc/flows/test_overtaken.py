@@ -201,6 +201,23 @@ async def test_a_use_that_finds_the_end_of_its_session_lets_nobody_in(mode: str)
     assert (await late).status_code == 401
 
 
+async def test_a_session_that_is_used_while_its_idle_end_is_written_keeps_its_cookie() -> None:
+    world, store = world_of("store", settings={"idle_timeout": 1000})
+    browser, sessions = await world.signed_in(), world.oidc.runtime.party.sessions
+    world.time.advance(200)
+    assert await generation(browser) == 0
+    live = await sessions.find(dict(browser.cookies))
+    assert isinstance(live, Live)
+    world.time.advance(1000)
+    store.nth, store.gate = 1, Gate()
+    idle = begun(browser.get("/me"))
+    await store.gate.until_reached()
+    await sessions.touch(live)
+    store.gate.opened.set()
+    assert "set-cookie" not in (await idle).headers
+    assert await user(browser) == "alice"
+
+
 async def test_a_step_up_does_not_fail_with_the_refresh_that_it_has_waited_for(mode: str) -> None:
     world, _ = world_of(mode)
     browser, outage = await world.signed_in(), HeldOutage()
