@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from http import HTTPStatus
 from types import NoneType
 from typing import Any, Final
@@ -29,8 +30,8 @@ from fastapi_oidc.web.pages import Fields, Page
 from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
 
-RETRY_AFTER: Final = 5
-"""The `Retry-After`, in seconds, while a store is down or busy."""
+RETRY_AFTER: Final = range(5, 11)
+"""The `Retry-After`, in seconds, while a store is down or busy: not all clients return at once."""
 
 _FIRST_VISITS: Final = (Code.SESSION_REQUIRED, Code.ACCESS_TOKEN_REQUIRED)
 _NO_LOGIN_HELPS: Final = (
@@ -154,7 +155,8 @@ def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, s
         if isinstance(error, SignInRequired) and error.challenge:
             headers["WWW-Authenticate"] += f", {error.challenge}"
     if error.status is HTTPStatus.SERVICE_UNAVAILABLE:
-        headers["Retry-After"] = str(error.details.get("retry_after", RETRY_AFTER))
+        seconds = error.details.get("retry_after") or secrets.choice(RETRY_AFTER)
+        headers["Retry-After"] = str(seconds)
     return headers
 
 

@@ -298,7 +298,7 @@ class RedisStore(Store):
 
 async def _send(here: _Reached, command: Command, seconds: float) -> Any:
     await _take_slot(here, seconds)
-    sent = time.monotonic()
+    sent, replies = time.monotonic(), here.circuit.replies
     try:
         async with TimeLimit(seconds):
             reply = await command(here.client)
@@ -306,8 +306,8 @@ async def _send(here: _Reached, command: Command, seconds: float) -> Any:
         here.circuit.open()
         raise
     except TimeoutError:
-        now = time.monotonic()
-        if now - sent < seconds + LATE:  # else the process was paused
+        # Otherwise the process was paused, or is so slow that only others had their reply.
+        if time.monotonic() - sent < seconds + LATE and here.circuit.replies == replies:
             here.circuit.open()
         raise
     except _UNREACHED:

@@ -105,7 +105,8 @@ async def test_while_the_provider_is_down_nobody_gets_in_and_failures_are_not_ca
     token = await world.token()
     world.world.op.faults.put("introspection", fault)
     answer = await world.get(token)
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 5
     assert token not in answer.text
     assert (await world.get(token)).status_code == 200
 

@@ -78,7 +78,8 @@ async def test_while_the_provider_is_down_nobody_gets_in(endpoint: str) -> None:
     token = await world.token()
     world.world.op.faults.put(endpoint, ServerError(), times=9)  # type: ignore[arg-type]
     answer = await world.get(token)
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 5
     assert (
         answer.json()["detail"] == "Access tokens cannot be checked right now. Try again shortly."
     )

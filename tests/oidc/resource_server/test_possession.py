@@ -142,7 +142,8 @@ async def test_while_nobody_can_tell_whether_a_proof_was_used_nobody_gets_in() -
         make_api_world(world={"back_channel_logout_store": FallibleStore(Outage(is_down=True))})
     )
     answer = await mine.get(mine.proof())
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 5
 
 
 async def test_one_proof_serves_every_dependency_of_a_request() -> None:

@@ -253,3 +253,17 @@ def test_a_late_failure_is_no_reason_to_ask_more_often(circuit: Circuit, seconds
         asks(circuit)
     seconds.now += PROBE_PAUSE
     asks(circuit)
+
+
+@pytest.mark.usefixtures("driven")
+async def test_a_redis_that_replies_to_others_is_not_unresponsive(redis: Redis) -> None:
+    """A process with hardly any processor time is slow to read what has arrived."""
+    store = RedisStore(redis, timeout=0.05)
+
+    async def outlived(client: object) -> None:
+        await ask(store, answered)
+        await never(client)
+
+    with pytest.raises(TimeoutError):
+        await ask(store, outlived)
+    assert not store._reached.here().circuit.is_open

@@ -113,14 +113,14 @@ async def test_trying_again_never_leads_to_another_host() -> None:
 @pytest.mark.parametrize(
     ("code", "details", "seconds"),
     [
-        (Code.SESSION_STORE_UNAVAILABLE, {}, "5"),
-        (Code.SESSION_REFRESH_POSTPONED, {"retry_after": 17}, "17"),
-        (Code.SESSION_FORBIDDEN, {}, None),
+        (Code.SESSION_STORE_UNAVAILABLE, {}, {"5", "6", "7", "8", "9", "10"}),
+        (Code.SESSION_REFRESH_POSTPONED, {"retry_after": 17}, {"17"}),
+        (Code.SESSION_FORBIDDEN, {}, {None}),
     ],
 )
 @pytest.mark.parametrize("headers", [NAVIGATION, {}])
 async def test_a_503_says_when_to_come_again(
-    code: Code, details: dict[str, Any], seconds: str | None, headers: dict[str, str]
+    code: Code, details: dict[str, Any], seconds: set[str | None], headers: dict[str, str]
 ) -> None:
     def with_error(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         @app.get("/down")
@@ -128,7 +128,7 @@ async def test_a_503_says_when_to_come_again(
             raise SessionError(code, **details)
 
     answer = await make_world(mount=with_error).browser().get("/down", headers=headers)
-    assert answer.headers.get("retry-after") == seconds
+    assert answer.headers.get("retry-after") in seconds
 
 
 async def test_the_application_shows_pages_of_its_own(tmp_path: Path) -> None:
