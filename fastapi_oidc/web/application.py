@@ -15,7 +15,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.httpsredirect import HTTPSRedirectMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import HTTPConnection
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Scope
 
 from fastapi_oidc.errors import Code, misconfigured
@@ -79,18 +79,38 @@ def routers_of(router: Any) -> Iterator[Any]:
 
 
 def plain_endpoints(app: Any) -> list[Endpoint]:
-    """Those of Starlette, like those of `mcp`, alone or in an application without middleware."""
+    """Those of Starlette, like those of `mcp`, alone or in an application without middleware.
+
+    So are mounted ASGI applications without routes, if no layer of them is of this library.
+    """
     inner = [(each, getattr(each, "app", None)) for each in app.routes]
     plain = [
         each
         for each, app in inner
-        if isinstance(each, Route) or (type(app) is Starlette and _is_plain(app))
+        if isinstance(each, Route)
+        or (type(app) is Starlette and _is_plain(app))
+        or (isinstance(each, Mount) and _is_bare(app))
     ]
     return [each for each in _endpoints(plain, "") if not each.dependants]
 
 
 def _is_plain(app: Starlette) -> bool:
     return all(each.cls in _GUARDING_NOTHING for each in app.user_middleware)
+
+
+def _is_bare(app: object) -> bool:
+    """Whether it has no routes, nor anything of this library, also not inside of middlewares."""
+    while app is not None:
+        parts = (app, *getattr(app, "__dict__", {}).values())
+        if hasattr(app, "routes") or any(map(is_of_this_library, parts)):
+            return False
+        app = getattr(app, "app", None)
+    return True
+
+
+def is_of_this_library(value: object) -> bool:
+    """Whether its type is one of this library."""
+    return str(type(value).__module__).startswith("fastapi_oidc.")
 
 
 def calls_of(scope: Scope) -> list[object]:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from inspect import isclass
 from itertools import pairwise
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Final, ForwardRef, Union, get_args, get_origin
 
 from fastapi.dependencies.models import Dependant
@@ -111,11 +111,13 @@ def report(
             "and endpoints that were added before the guard.\n"
             "Pass `dependencies` to FastAPI(...) or APIRouter(...). Give a mounted application "
             'guards and OIDCMiddleware of its own (see the page "Protect everything"), or mount '
-            "on an application without that guard.",
+            "on an application without that guard. An MCP server is mounted by "
+            "api.mount(app, path, server, *scopes).",
             ", ".join(paths),
         )
     for endpoint in endpoints:
         _report_ignored_responses(endpoint)
+        _report_needless_none(endpoint, getattr(app, "dependency_overrides", ()))
     overridden = [each.name for each in getattr(app, "dependency_overrides", ()) if refuses(each)]
     if overridden:
         _log.warning("Nobody has to sign in: dependency_overrides has %s.", ", ".join(overridden))
@@ -188,7 +190,7 @@ def _faults_of_result(
             "says whether somebody is signed in. Write Depends(oidc.require_auth)"
         )
     annotation = annotations_of(dependant.call).get(name or "")
-    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    members = _members_of(annotation)
     is_identity = annotation is engine.identity_type or engine.identity_type in members
     if StandardIdentity in (annotation, *members) or (
         is_identity and are_unrelated(engine.identity_type, guard.returns)
@@ -199,6 +201,11 @@ def _faults_of_result(
             f"{name_of(guard)} returns {kind}. Write {name}: Annotated[{kind}[User], Depends(...)],"
             f" and use {name}.identity"
         )
+
+
+def _members_of(annotation: object) -> Sequence[object]:
+    """The members of a union; nothing for another annotation."""
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
 
 
 def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
@@ -284,6 +291,27 @@ def _report_ignored_responses(endpoint: Endpoint) -> None:
                 getattr(dependant.call, "__qualname__", dependant.call),
                 made.__name__,
             )
+
+
+def _report_needless_none(endpoint: Endpoint, overridden: Collection[object]) -> None:
+    """Log that the result of a guard may be None by its annotation: no request gets that far."""
+    for dependant in endpoint.dependants:
+        kinds = annotations_of(dependant.call) if dependant.dependencies else {}
+        for each in dependant.dependencies:
+            guard = each.call
+            if not isinstance(guard, Dependency) or not guard.refuses or guard in overridden:
+                continue
+            if NoneType in _members_of(kinds.get(each.name or "")):
+                _log.warning(
+                    "%s: %r of %s may be None by its annotation, and is never: %s refuses "
+                    "requests without a session or token.\n"
+                    "If strangers may come, write Depends(oidc.optional_user), which returns None "
+                    "for them. Otherwise remove None.",
+                    endpoint.path,
+                    each.name,
+                    _qualified(dependant.call),
+                    name_of(guard),
+                )
 
 
 def _report_missing_routes(

@@ -25,7 +25,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.params import Depends
 from starlette.responses import Response
 
-from fastapi_oidc.web.application import Endpoint
+from fastapi_oidc.web.application import Endpoint, is_of_this_library
 from fastapi_oidc.web.misuse import Dependency, defines_routes, refuses
 from fastapi_oidc.web.serving import Serving
 
@@ -132,13 +132,9 @@ def is_open(endpoint: Endpoint) -> bool:
     functions = [made] if _is_a(made, FunctionType) else vars(made).values()
     own = vars(plain).values() if made is type(plain) and hasattr(plain, "__dict__") else ()
     return not (
-        any(map(_is_of_this_library, own))
+        any(map(is_of_this_library, own))
         or any(_names_this_library(each) for each in functions if _is_a(each, FunctionType))
     )
-
-
-def _is_of_this_library(value: object) -> bool:
-    return str(type(value).__module__).startswith("fastapi_oidc.")
 
 
 def _names_this_library(function: FunctionType) -> bool:
@@ -146,7 +142,7 @@ def _names_this_library(function: FunctionType) -> bool:
     with suppress(ValueError):  # a variable that has no value yet
         named = getclosurevars(function)
         values = (*named.nonlocals.values(), *named.globals.values())
-        return any(map(_is_of_this_library, values))
+        return any(map(is_of_this_library, values))
     return True
 
 

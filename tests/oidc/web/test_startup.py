@@ -1,14 +1,13 @@
 """What is missing is told when the application starts, in three lines."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, HTTPException
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from starlette.applications import Starlette
@@ -20,9 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc import (
     OIDC,
+    Caller,
     Code,
     ConfigurationError,
     OIDCMiddleware,
+    OIDCSession,
     oidc_locals,
     require_auth,
     require_csrf,
@@ -360,6 +361,113 @@ async def test_an_open_application_at_an_api_is_one_error(
     await start(world.app)
     found = [each for each in caplog.messages if "https://app.test/mcp is open" in each]
     assert bool(found) == is_open
+
+
+def of_the_session(oidc: OIDC[Any, Any]) -> Any:
+    async def page(
+        user: Annotated[OIDCSession[Any] | None, Depends(oidc.require_auth)],
+    ) -> None: ...
+
+    return page
+
+
+def of_the_caller(oidc: OIDC[Any, Any]) -> Any:
+    def reader(
+        user: Caller[Any] | None = Depends(oidc.api("https://x.test").require_user),
+    ) -> None: ...
+
+    async def page(name: Annotated[None, Depends(reader)]) -> None: ...
+
+    return page
+
+
+def of_a_role(oidc: OIDC[Any, Any]) -> Any:
+    guard = oidc.require(lambda user: True)
+
+    async def page(user: Optional[OIDCSession[Any]] = Depends(guard)) -> None: ...  # noqa: UP045
+
+    return page
+
+
+@pytest.mark.parametrize("make", [of_the_session, of_the_caller, of_a_role])
+async def test_a_guards_result_that_may_be_none_by_its_annotation_is_one_warning(
+    make: Callable[[OIDC[Any, Any]], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    world.app.get("/page")(make(world.oidc))
+    await start(world.app)
+    (message,) = [each for each in caplog.messages if "None" in each]
+    assert message.startswith("/page: 'user' of of_")
+    assert "refuses requests without a session or token" in message
+    assert "Depends(oidc.optional_user)" in message
+
+
+async def test_a_result_that_is_none_for_strangers_or_in_tests_is_silent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    oidc, guard = world.oidc, world.oidc.require(lambda user: True)
+
+    async def page(session: OIDCSession[Any] | None = Depends(oidc.optional_user)) -> None: ...
+
+    async def overridden(session: OIDCSession[Any] | None = Depends(guard)) -> None: ...
+
+    world.app.get("/page")(page)
+    world.app.get("/overridden")(overridden)
+    world.app.dependency_overrides[guard] = lambda: None
+    await start(world.app)
+    assert "may be None" not in caplog.text
+
+
+async def tools(scope: Scope, receive: Receive, send: Send) -> None:
+    await Response("all notes")(scope, receive, send)
+
+
+class Tools:
+    """An application in an object."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer everybody."""
+        await tools(scope, receive, send)
+
+
+@pytest.mark.parametrize("server", [tools, Tools(), CORSMiddleware(tools), Tools().__call__])
+async def test_an_asgi_application_at_an_api_is_one_error(
+    server: ASGIApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    world.app.include_router(world.oidc.api("https://app.test/mcp").router)
+    world.app.mount("/mcp", server)
+    world.app.mount("/elsewhere", server)
+    await start(world.app)
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert "The application at the API https://app.test/mcp is open" in record.message
+    assert "api.mount(app, path, server, *scopes)" in record.message
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2])
+async def test_an_asgi_application_that_guards_itself_at_an_api_is_silent(
+    layers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    api = world.oidc.api("https://app.test/mcp")
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        await api.access_token(Request(scope, receive))
+        await tools(scope, receive, send)
+
+    def layered(server: ASGIApp) -> ASGIApp:
+        for _ in range(layers):
+            server = CORSMiddleware(server)
+        return server
+
+    world.app.include_router(api.router)
+    world.app.mount("/mcp", layered(api.protected(tools)))
+    if not layers:
+        world.app.mount("/mcp/", guarded)
+    await start(world.app)
+    assert caplog.messages == []
 
 
 async def test_a_protected_application_at_an_api_is_silent(
