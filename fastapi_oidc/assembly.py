@@ -39,7 +39,7 @@ from fastapi_oidc.session.cookies import (
 )
 from fastapi_oidc.session.model import Identity, StandardIdentity
 from fastapi_oidc.session.own_store import RefreshLock, SessionStore, store_of
-from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.sealing import KeyRing, Sealer
 from fastapi_oidc.session.session_cookie import (
     CookieForm,
     ReferenceCookie,
@@ -113,7 +113,7 @@ class Assembly(Generic[Identity, RequestData]):
         self._codec = SessionCodec(identity_type)
         self._apis = _apis(options.get("downstream_apis", ()))
         self._in_store = options.get("session_store") is not None
-        self._is_alone = len(settings) == 1
+        self._is_alone, self._is_found = len(settings) == 1, not settings
         store = _store(options, clock)
         self.engine: Engine[Identity, RequestData] = Engine(
             name=name,
@@ -176,7 +176,7 @@ class Assembly(Generic[Identity, RequestData]):
             sessions=sessions,
             refreshes=self.engine.refreshes,
             transactions=self._transactions(settings, keys, sessions.names),
-            logouts=LogoutCookie(keys.sealer("logout"), sessions.names),
+            logouts=LogoutCookie(self._sealer("logout", settings, keys), sessions.names),
             clock=clock,
             application=self._application,
             announcer=self._announcer_of(settings.name),
@@ -190,9 +190,9 @@ class Assembly(Generic[Identity, RequestData]):
         clock, engine = self._clock or Clock(), self.engine
         form: CookieForm[Identity]
         if self._in_store:
-            form = ReferenceCookie(keys.sealer("reference"), names)
+            form = ReferenceCookie(self._sealer("reference", settings, keys), names)
         else:
-            limit, sealer = settings.max_cookie_size, keys.sealer("session")
+            limit, sealer = settings.max_cookie_size, self._sealer("session", settings, keys)
             form = SessionCookie(self._codec, sealer, names, max_cookie_size=limit, clock=clock)
         return Sessions(
             cells=Cells(engine.store, keys.sealer("row"), clock, names.prefix, engine.last_steps),
@@ -214,8 +214,15 @@ class Assembly(Generic[Identity, RequestData]):
         # post.
         is_posted = settings.response_mode == "form_post" and names.secure
         same_site: SameSite = "none" if is_posted else "lax"
-        sealer = keys.sealer("login")
+        sealer = self._sealer("login", settings, keys)
         return TransactionCookies(sealer, names, same_site=same_site, reserved=of_session)
+
+    def _sealer(self, purpose: str, settings: OIDCSettings, keys: KeyRing) -> Sealer:
+        """The sealer of a cookie. One of a registration that a function finds is of its host too.
+
+        So a cookie is worth nothing at the host of another tenant, even if both have one name.
+        """
+        return keys.sealer(f"{purpose} {settings.origin}" if self._is_found else purpose)
 
 
 def _store(options: Options[Any, Any], clock: Clock) -> Store | None:

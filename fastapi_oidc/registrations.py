@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, permutations
-from typing import Final, Generic, TypeAlias
+from typing import Final, Generic, NamedTuple, TypeAlias
 
 from starlette.requests import HTTPConnection
 
@@ -57,7 +57,7 @@ class Registrations(Generic[Identity, RequestData]):
         self.only: str | None = None
         """The name of the registration that is alone here."""
         self._find: Find | None = None
-        self._found: OrderedDict[str, tuple[OIDCSettings, Runtime[Identity, RequestData]]] = (
+        self._found: OrderedDict[_Client, tuple[OIDCSettings, Runtime[Identity, RequestData]]] = (
             OrderedDict()
         )
         registered: dict[str, OIDCSettings] = {}
@@ -124,14 +124,43 @@ class Registrations(Generic[Identity, RequestData]):
         return replace(self.fixed, party=together[0])
 
     def _make(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
-        name = settings.name
-        known, runtime = self._found.pop(name, (None, None))
+        name, key = settings.name, _client_of(settings)
+        known, runtime = self._found.pop(key, (None, None))
         if runtime is None or (known is not settings and known != settings):
             runtime = self._assembly.runtime({name: settings.checked()}, name)
-        self._found[name] = settings, runtime
+            self._report_namesakes(key)
+        self._found[key] = settings, runtime
         if len(self._found) > MOST_FOUND:
             self._found.popitem(last=False)
         return runtime
+
+    def _report_namesakes(self, client: _Client) -> None:
+        """Log that there is another registration with this name: they share names of cookies."""
+        for other in self._found:
+            if other.name == client.name:
+                self.engine.announcer.advise(
+                    f"name {client.name!r}",
+                    f"two registrations have it: {other.of} and {client.of}. If they are of two "
+                    "tenants, give the settings of each a `name` of its own",
+                )
+
+
+class _Client(NamedTuple):
+    """What makes a registration that a function has found another one."""
+
+    name: str
+    base_url: str | None
+    issuer: str
+    client_id: str
+
+    @property
+    def of(self) -> str:
+        """The registration in a log."""
+        return f"{self.issuer} at {self.base_url}"
+
+
+def _client_of(settings: OIDCSettings) -> _Client:
+    return _Client(settings.name, settings.base_url, settings.issuer, settings.client_id)
 
 
 def _require_function(given: object) -> None:

@@ -197,6 +197,46 @@ async def test_a_session_of_one_tenant_is_none_of_another(lookup: Lookup, prefix
         assert page.status_code == 401
 
 
+NAMESAKES = pytest.mark.parametrize(
+    "options", [{}, {"session_store": "memory", "back_channel_logout_store": None}]
+)
+
+
+@NAMESAKES
+async def test_tenants_of_one_name_and_one_client_accept_no_cookies_of_each_other(
+    options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    world = tenants_of(**options)
+    acme = world.settings["acme"]
+    world.settings["globex"] = acme.model_copy(update={"base_url": world.url("globex")})
+    async with world.browser() as browser:
+        page = await sign_in(browser, f"{world.url('acme')}/page", user="alice")
+        assert page.json() == ["alice", "acme"]
+        value = browser.cookies["__Host-acme_session"]
+        headers = {"cookie": f"__Host-acme_session={value}"}
+        assert (await browser.get(f"{world.url('acme')}/page", headers=headers)).status_code == 200
+        page = await browser.get(f"{world.url('globex')}/page", headers=headers)
+        assert page.status_code == 401
+    (told,) = [each for each in caplog.messages if each.startswith("name 'acme'")]
+    for name in USERS:
+        assert f"https://acme.test at {world.url(name)}" in told
+    assert "a `name` of its own" in told
+
+
+async def test_two_tenants_of_one_name_are_each_asked_for_their_metadata_once() -> None:
+    world = tenants_of()
+    unnamed = {"name": "oidc"}
+    for name, settings in world.settings.items():
+        world.settings[name] = settings.model_copy(update=unnamed)
+    async with world.browser() as browser:
+        for _ in range(3):
+            for name, user in USERS.items():
+                page = await sign_in(browser, f"{world.url(name)}/page", user=user)
+                assert page.json() == [user, "oidc"]
+                await browser.get(f"{world.url(name)}/auth/login", follow_redirects=False)
+    assert [op.record.calls["metadata"] for op in world.ops.values()] == [1, 1]
+
+
 @WAYS
 async def test_a_request_of_no_tenant_has_nobody(lookup: Lookup, prefix: str) -> None:
     world = tenants_of(lookup, prefix)

@@ -372,9 +372,9 @@ def of_the_session(oidc: OIDC[Any, Any]) -> Any:
 
 
 def of_the_caller(oidc: OIDC[Any, Any]) -> Any:
-    def reader(
-        user: Caller[Any] | None = Depends(oidc.api("https://x.test").require_user),
-    ) -> None: ...
+    guard = oidc.api("https://app.test/api").require_user
+
+    def reader(user: Annotated[Caller[Any] | None, Depends(guard)]) -> None: ...
 
     async def page(name: Annotated[None, Depends(reader)]) -> None: ...
 
