@@ -63,6 +63,32 @@ PEER_NAMES: Final[Mapping[str, str]] = {
     name: ours for ours, names in _NAMES.items() for name in names.split()
 }
 
+ARGUMENTS: Final = (
+    "resolve_identity",
+    "load_request_data",
+    "identity_type",
+    "before_session_persist",
+    "create_public_session",
+    "session_store",
+    "back_channel_logout_store",
+    "refresh_lock",
+    "downstream_apis",
+    "render_page",
+    "on_event",
+    "http",
+    "transport",
+    "clock",
+)
+"""The arguments of `OIDC` that are no settings."""
+
+_STORES: Final = ("store", "redis", "redis_url", "database_url")
+
+OTHER_NAMES: Final[Mapping[str, str]] = {
+    **PEER_NAMES,
+    **{name: f"it is passed in code: OIDC(settings, {name}=...)" for name in ARGUMENTS},
+    **dict.fromkeys(_STORES, "a store is passed in code: OIDC(settings, session_store=...)"),
+}
+"""What a name that is no setting stands for here."""
 
 _MEMBERS: Final[Mapping[str, str]] = {
     "write app.include_router(oidc.router, prefix='/auth')": "_contains_router routes",
@@ -93,7 +119,7 @@ def hint_for(name: str, known: Collection[str]) -> str | None:
     `known` are the names that are accepted where `name` was written.
     """
     word = name.lower().replace("-", "_")
-    meant = PEER_NAMES.get(word)
+    meant = OTHER_NAMES.get(word)
     if meant is not None and " " in meant:
         return meant
     likely = [meant] if meant in known else get_close_matches(word, known, n=1)

@@ -17,6 +17,7 @@ from fastapi_oidc.protocol.metadata import discovery_url
 from fastapi_oidc.provider import Network, Provider
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.settings.rules import unencrypted
 
 _JSON = "application/json"
 
@@ -85,6 +86,8 @@ async def _of_provider(
 
 
 def _of_application(settings: OIDCSettings, prefix: str) -> Iterator[Finding]:
+    if insecure := unencrypted(settings.base_url):
+        yield warning("base_url", insecure)
     routes = _routes(settings, prefix)
     yield note("register", f"post-logout redirect URI {routes}/logged-out")
     yield note("register", f"back-channel logout URI {routes}/backchannel-logout, with a store")

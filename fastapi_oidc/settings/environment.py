@@ -12,7 +12,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_settings import DotEnvSettingsSource, PydanticBaseSettingsSource
 
-from fastapi_oidc.peer_names import PEER_NAMES
+from fastapi_oidc.peer_names import OTHER_NAMES
 from fastapi_oidc.settings.rules import CREDENTIALS
 
 PREFIX = "OIDC_"
@@ -87,7 +87,7 @@ def misspelt(
             _logger.warning("%s is empty, which counts as not set", variable)
         if variable in known or not variable.startswith(prefix):
             continue
-        meant = PEER_NAMES.get(variable.removeprefix(prefix).lower())
+        meant = OTHER_NAMES.get(variable.removeprefix(prefix).lower())
         if meant in options:
             found[variable] = f"{prefix}{meant}".upper()
         elif meant is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -12,7 +13,10 @@ from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url, is_same_origin_path
 
 _DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
+_LOOPBACK = re.compile(r"127(\.\d{1,3}){3}|::1")
 _MUST_BE_HTTPS = "must be https; allow_insecure_http permits http for local development"
+_STANDARD = frozenset(("openid", "profile", "email", "address", "phone", "offline_access"))
+"""The scopes of Core 5.4 and 11."""
 _SCOPE_TOKEN = re.compile(r"[!#-\[\]-~]+")
 
 CREDENTIALS = ("client_secret", "client_private_key")
@@ -26,6 +30,19 @@ def require_base_url(base_url: str | None, *, allow_insecure_http: bool) -> str 
     if not allow_insecure_http:
         raise misconfigured("is missing: redirect URIs are never made from request headers")
     return None
+
+
+def unencrypted(base_url: str | None) -> str | None:
+    """What is wrong with http at a host that is not this machine; None for anything else."""
+    url = urlsplit(base_url or "")
+    host = url.hostname or ""
+    is_here = host == "localhost" or host.endswith(".localhost") or _LOOPBACK.fullmatch(host)
+    if url.scheme != "http" or is_here:
+        return None
+    return (
+        f"base_url is {base_url}, and not this machine: cookies and codes travel unencrypted. "
+        "Use https, and remove allow_insecure_http"
+    )
 
 
 def require_origin(origin: str, *, allow_insecure_http: bool) -> str:
@@ -70,8 +87,8 @@ def require_scope(scope: Iterable[str]) -> None:
         raise misconfigured(
             "has a value with a space, a quote or a backslash: each value is one word"
         )
-    # A scope may contain a comma, but a value with `openid` between commas is a list by mistake.
-    if any("," in token and "openid" in token.split(",") for token in scope):
+    # A scope may contain a comma, but a standard scope between commas is in a list by mistake.
+    if any("," in token and not _STANDARD.isdisjoint(token.split(",")) for token in scope):
         raise misconfigured("has commas: put spaces between the values")
 
 

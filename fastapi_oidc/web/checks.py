@@ -28,6 +28,7 @@ from starlette.routing import BaseRoute, Match
 
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.session.model import PublicSession, StandardIdentity
+from fastapi_oidc.settings.rules import unencrypted
 from fastapi_oidc.web.application import (
     Endpoint,
     cors_inside,
@@ -128,6 +129,8 @@ def report(
         _report_missing_routes(engine.name, routes.by_role, app, endpoints)
     if fixed is not None:
         _report_memory_of_one(fixed)
+        if fault := unencrypted(fixed.origin):
+            fixed.party.announcer.advise("allow_insecure_http", fault)
     plain = plain_endpoints(app)
     open_here = [each for each in plain if getattr(each.route, "routes", None) or is_open(each)]
     for api in engine.apis:

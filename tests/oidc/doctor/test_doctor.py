@@ -476,3 +476,24 @@ def test_another_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr()
     assert said.out == ""
     assert "doctor" in said.err
+
+
+@pytest.mark.parametrize(
+    ("base_url", "is_told"),
+    [
+        ("http://app.example.com", True),
+        ("http://10.0.0.7:8000", True),
+        ("http://localhost:8000", False),
+        ("http://127.0.0.1:8000", False),
+        ("http://[::1]:8000", False),
+        ("http://app.localhost", False),
+        ("https://app.example.com", False),
+    ],
+)
+async def test_http_at_another_machine_is_a_warning(
+    op: DevProvider, base_url: str, is_told: bool
+) -> None:
+    settings = settings_of(op, base_url=base_url, allow_insecure_http=True)
+    findings = [each async for each in examine(settings, transport=httpx.ASGITransport(op.app))]
+    told = [each for each in findings if "travel unencrypted" in each.text]
+    assert [each.verdict for each in told] == ([Verdict.WARNING] if is_told else [])

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import ConfigurationError, OIDCSettings
+from fastapi_oidc.assembly import Options
+from fastapi_oidc.peer_names import ARGUMENTS
 from tests.oidc.settings.examples import SECRET, options
 
 REQUIRED = {
@@ -112,6 +114,25 @@ def test_a_misspelt_variable_is_warned_about_and_named_beside_what_is_missing(
         OIDCSettings()
     assert caplog.messages == ["OIDC_COOKIE_SECERT is not read: is OIDC_COOKIE_SECRET meant?"]
     assert SECRET not in caplog.text
+
+
+def test_every_argument_of_the_instance_is_known() -> None:
+    given = {"resolve_identity", "load_request_data", *Options.__annotations__} - {"name"}
+    assert given == set(ARGUMENTS)
+
+
+@pytest.mark.parametrize("argument", [*ARGUMENTS, "redis_url"])
+def test_an_argument_that_is_no_setting_is_named_as_one(
+    argument: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(f"OIDC_{argument.upper()}", "redis://user:password@store.test")
+    OIDCSettings()
+    (told,) = caplog.messages
+    assert told.startswith(f"OIDC_{argument.upper()} is not read: ")
+    meant = "session_store" if argument == "redis_url" else argument
+    assert told.endswith(f"passed in code: OIDC(settings, {meant}=...)")
+    with pytest.raises(ConfigurationError, match=r"is not a setting, .* in code: OIDC"):
+        OIDCSettings(**options(**{argument: "redis://store.test"}))
 
 
 @pytest.mark.parametrize(
@@ -230,6 +251,7 @@ def test_a_file_is_not_named_where_nothing_is_missing_or_none_is_there(
     ("scope", "fault"),
     [
         ("openid,profile", "OIDC_SCOPE: has commas: put spaces between the values"),
+        ("openid profile,email", "OIDC_SCOPE: has commas: put spaces between the values"),
         ("openid,profile email", "OIDC_SCOPE: has commas: put spaces between the values"),
         ("openid pages:read,write", None),
     ],

@@ -483,3 +483,16 @@ async def test_a_protected_application_at_an_api_is_silent(
     world.app.mount("", Starlette(routes=routes, middleware=guarded))
     await start(world.app)
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize("host", ["app.example.com", "localhost:8000"])
+async def test_http_at_another_machine_is_one_warning(
+    host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"base_url": f"http://{host}", "allow_insecure_http": True}
+    await start(make_world(settings=settings).app)
+    told = [
+        "allow_insecure_http: base_url is http://app.example.com, and not this machine: cookies "
+        "and codes travel unencrypted. Use https, and remove allow_insecure_http"
+    ]
+    assert caplog.messages == (told if host == "app.example.com" else [])
