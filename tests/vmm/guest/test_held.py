@@ -50,8 +50,13 @@ def test_a_program_without_a_control_group_stands_still_too(
     assert program.returncode == -9
 
 
-def test_nothing_starts_while_the_guest_is_held(running: Agent, connect: Start) -> None:
-    impatient = connect(running.socket_path, port=None, timeout=1)
+def test_nothing_starts_while_the_guest_is_held(
+    running: Agent, connect: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start is repeated until its time is up; here the first pause takes longer."""
+    for half in ("_sync", "_async"):
+        monkeypatch.setattr(f"generated_vmm.guest.{half}.link.PAUSE", 60)
+    impatient = connect(running.socket_path, port=None, timeout=30)
     impatient.hold()
     with pytest.raises(GuestHeld, match="nothing starts before"):
         impatient.start(["true"])
