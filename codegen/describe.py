@@ -33,6 +33,9 @@ from codegen.requirements import CORE, require_generable
 # The beginning of our descriptions of paths on the host.
 HOST_PATH = "Host path "
 
+# The end of the names of sizes in MiB.
+MEBIBYTES = "_mib"
+
 ARGUMENTS = {
     "minimum": "ge", "maximum": "le", "minLength": "min_length", "maxLength": "max_length",
     "minItems": "min_length", "maxItems": "max_length", "pattern": "pattern",
@@ -176,6 +179,7 @@ def _annotate(field: str, member: Document) -> None:
     member["x-unique"] = member.pop("uniqueItems", False)
     member["x-host-path"] = is_host_path(member)
     member["x-limits"] = limits(member)
+    member["x-mebibytes"] = field.endswith(MEBIBYTES) and member.get("type") == "integer"
     name = field.replace("-", "_")
     if python_name(field) != name:
         member["x-python-name"] = python_name(field)

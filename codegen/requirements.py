@@ -45,7 +45,7 @@ CORE = {
 # Names that the templates import into the modules of the models.
 IN_MODELS = {
     "Annotated", "AnsweredAs", "Any", "ApiDocument", "ApiModel", "ClassVar", "Field", "HostPath",
-    "Items", "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation",
+    "InMebibytes", "Items", "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation",
     "PartlySupported", "PathLike", "Sequence", "TYPE_CHECKING", "TypeAlias", "TypedDict",
     "Unsupported",
 }  # fmt: skip

@@ -15,6 +15,7 @@ from generated_vmm.model import AnsweredAs
 Item = TypeVar("Item", covariant=True)
 
 DEEPEST = 128  # levels; the monitor reads no more
+MOST_MIB = 64 * 1024 * 1024  # 64 TiB; the monitor has no limit of its own
 
 if TYPE_CHECKING:
 
@@ -53,6 +54,19 @@ def _require_unique(values: list[Item]) -> list[Item]:
 
 Unique = AfterValidator(_require_unique)
 """Annotation of a list: no two elements are equal."""
+
+
+def _require_mebibytes(value: int) -> int:
+    if value > MOST_MIB:
+        raise ValueError(
+            f"the unit is MiB: {value} MiB are {value >> 20} TiB, more than any host has; "
+            f"{value} bytes are {value >> 20}"
+        )
+    return value
+
+
+InMebibytes = AfterValidator(_require_mebibytes)
+"""Annotation of a number of MiB: not the bytes of any memory that a guest can have."""
 
 JsonObject: TypeAlias = Annotated[
     dict[str, JsonValue], BeforeValidator(plain_json), AnsweredAs(dict[str, JsonValue])

@@ -89,6 +89,17 @@ class Definition(Frozen):
             raise ValueError("an agent is reached over a vsock device: there is none")
         return self
 
+    @model_validator(mode="after")
+    def _shares_no_tap(self) -> Definition:
+        users: dict[str, str] = {}
+        for one in self.configuration.network_interfaces or []:
+            if (user := users.setdefault(one.host_dev_name, one.iface_id)) != one.iface_id:
+                raise ValueError(
+                    f"{one.host_dev_name} is the host_dev_name of {user} already: "
+                    f"each interface needs a tap of its own"
+                )
+        return self
+
     def replace(self, **members: object) -> Definition:
         """The definition with other members. Raises `pydantic.ValidationError`."""
         return Definition.model_validate({**dict(self), **members})

@@ -89,7 +89,7 @@ class Jail(Place):
     def _copies(self) -> dict[str, str]:
         return {name: f"/{name}" for name in FILES if name in self.settings}
 
-    def require_root(self) -> None:
+    def require_user(self) -> None:
         """Raises `MonitorStartError` for a user who cannot start the jailer."""
         if os.geteuid() != 0:
             raise MonitorStartError("a jail needs root: the jailer changes root, user and groups")

@@ -103,6 +103,8 @@ class Console(BroadcastLog[Piece]):
 
     input: Descriptor | None = None
     """The fifo that leads to the guest, while the monitor runs."""
+    is_due = True
+    """Whether anything will come: the start of the monitor was begun."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

@@ -59,6 +59,9 @@ class Place:
             raise ValueError(f"{fault}: {path}")
         self.settings.setdefault("cwd", os.path.abspath("."))
 
+    def require_user(self) -> None:
+        """Raises `MonitorStartError` for a user who cannot start the program."""
+
     @property
     def directory(self) -> Path:
         """The monitor's folder; a temporary one is known after the start."""

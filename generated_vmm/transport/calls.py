@@ -29,6 +29,7 @@ from generated_vmm.operation import Answer, Operation
 DEFAULT_TIMEOUT = 5.0
 DEFAULT_MAX_BODY_BYTES = 51_200  # the monitor's default limit
 NOT_SENT = "nothing was sent"
+STARTS = "a monitor makes the socket when it starts, SimulatedMonitor in its `with` block"
 MAY_HAVE_ACTED = "the monitor may have carried the call out"
 # The monitor's HTTP layer does not escape line breaks and quotes in its JSON.
 LAYER_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"(?P<text>.*)"\s*\}\s*', re.DOTALL)
@@ -88,7 +89,7 @@ def late(reason: object, *, sent: bool) -> CallFailed:
 def unreachable(reason: object, *, permanent: bool = False) -> CallFailed:
     """There is no connection, so nothing was sent."""
     if isinstance(reason, FileNotFoundError):
-        reason = f"{reason} (a monitor makes the socket when it starts)"
+        reason = f"{reason} ({STARTS})"
     return CallFailed(VmmConnectionError, reason, sent=False, permanent=permanent)
 
 
@@ -209,7 +210,7 @@ def _json_object(text: str) -> dict[str, object]:
 def warn_of_deprecation(operation: Operation[object]) -> None:
     """A VmmDeprecationWarning for the line that called the client."""
     message = f"{operation}: the monitor says that this call uses something deprecated"
-    warnings.warn(message, VmmDeprecationWarning, stacklevel=_levels_to_caller())
+    warnings.warn(message, VmmDeprecationWarning, stacklevel=levels_to_caller())
 
 
 def warn_of_stopped_loop() -> None:
@@ -218,10 +219,10 @@ def warn_of_stopped_loop() -> None:
         "this call stops the event loop of its thread until the response comes: "
         "use the async class, or another thread (in FastAPI, a `def` endpoint)"
     )
-    warnings.warn(message, RuntimeWarning, stacklevel=_levels_to_caller())
+    warnings.warn(message, RuntimeWarning, stacklevel=levels_to_caller())
 
 
-def _levels_to_caller() -> int:
+def levels_to_caller() -> int:
     """The stacklevel for `warnings.warn` in the function above: the first frame of the caller."""
     levels = 1
     frame = sys._getframe(1)

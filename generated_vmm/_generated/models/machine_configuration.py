@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from generated_vmm.input_types import InMebibytes
 from generated_vmm.model import AnsweredAs, ApiModel
 
 from .cpu_template import CpuTemplate
@@ -14,7 +15,7 @@ from .machine_configuration_huge_pages import MachineConfigurationHugePages
 class MachineConfiguration(ApiModel):
     """Processors and memory of the machine."""
 
-    mem_size_mib: int = Field(
+    mem_size_mib: Annotated[int, InMebibytes, AnsweredAs(int)] = Field(
         description="Memory of the guest in MiB, above 0; with 2M pages an even number."
     )
     """Memory of the guest in MiB, above 0; with 2M pages an even number."""

@@ -5,18 +5,19 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from generated_vmm.input_types import InMebibytes
 from generated_vmm.model import AnsweredAs, ApiModel
 
 
 class MemoryHotplugConfig(ApiModel):
     """Memory that can be added to the guest while it runs (virtio-mem). Since 1.14."""
 
-    total_size_mib: int = Field(
+    total_size_mib: Annotated[int, InMebibytes, AnsweredAs(int)] = Field(
         description="The most that can be added, in MiB; a multiple of `slot_size_mib`."
     )
     """The most that can be added, in MiB; a multiple of `slot_size_mib`."""
 
-    slot_size_mib: Annotated[int, Field(ge=128), AnsweredAs(int)] | None = Field(
+    slot_size_mib: Annotated[int, Field(ge=128), InMebibytes, AnsweredAs(int)] | None = Field(
         default=None,
         description=(
             "Size in MiB of the pieces in which the host gives memory, from 128 (also "
@@ -26,7 +27,7 @@ class MemoryHotplugConfig(ApiModel):
     """Size in MiB of the pieces in which the host gives memory, from 128 (also when absent); a
     multiple of `block_size_mib`."""
 
-    block_size_mib: Annotated[int, Field(ge=2), AnsweredAs(int)] | None = Field(
+    block_size_mib: Annotated[int, Field(ge=2), InMebibytes, AnsweredAs(int)] | None = Field(
         default=None,
         description=(
             "Size in MiB of the pieces in which the guest takes memory, a power of two "

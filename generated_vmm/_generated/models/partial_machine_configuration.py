@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from generated_vmm.input_types import InMebibytes
 from generated_vmm.model import AnsweredAs, ApiModel
 
 from .cpu_template import CpuTemplate
@@ -26,7 +27,7 @@ class PartialMachineConfiguration(ApiModel):
     )
     """Whether two virtual processors share a core as hyper-threads; x86_64 alone."""
 
-    mem_size_mib: int | None = Field(
+    mem_size_mib: Annotated[int, InMebibytes, AnsweredAs(int)] | None = Field(
         default=None,
         description="Memory of the guest in MiB, above 0; with 2M pages an even number.",
     )

@@ -28,6 +28,10 @@ from generated_vmm.transport._async.unix import AsyncUnixChannel
 from generated_vmm.transport._async.vsock import AsyncVsockConnection, async_connect_vsock
 
 POLL_SECONDS = 0.01
+NO_VSOCK = (
+    "no vsock device, and the machine was started. It must be set before the start: "
+    "vm.vsock.set(guest_cid=3, uds_path=...)"
+)
 
 
 class AsyncVmmClient(AsyncMonitorApi, Context):
@@ -151,7 +155,7 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         The monitor supplies the path of the vsock device's unix socket. Pass `uds_path` if this
         process sees the socket at another path, for example with a jailed monitor or a relative
         path. `timeout` is in seconds. Raises `VmmTimeoutError`, and `VmmConnectionError` without a
-        vsock device.
+        vsock device, which is `permanent` once the machine was started.
         """
         if uds_path is None:
             uds_path = await self._vsock_path()
@@ -161,8 +165,12 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         operation = operations.get_export_vm_config()
         vsock = (await self.send(operation)).vsock
         if vsock is None:
-            message = f"{operation} on {self._sender.settings.socket_path}: no vsock device"
-            raise VmmConnectionError(message, operation)
+            state = (await self.send(operations.describe_instance())).state
+            what = "no vsock device" if state == "Not started" else NO_VSOCK
+            message = f"{operation} on {self._sender.settings.socket_path}: {what}"
+            error = VmmConnectionError(message, operation)
+            error.permanent = what is NO_VSOCK
+            raise error
         return vsock.uds_path
 
 

@@ -29,6 +29,10 @@ from generated_vmm.transport._sync.unix import UnixChannel
 from generated_vmm.transport._sync.vsock import VsockConnection, connect_vsock
 
 POLL_SECONDS = 0.01
+NO_VSOCK = (
+    "no vsock device, and the machine was started. It must be set before the start: "
+    "vm.vsock.set(guest_cid=3, uds_path=...)"
+)
 
 
 class VmmClient(MonitorApi, Context):
@@ -152,7 +156,7 @@ class VmmClient(MonitorApi, Context):
         The monitor supplies the path of the vsock device's unix socket. Pass `uds_path` if this
         process sees the socket at another path, for example with a jailed monitor or a relative
         path. `timeout` is in seconds. Raises `VmmTimeoutError`, and `VmmConnectionError` without a
-        vsock device.
+        vsock device, which is `permanent` once the machine was started.
         """
         if uds_path is None:
             uds_path = self._vsock_path()
@@ -162,8 +166,12 @@ class VmmClient(MonitorApi, Context):
         operation = operations.get_export_vm_config()
         vsock = (self.send(operation)).vsock
         if vsock is None:
-            message = f"{operation} on {self._sender.settings.socket_path}: no vsock device"
-            raise VmmConnectionError(message, operation)
+            state = (self.send(operations.describe_instance())).state
+            what = "no vsock device" if state == "Not started" else NO_VSOCK
+            message = f"{operation} on {self._sender.settings.socket_path}: {what}"
+            error = VmmConnectionError(message, operation)
+            error.permanent = what is NO_VSOCK
+            raise error
         return vsock.uds_path
 
 

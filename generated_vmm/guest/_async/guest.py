@@ -109,7 +109,10 @@ class AsyncGuest(Context):
         return info
 
     async def wait_until_ready(self, timeout: float = 60.0) -> models.AgentInfo:
-        """Waits until the agent responds; raises the last `GuestError` if it does not in time."""
+        """Waits until the agent responds; raises the last `GuestError` if it does not in time.
+
+        One that stays is raised immediately: the machine was started without a vsock device.
+        """
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -117,8 +120,9 @@ class AsyncGuest(Context):
             except GuestAgentTooOld:
                 raise
             except GuestError as error:
-                is_api = isinstance(error.__cause__, VmmProtocolError)
-                if is_api or time.monotonic() + PAUSE >= deadline:
+                cause = error.__cause__
+                stays = isinstance(cause, VmmProtocolError) or getattr(cause, "permanent", False)
+                if stays or time.monotonic() + PAUSE >= deadline:
                     raise
             await sleep(PAUSE)
 

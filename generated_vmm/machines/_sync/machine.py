@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -28,6 +29,7 @@ from generated_vmm.machines.records import (
     new_id,
 )
 from generated_vmm.process import Monitor
+from generated_vmm.transport.calls import levels_to_caller
 
 
 class Machine:
@@ -40,6 +42,7 @@ class Machine:
 
     def __init__(self, control: Control, held: Held) -> None:
         self._control, self._held, self.id = control, held, held.id
+        self._given: tuple[Definition, Definition] | None = None
 
     @property
     def record(self) -> MachineRecord:
@@ -58,9 +61,27 @@ class Machine:
     def definition(self) -> Definition:
         """What the machine is made of at its next start.
 
-        A copy: what is changed in it is stored by `edit`, and lost otherwise.
+        A copy: what is changed in it is stored by `edit`, and lost otherwise. `start` warns of it.
         """
-        return self.record.definition.model_copy(deep=True)
+        stored = self.record.definition
+        given = stored.model_copy(deep=True)
+        if not self._is_given_changed():
+            self._given = given, stored
+        return given
+
+    def _is_given_changed(self) -> bool:
+        """Whether a caller has changed the copy that it got, and stored none since."""
+        return self._given is not None and self._given[0] != self._given[1]
+
+    def _warn_of_lost_change(self) -> None:
+        """A RuntimeWarning for the line that starts a machine without the caller's change."""
+        if self._is_given_changed():
+            self._given = None
+            message = (
+                f"machine.definition is a copy: what was changed in that of {self.name} is not "
+                f"stored. Keep it in a variable, and pass it to machine.edit(...)"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=levels_to_caller())
 
     @property
     def end(self) -> End | None:
@@ -94,7 +115,7 @@ class Machine:
         Listen there while the machine runs. Raises `MachineError` if it does not run, or has no
         vsock device.
         """
-        monitor, vsock = self.monitor, self.definition.configuration.vsock
+        monitor, vsock = self.monitor, self.record.definition.configuration.vsock
         if monitor is None or vsock is None:
             raise MachineError(f"{self.name} does not run, or has no vsock device")
         return monitor.outside(f"{vsock.uds_path}_{port}")
@@ -123,7 +144,11 @@ class Machine:
         return carry_out(self._control, self.record.begun(kind, by), grace=grace)
 
     def start(self, *, by: str = "") -> None:
-        """Starts the monitor and boots the guest; does nothing if it runs."""
+        """Starts the monitor and boots the guest; does nothing if it runs.
+
+        Emits a RuntimeWarning for a `definition` that was changed and not stored.
+        """
+        self._warn_of_lost_change()
         with self._carry_out("start", by) as run:
             start(run)
 
@@ -159,7 +184,7 @@ class Machine:
         Raises `MachineError` if somebody changes the definition before the edit begins.
         """
         require_definition(definition)
-        before = self.definition
+        before, self._given = self.record.definition, None
         with self._carry_out("edit", by) as run:
             self._require_still(before, Definition.model_fields)
             run.require("Ended")
@@ -227,15 +252,17 @@ class Machine:
         raises. A `configuration` is stored with the disks as they are given. Raises `MachineError`
         if somebody changes one of these members before the block begins.
         """
-        before = self.definition
+        before = self.record.definition
+        if "configuration" in members:
+            self._given = None
         with self._carry_out("edit", by) as run:
             self._require_still(before, members)
-            definition = self.definition.replace(**members)
+            definition = self.record.definition.replace(**members)
             folder = self._held.folder
             made = in_thread(with_own_disks, definition.configuration, folder)
             in_thread(require_whole_disks, made, folder)
             definition = definition.replace(configuration=made)
-            if definition.jail != self.definition.jail:
+            if definition.jail != self.record.definition.jail:
                 raise MachineError("only `edit` changes a jail")
             yield
             run.commit("changes the definition", definition=definition)

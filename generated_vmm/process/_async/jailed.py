@@ -90,6 +90,5 @@ class AsyncJailedMonitor(AsyncMonitor):
 
     async def _prepare(self) -> None:
         await self._reached(Phase.TAKEN)
-        self._place.require_root()
         for source, copy in self._place.copies():
             await self.copy_in(source, copy)

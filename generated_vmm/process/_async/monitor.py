@@ -60,6 +60,7 @@ class AsyncMonitor(Context):
     def _set_up(self, place: Any) -> None:
         self._place = place
         self.serial = AsyncSerial(place.settings.get("serial_bytes", 262_144))
+        self.serial.is_due = False
         self.log = AsyncRingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
         self.metrics = AsyncRingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
@@ -74,6 +75,7 @@ class AsyncMonitor(Context):
         """
         monitor = cls.__new__(cls)
         monitor._set_up(cls._place_kind.found_in(directory))
+        monitor.serial.is_due = True
         try:
             monitor._owner.attach()
             await monitor._reached(Phase.READY)
@@ -91,7 +93,9 @@ class AsyncMonitor(Context):
         behind. A monitor is started once.
         """
         self._owner.require_unstarted()
+        self.serial.is_due = True
         try:
+            self._place.require_user()
             self._owner.take()
             await self._prepare()
             self._owner.say("start")

@@ -89,6 +89,5 @@ class JailedMonitor(Monitor):
 
     def _prepare(self) -> None:
         self._reached(Phase.TAKEN)
-        self._place.require_root()
         for source, copy in self._place.copies():
             self.copy_in(source, copy)

@@ -61,6 +61,7 @@ class Monitor(Context):
     def _set_up(self, place: Any) -> None:
         self._place = place
         self.serial = Serial(place.settings.get("serial_bytes", 262_144))
+        self.serial.is_due = False
         self.log = RingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
         self.metrics = RingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
@@ -75,6 +76,7 @@ class Monitor(Context):
         """
         monitor = cls.__new__(cls)
         monitor._set_up(cls._place_kind.found_in(directory))
+        monitor.serial.is_due = True
         try:
             monitor._owner.attach()
             monitor._reached(Phase.READY)
@@ -92,7 +94,9 @@ class Monitor(Context):
         behind. A monitor is started once.
         """
         self._owner.require_unstarted()
+        self.serial.is_due = True
         try:
+            self._place.require_user()
             self._owner.take()
             self._prepare()
             self._owner.say("start")

@@ -69,8 +69,10 @@ class Serial(Followed[Piece], Console):
         """The stored bytes from a position on, as soon as they contain `expected`.
 
         Raises `VmmTimeoutError` if they do not within `timeout` seconds, and `MonitorError` if the
-        monitor ends before.
+        monitor ends before, or its start was not begun.
         """
+        if not self.is_due:
+            raise MonitorError("the monitor has not been started")
         deadline = deadline_after(timeout)
         while expected not in (piece := self.read(since)).data:
             last = piece.data[-LONGEST_QUOTE:]

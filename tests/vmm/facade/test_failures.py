@@ -168,7 +168,8 @@ def test_no_file_descriptor_left(run_each: Run, socket_path: Path, no_descriptor
 
 def test_no_socket(run_each: Run, socket_path: Path) -> None:
     with pytest.raises(
-        VmmConnectionError, match=r"No such file .* starts\); nothing was"
+        VmmConnectionError,
+        match=r"No such file .* SimulatedMonitor in its `with` block\); nothing was",
     ) as caught:
         run_each(lambda vm: vm.get_instance_info())
     check_message(caught.value, socket_path)

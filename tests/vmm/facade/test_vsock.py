@@ -20,7 +20,9 @@ def guest(wire: Wire) -> None:
 
 
 def monitor_with(vsock: object) -> Play:
-    return lambda wire: wire.answer_all(answer(200, json.dumps({"vsock": vsock}).encode()))
+    """A monitor that gives one response to every call, and whose machine is not started."""
+    info = {"app_name": "", "id": "", "vmm_version": "", "state": "Not started"}
+    return lambda wire: wire.answer_all(answer(200, json.dumps(info | {"vsock": vsock}).encode()))
 
 
 @pytest.fixture

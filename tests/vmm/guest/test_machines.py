@@ -110,6 +110,30 @@ def test_a_socket_that_is_not_there_is_told_immediately(tmp_path: Path, connect:
     assert time.monotonic() - begun < 30
 
 
+def test_a_machine_that_runs_without_a_vsock_device_is_told_immediately(tmp_path: Path) -> None:
+    async def tell(path: str | Path) -> None:
+        async with AsyncVmmClient(path) as vm, AsyncGuest(vm, timeout=60) as guest:
+            await guest.wait_until_ready()
+
+    with (
+        SimulatedMonitor(tmp_path / "api.socket", check_files=False) as monitor,
+        VmmClient(monitor.socket_path) as vm,
+        Guest(vm, timeout=60) as guest,
+    ):
+        with pytest.raises(GuestMachineError, match=r"no vsock device$"):
+            guest.wait_until_ready(0.1)  # it may get one before its start
+        vm.boot("/vm/vmlinux", "/vm/rootfs.ext4")
+        begun, told = time.monotonic(), r"before the start: vm\.vsock\.set\("
+        for ask in (
+            guest.info,
+            guest.wait_until_ready,
+            lambda: asyncio.run(tell(monitor.socket_path)),
+        ):
+            with pytest.raises(GuestMachineError, match=told):
+                ask()
+        assert time.monotonic() - begun < 30
+
+
 def test_a_machine_that_starts_is_waited_for(tmp_path: Path, connect: Start) -> None:
     guest = connect(tmp_path / "v.sock")
     with SimulatedMonitor(tmp_path / "api.socket", check_files=False) as monitor:

@@ -563,3 +563,51 @@ async def test_a_snapshot_whose_deletion_is_cancelled_leaves_no_file(folder: Pat
             scope.cancel()
             await snapshot.delete()
         assert (machines.snapshots(), os.listdir(folder / "machines" / "snapshots")) == ([], [])
+
+
+def test_two_interfaces_on_one_tap_are_refused(folder: Path) -> None:
+    made = definition(folder)
+    taps = [NetworkInterface(iface_id=f"eth{n}", host_dev_name="tap0") for n in (0, 1)]
+    told = "tap0 is the host_dev_name of eth0 already: each interface needs a tap of its own"
+    with pytest.raises(ValueError, match=told):
+        with_devices(made, network_interfaces=taps)
+    taps[1].host_dev_name = "tap1"
+    assert with_devices(made, network_interfaces=taps).configuration.network_interfaces == taps
+
+
+def test_a_change_of_a_copy_that_was_not_stored_is_told_at_the_start(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.definition.configuration.machine_config.mem_size_mib = 256  # type: ignore[union-attr]
+    assert web.definition.order == 0
+    with pytest.warns(
+        RuntimeWarning, match=r"machine\.definition is a copy: .* machine\.edit"
+    ) as told:
+        web.start()
+    assert [each.filename for each in told] == [__file__]
+    assert web.client.machine_config.get().mem_size_mib == 32
+    web.stop()
+    web.start()
+
+
+def test_a_change_of_a_copy_that_was_stored_is_not_told(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    larger = web.definition
+    larger.configuration.machine_config.mem_size_mib = 48  # type: ignore[union-attr]
+    web.edit(larger)
+    larger = web.definition
+    larger.configuration.machine_config.mem_size_mib = 64  # type: ignore[union-attr]
+    with web.changing(configuration=larger.configuration):
+        pass
+    web.start()
+    assert web.client.machine_config.get().mem_size_mib == 64
+
+
+async def test_a_change_of_a_copy_is_told_to_async_programs_too(folder: Path) -> None:
+    async with AsyncMachines(folder / "machines", binary=SIMULATED, detached=False) as machines:
+        web = await machines.create("web", definition(folder))
+        (web.definition.configuration.drives or []).append(image(folder, "disk"))
+        with pytest.warns(RuntimeWarning, match=r"machine\.definition is a copy") as told:
+            await web.start()
+        assert [each.filename for each in told] == [__file__]

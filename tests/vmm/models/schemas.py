@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,10 @@ from hypothesis.strategies import SearchStrategy
 
 from codegen.document import Document, answer_of, body_of, operations_of, references_in
 from generated_vmm._generated import models
+from generated_vmm.input_types import MOST_MIB
 from generated_vmm.model import ApiDocument, ApiModel
-from tests.vmm.described import DOCUMENT, SCHEMAS
+from tests.vmm.described import DOCUMENT
+from tests.vmm.described import SCHEMAS as DESCRIBED
 
 if TYPE_CHECKING:
     import jsonschema
@@ -30,6 +33,19 @@ ANY_JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=5,
 )
+
+
+def _bounded(schemas: Document) -> Document:
+    """The described schemas with a rule of the client's own: no more MiB than any host has."""
+    made = copy.deepcopy(schemas)
+    for schema in made.values():
+        for field, member in schema.get("properties", {}).items():
+            if field.endswith("_mib"):
+                member.setdefault("maximum", MOST_MIB)
+    return made
+
+
+SCHEMAS = _bounded(DESCRIBED)
 
 
 def model_named(name: str) -> type[ApiModel | ApiDocument[Any]]:

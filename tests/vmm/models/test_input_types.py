@@ -98,3 +98,25 @@ def takes_a_path(place: str) -> bool:
     except ValidationError:
         return False
     return bool(json.loads(made.to_json())[member] == "/x")
+
+
+SIZES = [
+    (model, field)
+    for model in SENT
+    for field in SCHEMAS[model].get("properties", {})
+    if field.endswith("_mib")
+]
+
+
+@pytest.mark.parametrize(("model", "field"), SIZES)
+def test_a_size_in_bytes_is_told_that_the_unit_is_mib(model: str, field: str) -> None:
+    values = least(model)
+    kind = model_named(model)
+    for fits in (512, 64 * 1024 * 1024):
+        kind.model_validate({**values, field: fits})
+    with pytest.raises(
+        ValidationError, match=rf"{field}\n.*the unit is MiB: 536870912 MiB are 512 T"
+    ):
+        kind.model_validate({**values, field: 512 * 1024 * 1024})
+    answered = kind.from_answer(json.dumps({**values, field: 512 * 1024 * 1024}).encode())
+    assert getattr(answered, field) == 512 * 1024 * 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -194,6 +195,10 @@ def test_before_the_start_there_is_nothing_to_ask(make: Make, do: Do) -> None:
     for ask in ("client", "pid", "directory"):
         with pytest.raises(MonitorError, match="start"):
             getattr(monitor, ask)
+    begun = time.monotonic()
+    with pytest.raises(MonitorError, match="the monitor has not been started"):
+        do(monitor.serial.read_until(b"login:", timeout=PATIENCE))
+    assert time.monotonic() - begun < PATIENCE / 2
     assert do(monitor.stop()) is None
 
 

@@ -54,6 +54,15 @@ def test_root_is_no_user_of_a_jail() -> None:
         settings(uid=0)
 
 
+def test_a_jail_needs_root_before_it_needs_a_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "file").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(MonitorStartError, match=r"^a jail needs root: the jailer changes root"):
+        jail(folder / "file/jails").start()
+
+
 def test_the_jailer_is_told_who_what_and_where() -> None:
     assert jailer_arguments(settings(), "/bin/firecracker") == [
         *("--exec-file", "/bin/firecracker", "--id", "vm-1", "--uid", "12", "--gid", "34"),
