@@ -54,6 +54,12 @@ async def ask_store(work: Awaitable[Result], store: Place | None = None, doing: 
         raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from error
 
 
+_OF_UNKNOWN_IDS: Final = {
+    "get": "get returns None for an id that is not stored",
+    "delete": "delete does nothing for an id that is not stored",
+}
+
+
 def _explained(error: BaseException, store: Place | None, doing: str) -> str:
     """What was asked, where, and why it failed. The text of an application's error may be secret.
 
@@ -62,7 +68,10 @@ def _explained(error: BaseException, store: Place | None, doing: str) -> str:
     name = type(error).__name__
     if store is None:
         place = extract_tb(error.__traceback__)[-1]
-        return f"the store raised {name} in {place.name}, line {place.lineno} of {place.filename}"
+        is_miss = isinstance(error, KeyError) and place.name in _OF_UNKNOWN_IDS
+        remedy = f": {_OF_UNKNOWN_IDS[place.name]}" if is_miss else ""
+        at = f"{place.name}, line {place.lineno} of {place.filename}"
+        return f"the store raised {name} in {at}{remedy}"
     said = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and its values
     text = cleaned(without(" ".join(str(said).split()), store.secrets), MAX_VALUE)
     remedy = "; await SQLStore(...).create_tables() makes the tables" if lacks_table(text) else ""

@@ -266,7 +266,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
     def require_used(self) -> None:
         """Raise ConfigurationError for a guard that was not called, or without `await`."""
         for fault in self.faults():
-            raise misconfigured(f"{fault}. It has done and checked nothing; nothing was sent")
+            raise misconfigured(f"{fault}. The response of the endpoint was not sent")
 
     def faults(self) -> list[str]:
         """What is wrong with the guards that the request has used so far."""

@@ -111,7 +111,9 @@ class Endpoints(Serving[Identity, RequestData]):
                 cookies=context.cookies,
             )
         context.record(redirection.changes)
-        remedy = "Depends(oidc.require_auth) begins a login"
+        remedy = (
+            "Depends(oidc.require_auth) begins a login. The browser was not sent to the provider"
+        )
         return _to_provider(request, ToProvider(redirection.location, "oidc.login", remedy))
 
     async def handle_callback(self, request: Request) -> SignedIn[Identity]:
@@ -145,7 +147,10 @@ class Endpoints(Serving[Identity, RequestData]):
         context.note_sign_out()
         if redirection.provider_unreachable and is_navigation(request):
             return await shown(context, signed_out_page(redirection.location))
-        remedy = "oidc.clear_session(request) ends the session here alone"
+        remedy = (
+            "oidc.clear_session(request) ends the session here alone. The session has ended here, "
+            "and the browser was not sent to the provider, where the user may be signed in"
+        )
         return _to_provider(request, ToProvider(redirection.location, "oidc.logout", remedy))
 
     async def handle_back_channel_logout(self, request: Request) -> Response:

@@ -10,17 +10,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, Signature, isclass
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from types import NoneType
+from typing import Any, Final, Generic, TypeAlias, TypeVar, get_origin
 
 from fastapi import Header, Security
 from fastapi.openapi.models import APIKey
 from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
+from pydantic.fields import FieldInfo
 from starlette.datastructures import FormData
 from starlette.requests import HTTPConnection, Request
 
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError, misconfigured
+from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession, StandardIdentity
 from fastapi_oidc.web.application import calls_of
@@ -53,6 +55,9 @@ CSRF_PARAMETER: Final = Parameter(
     annotation=str | None,
 )
 """The header in the OpenAPI document; `require_csrf_token` reads it from the request itself."""
+
+_NO_LISTS: Final = (str, bytes, Mapping, int, float, NoneType)
+"""What identities have in place of a list of roles."""
 
 _FORMS: Final = (URL_ENCODED, "multipart/form-data")
 _DEFAULT_COOKIE: Final = CookieNames("oidc", secure=True).session
@@ -240,25 +245,44 @@ async def _require_true(
 
 def with_role(role: str, root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:
     """A guard for identities with this role; ConfigurationError if none can have `roles`."""
-    if root.engine is not None and root.engine.identity_type is StandardIdentity:
-        raise _without_roles(StandardIdentity)
+    if root.engine is not None and (fault := _fault_of_roles(root.engine.identity_type)):
+        raise misconfigured(fault)
     return Guard("require_role", root, partial(_require_role, role))
 
 
 async def _require_role(role: str, _context: object, _: object, session: OIDCSession[Any]) -> None:
     """Raises SessionError (session.forbidden), ConfigurationError without `roles`."""
     roles = getattr(session.identity, "roles", None)
-    if roles is None or isinstance(roles, str | Mapping):
-        raise _without_roles(type(session.identity))
+    if isinstance(roles, _NO_LISTS):
+        raise misconfigured(_not_a_list(type(session.identity), type(roles)))
     if role not in roles:
         raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {role!r}")
 
 
-def _without_roles(identity: type) -> ConfigurationError:
-    return misconfigured(
-        "oidc.require_role reads `roles`, a list, of the identity, and "
+def _fault_of_roles(identity: Any) -> str | None:
+    """What the fields of a class of identities say of `roles`; None if `roles` may be a list."""
+    if identity is StandardIdentity:
+        return _not_a_list(StandardIdentity, NoneType)
+    fields: Mapping[str, FieldInfo] = getattr(identity, "model_fields", {})
+    field = fields.get("roles")
+    config: Mapping[str, object] = getattr(identity, "model_config", {})
+    if field is None:
+        is_known = bool(fields) and config.get("extra") != "allow"
+        has_none = is_known and not hasattr(identity, "roles")
+        return _not_a_list(identity, NoneType) if has_none else None
+    kind = get_origin(field.annotation) or field.annotation
+    if isclass(kind) and issubclass(kind, _NO_LISTS):
+        return _not_a_list(identity, kind)
+    return None
+
+
+def _not_a_list(identity: type, roles: type) -> str:
+    said = (
         f"{identity.__name__} has none: let resolve_identity return it"
+        if roles is NoneType
+        else f"{identity.__name__}.roles is {roles.__name__}: let resolve_identity return a list"
     )
+    return f"oidc.require_role reads `roles`, a list, of the identity, and {said}"
 
 
 def with_csrf_token(root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:

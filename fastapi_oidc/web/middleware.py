@@ -112,7 +112,7 @@ class OIDCMiddleware:
                 context.is_open = False
                 context.end_cleared()
                 for fault in context.faults():  # after the response had begun
-                    _log.error("%s. It has done and checked nothing.", fault)
+                    _log.error("%s.", fault)
 
     async def _context(
         self, scope: Scope, outer: RequestContext[Any, Any] | None

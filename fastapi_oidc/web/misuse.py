@@ -201,7 +201,10 @@ def faults_of(uses: Iterable[Use]) -> list[str]:
 
 def _fault_of(lost: Use) -> str:
     if isinstance(lost, Dependency):
-        return f"{name_of(lost)} was read in this request and not called: write Depends(...)"
+        return (
+            f"{name_of(lost)} was read in this request and not called: write Depends(...). "
+            "It has checked nothing"
+        )
     if isinstance(lost, ToProvider):
         return (
             f"the response of {lost.name} was dropped: return it from the endpoint. FastAPI "
@@ -209,7 +212,7 @@ def _fault_of(lost: Use) -> str:
         )
     name = name_of(lost)
     lost.close()  # so Python does not warn of it as well
-    return f"{name} was called without await"
+    return f"{name} was called without await. It has done and checked nothing"
 
 
 def require_kind(argument: str, given: object, *kinds: type) -> None:

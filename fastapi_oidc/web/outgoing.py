@@ -102,12 +102,12 @@ class Outgoing(Serving[Identity, RequestData]):
         try:
             await holder.current()
         except SessionError as error:
-            if party.sessions.is_in_memory and await party.sessions.judge(copy) is None:
-                party.announcer.advise("session_store", NOT_IN_MEMORY)
             if error.code is Code.SESSION_REQUIRED and not is_session_id(session_id):
                 raise SessionError(
                     error.code, "this is no session's id: pass session.id"
                 ) from error
+            if party.sessions.is_in_memory and await party.sessions.judge(copy) is None:
+                party.announcer.advise("session_store", NOT_IN_MEMORY)
             raise
         return Grant(partial(self.runtime.engine.grants.token, session_id, holder, api))
 

@@ -16,6 +16,7 @@ from starlette.types import Scope
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.authorization import Parameters
+from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import with_query
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.headers import NO_STORE, own_cookies, token_scheme_in
@@ -237,7 +238,11 @@ async def form_parameters(request: Request, fault: Code) -> Parameters:
     """
     body = await _body(request, fault)
     if body and media_type(request) != URL_ENCODED:
-        raise ProtocolViolation(fault, "the body is not a URL-encoded form")
+        raise ProtocolViolation(
+            fault,
+            f"the body of {request.method} {shown(request.url.path)} is not a URL-encoded form: "
+            "send one, from a script new URLSearchParams({local: 1}) for example",
+        )
     try:
         return _grouped(body.decode("utf-8"), fault)
     except UnicodeDecodeError:

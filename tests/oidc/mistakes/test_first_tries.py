@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi import Depends, FastAPI, Request, WebSocket
+from pydantic import BaseModel
 
 from fastapi_oidc import (
     OIDC,
@@ -245,15 +246,51 @@ class WithRoles(StandardIdentity):
     roles: dict[str, bool]
 
 
-def with_roles(context: IdentityContext) -> WithRoles:
-    return WithRoles(sub="alice", roles={"admin": False})
+class WithAText(StandardIdentity):
+    """An identity whose roles are one text."""
+
+    roles: str = ""
 
 
-async def test_roles_that_are_a_mapping(caplog: pytest.LogCaptureFixture) -> None:
-    world = make_world(resolve_identity=with_roles)
+class WithoutRoles(BaseModel):
+    """An identity of the application that has no roles."""
+
+    sub: str
+
+
+class WithAnything(BaseModel):
+    """An identity whose roles are known when a user signs in."""
+
+    roles: Any
+
+
+@pytest.mark.parametrize(
+    ("identity", "said"),
+    [
+        (WithRoles, "WithRoles.roles is dict: let resolve_identity return a list"),
+        (WithAText, "WithAText.roles is str: let resolve_identity return a list"),
+        (WithoutRoles, "WithoutRoles has none: let resolve_identity return it"),
+    ],
+)
+def test_roles_that_are_no_list_are_told_by_their_type(identity: type[Any], said: str) -> None:
+    def resolve(context: IdentityContext) -> Any:
+        raise AssertionError
+
+    oidc = make_world(resolve_identity=resolve, identity_type=identity).oidc
+    with pytest.raises(ConfigurationError, match=f"`roles`, a list, of the identity, and {said}"):
+        oidc.require_role("admin")
+
+
+async def test_roles_that_are_no_list_are_told_by_their_value(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def resolve(context: IdentityContext) -> WithAnything:
+        return WithAnything(roles="admin")
+
+    world = make_world(resolve_identity=resolve)
     world.app.get("/admin", dependencies=[Depends(world.oidc.require_role("admin"))])(lambda: None)
     assert (await (await world.signed_in()).get("/admin")).status_code == 500
-    assert "oidc.require_role reads `roles`, a list" in caplog.text
+    assert "WithAnything.roles is str: let resolve_identity return a list" in caplog.text
 
 
 async def test_locals_that_are_asked_whether_they_are_true() -> None:
@@ -295,7 +332,7 @@ async def test_what_the_application_raises_has_a_note() -> None:
         with pytest.raises(ValueError, match="coroutine") as unawaited:
             await browser.get("/join")
     (note,) = unawaited.value.__notes__
-    assert note.endswith("join: oidc.login was called without await")
+    assert "join: oidc.login was called without await. It has done and" in note
 
 
 def test_names_of_other_libraries() -> None:

@@ -254,7 +254,11 @@ async def test_an_endpoint_that_drops_the_redirect_to_the_provider_sends_nothing
     world, browser = await signed_in_world(mount=mount_logins)
     answer = await browser.get(path)
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
-    assert f"the response of oidc.{name} was dropped" in str(world.events[-1])
+    told = str(world.events[-1])
+    assert f"the response of oidc.{name} was dropped" in told
+    assert "the browser was not sent to the provider" in told.lower()
+    assert ("The session has ended here" in told) == (name == "logout")
+    assert "nothing" not in told
 
 
 async def test_the_response_of_a_login_may_be_sent_or_read() -> None:

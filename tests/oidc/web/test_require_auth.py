@@ -174,6 +174,7 @@ def test_an_identity_without_roles_is_a_mistake_when_the_guard_is_made() -> None
 
 class NoRoles(BaseModel):
     sub: str
+    roles: Any = None
 
 
 def without_roles(context: IdentityContext) -> NoRoles:

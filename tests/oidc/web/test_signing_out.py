@@ -7,7 +7,7 @@ import pytest
 
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
-from tests.oidc.world import LOGIN_URL, World, make_world
+from tests.oidc.world import LOGIN_URL, World, make_world, signed_in_world
 
 
 @pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
@@ -81,3 +81,13 @@ async def test_a_store_that_is_down_keeps_nobody_signed_in() -> None:
     named = await token(browser)
     outage.is_down = True
     assert (await signed_out(browser, named)).status_code == 302
+
+
+async def test_a_sign_out_whose_body_is_json_is_told_with_its_path_and_the_remedy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, browser = await signed_in_world()
+    answer = await browser.post("/auth/logout", json={"local": 1})
+    assert answer.status_code == 400
+    assert "the body of POST '/auth/logout' is not a URL-encoded form" in caplog.text
+    assert "new URLSearchParams({local: 1})" in caplog.text
