@@ -23,7 +23,7 @@ from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Dependency
-from fastapi_oidc.web.serving import Serving
+from fastapi_oidc.web.serving import serves
 
 _GUARDING_NOTHING: Final[tuple[object, ...]] = (
     CORSMiddleware,
@@ -138,14 +138,6 @@ def flattened(dependant: Dependant) -> Iterator[Dependant]:
     yield dependant
     for dependency in dependant.dependencies:
         yield from flattened(dependency)
-
-
-def serves(middleware: Middleware, instance: str) -> bool:
-    """Whether it is the OIDCMiddleware of the instance."""
-    given: tuple[Any, ...] = (*middleware.args, *middleware.kwargs.values())
-    # The type: other middlewares may be given proxies, whose attributes are not there yet.
-    ours = [value for value in given if issubclass(type(value), Serving)]
-    return any(each.registrations.engine.name == instance for each in ours)
 
 
 def cors_inside(app: Any, instance: str) -> list[Middleware]:

@@ -119,9 +119,7 @@ def report(
     for endpoint in endpoints:
         _report_ignored_responses(endpoint)
         _report_needless_none(endpoint, getattr(app, "dependency_overrides", ()))
-    overridden = [each.name for each in getattr(app, "dependency_overrides", ()) if refuses(each)]
-    if overridden:
-        _log.warning("Nobody has to sign in: dependency_overrides has %s.", ", ".join(overridden))
+    _report_overrides(app, endpoints)
     names = {each.name for each in endpoints}
     for remedy in (engine.needed[name] for name in engine.needed if name not in names):
         _log.error("%s", remedy)
@@ -294,6 +292,23 @@ def _report_ignored_responses(endpoint: Endpoint) -> None:
                 getattr(dependant.call, "__qualname__", dependant.call),
                 made.__name__,
             )
+
+
+def _report_overrides(app: Any, endpoints: Sequence[Endpoint]) -> None:
+    """Log which guards are replaced, or that an override replaces nothing."""
+    overridden = [each for each in getattr(app, "dependency_overrides", ()) if refuses(each)]
+    calls = [call for each in endpoints for call in each.calls]
+    # The guards of an API ask for overrides themselves.
+    has_api, called = any(isinstance(each, FromAPI) for each in calls), set(map(id, calls))
+    effective = [each.name for each in overridden if has_api or id(each) in called]
+    if effective:
+        _log.warning("Nobody has to sign in: dependency_overrides has %s.", ", ".join(effective))
+    elif overridden:
+        _log.warning(
+            "dependency_overrides has %s, and no endpoint depends on it: nothing is replaced.\n"
+            "Override the object in the Depends(...) of the endpoints.",
+            ", ".join(each.name for each in overridden),
+        )
 
 
 def _report_needless_none(endpoint: Endpoint, overridden: Collection[object]) -> None:

@@ -13,14 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.settings import OIDCSettings
-from fastapi_oidc.web.application import serves
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.pages import method_page
 from fastapi_oidc.web.refusals import is_navigation, shown
 from fastapi_oidc.web.routes import REGISTRATION, Role
 from fastapi_oidc.web.runtime import Engine
-from fastapi_oidc.web.serving import EndpointFunction, context_of
+from fastapi_oidc.web.serving import EndpointFunction, context_of, serves
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 

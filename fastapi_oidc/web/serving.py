@@ -11,6 +11,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import ref
 
+from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
@@ -98,6 +99,13 @@ def find_context(
         )
     if context is not None and engine is not None and context.serves(engine):
         return context.find(engine.name)
+    added = getattr(connection.scope.get("app"), "user_middleware", ())
+    if engine is not None and any(serves(each, engine.name) for each in added):
+        raise ConfigurationError(
+            Code.CONFIGURATION_MIDDLEWARE_MISSING,
+            "this is called in a middleware that was added after OIDCMiddleware and runs before "
+            "it: add OIDCMiddleware last",
+        )
     instance = "an OIDC instance" if engine is None else f"the OIDC instance {engine.name!r}"
     raise ConfigurationError(
         Code.CONFIGURATION_MIDDLEWARE_MISSING,
@@ -195,3 +203,11 @@ class Serving(Generic[Identity, RequestData]):
 
         endpoint.__name__ = role.route_name(instance)
         return endpoint
+
+
+def serves(middleware: Middleware, instance: str) -> bool:
+    """Whether it is the OIDCMiddleware of the instance."""
+    given: tuple[Any, ...] = (*middleware.args, *middleware.kwargs.values())
+    # The type: other middlewares may be given proxies, whose attributes are not there yet.
+    ours = [value for value in given if issubclass(type(value), Serving)]
+    return any(each.registrations.engine.name == instance for each in ours)

@@ -211,6 +211,20 @@ def test_locals_that_are_read_too_early_say_so(read: Callable[[Any], bool]) -> N
         browser.get("/")
 
 
+async def test_a_method_that_is_called_before_the_middleware_says_so() -> None:
+    world = make_world()
+
+    async def too_early(request: Request, call_next: Any) -> Response:
+        await world.oidc.get_session(request)
+        raise AssertionError
+
+    world.app.add_middleware(BaseHTTPMiddleware, dispatch=too_early)
+    with pytest.raises(
+        ConfigurationError, match=r"added after OIDCMiddleware and .* add OIDCMiddleware last"
+    ):
+        await world.browser().get("/")
+
+
 async def test_a_predicate_of_the_session_is_told_of_the_identity() -> None:
     def mount_for_users(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         wrong = oidc.require(lambda session: bool(session.identity))

@@ -18,6 +18,7 @@ from fastapi_oidc import (
     PersistContext,
     ProviderMetadata,
     RequestDataContext,
+    SessionError,
     require_auth,
 )
 from fastapi_oidc.testing import ServerError, sign_in
@@ -163,3 +164,12 @@ async def test_a_session_is_freed_with_its_request() -> None:
     browser = await make_world(mount=noting_sessions).signed_in()
     assert (await browser.get("/seen")).status_code == 200
     assert seen.pop()() is None
+
+
+async def test_what_is_no_sessions_id_says_nothing_of_the_store(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world(session_store="memory")
+    with pytest.raises(SessionError, match=r"this is no session's id: pass session.id"):
+        await world.oidc.grant("alice")
+    assert "session_store" not in caplog.text

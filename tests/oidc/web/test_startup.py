@@ -129,9 +129,19 @@ class GuardedFiles(StaticFiles):
 
 async def test_overridden_guards_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = make_world()
-    world.app.dependency_overrides[world.oidc.require_auth] = lambda: None
+    world.app.dependency_overrides[require_auth] = lambda: None
     await start(world.app)
     assert caplog.messages == ["Nobody has to sign in: dependency_overrides has require_auth."]
+
+
+async def test_an_override_on_which_no_endpoint_depends_is_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: None
+    await start(world.app)
+    (message,) = caplog.messages
+    assert message.startswith("dependency_overrides has require_auth, and no endpoint depends on")
 
 
 async def test_an_endpoint_that_a_router_had_before_its_guard_is_named(
