@@ -1,13 +1,7 @@
 """Checks of an application before its first request: one walk over its endpoints for all of them.
 
-What is a mistake is refused: an endpoint may be open, because its user comes from the request or
-nothing reads the scopes it needs. `from __future__ import annotations` turns annotations into
-strings. FastAPI evaluates them with the names of the module, so it does not find an `oidc` that is
-local to a function like `create_app`. The parameter becomes a query parameter, and every request
-fails with 422.
-
-What may be right is only logged: the routes may be in another application, and the middleware may
-be inside of another one.
+What is a mistake is refused by `faults`. What may be right is only logged: the routes may be in
+another application, and the middleware may be inside of another one.
 """
 
 from __future__ import annotations
@@ -15,81 +9,40 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from inspect import isclass
 from itertools import pairwise
-from types import NoneType, UnionType
-from typing import Any, Final, ForwardRef, Union, get_args, get_origin
+from types import NoneType
+from typing import Any, Final
 
-from fastapi.dependencies.models import Dependant
-from pydantic.fields import FieldInfo
 from starlette.routing import BaseRoute, Match
 
-from fastapi_oidc.errors import misconfigured
-from fastapi_oidc.session.model import PublicSession, StandardIdentity
 from fastapi_oidc.settings.rules import unencrypted
 from fastapi_oidc.web.application import (
     Endpoint,
     cors_inside,
     endpoints_of,
-    flattened,
     plain_endpoints,
     routers_of,
 )
-from fastapi_oidc.web.guards import FromAPI, RequireAuth
+from fastapi_oidc.web.faults import members_of, qualified, require_sound_endpoints
+from fastapi_oidc.web.guards import FromAPI
 from fastapi_oidc.web.misuse import (
-    NAMESAKE,
     Dependency,
     annotations_of,
-    are_unrelated,
     name_of,
     refuses,
 )
 from fastapi_oidc.web.named_guards import (
-    guards_named_by,
-    is_guard,
     is_open,
     returned_response,
-    unawaited_call,
 )
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
-from fastapi_oidc.web.serving import Serving
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
-_OPEN: Final = (
-    Role.LOGIN,
-    Role.CALLBACK,
-    Role.LOGGED_OUT,
-    Role.BACK_CHANNEL_LOGOUT,
-    Role.FRONT_CHANNEL_LOGOUT,
-)
-"""Routes that must work without a session, for browsers and the provider."""
-
 _NEEDED: Final = (Role.LOGIN, Role.CALLBACK)
-
-
-def require_sound_endpoints(
-    app: Any, endpoints: Sequence[Endpoint], engine: Engine[Any, Any]
-) -> None:
-    """Raise ConfigurationError for an endpoint that is a mistake.
-
-    It can never work: its parameter's annotation cannot be evaluated, or it is a route of a login
-    and needs a session. Or it is open: it reads an identity from the request, or requires scopes
-    of sessions.
-    """
-    overridden = [*getattr(app, "dependency_overrides", ())]  # no endpoint needs a hash
-    open_routes = {role.route_name(engine.name): role for role in _OPEN}
-    for endpoint in endpoints:
-        role = open_routes.get(endpoint.name or "")
-        if role and any(isinstance(call, RequireAuth) for call in endpoint.calls):
-            raise misconfigured(_guarded_login(role, endpoint.path))
-        called = [each for each in endpoint.dependants if each.call not in overridden]
-        for dependant in called:
-            for fault in _faults_of(dependant, engine):
-                raise misconfigured(f"{endpoint.path}: {fault}")
 
 
 def report(
@@ -133,132 +86,6 @@ def report(
     open_here = [each for each in plain if getattr(each.route, "routes", None) or is_open(each)]
     for api in engine.apis:
         api.look({each.path for each in endpoints}, open_here)
-
-
-def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
-    """What is wrong with an endpoint or dependency, for its developer."""
-    call: Any = dependant.call
-    read = (*dependant.query_params, *dependant.body_params)
-    for field in read:
-        if fault := _unreadable(field.name, field.field_info, call):
-            yield fault
-    is_ours = str(getattr(call, "__module__", None)).startswith("fastapi_oidc.")
-    if is_ours and isinstance(getattr(call, "__self__", None), Serving):
-        yield (
-            f"Depends({name_of(call)}) guards nothing, because FastAPI ignores what it "
-            "returns: it is for your code, with await. Guards are oidc.require_auth, "
-            "oidc.require_role(...) and api.require(...); oidc.optional_user and oidc.locals "
-            "guard nothing either, and return the session"
-        )
-    for guard in filter(is_guard, guards_named_by(dependant)):
-        yield (
-            f"{_qualified(call)} names a "
-            f"{name_of(guard)} and does not call it, so it guards nothing. Give FastAPI the guard "
-            "itself, Depends(guard), or `await guard(request)` in a function with a parameter "
-            "request: Request"
-        )
-    is_own = call is not None and not is_guard(call)
-    source = unawaited_call(call, is_named=bool(dependant.name)) if is_own else None
-    if source is not None:
-        yield f"{_qualified(call)} calls `{source}` without await: it does and checks nothing"
-    for each in dependant.dependencies:
-        yield from _faults_of_result(dependant, each, engine)
-    if is_guard(call):
-        yield from _faults_of_scopes(dependant, name_of(call))
-        of = getattr(call, "engine", None)
-        if of not in (None, engine) and of.name == engine.name:
-            yield f"Depends({name_of(call)}): {NAMESAKE.format(engine.name)}"
-    fields = (*read, *dependant.header_params, *dependant.cookie_params)
-    is_read = any(_is_of_sessions(field.field_info.annotation) for field in fields)
-    if is_read or call is engine.identity_type or _is_of_sessions(call):
-        yield (
-            "the identity would be read from the request, so anybody could choose it. "
-            "Write session: Annotated[OIDCSession[User], Depends(oidc.require_auth)], and use "
-            "session.identity"
-        )
-
-
-def _faults_of_result(
-    dependant: Dependant, dependency: Dependant, engine: Engine[Any, Any]
-) -> Iterator[str]:
-    """What is wrong with what the endpoint makes of a guard's result."""
-    guard, name = dependency.call, dependency.name
-    if not isinstance(guard, Dependency):
-        return
-    if name is None and not guard.refuses:
-        yield (
-            f"Depends({name_of(guard)}) in `dependencies` refuses nobody: it is the result that "
-            "says whether somebody is signed in. Write Depends(oidc.require_auth)"
-        )
-    annotation = annotations_of(dependant.call).get(name or "")
-    members = _members_of(annotation)
-    is_identity = annotation is engine.identity_type or engine.identity_type in members
-    if StandardIdentity in (annotation, *members) or (
-        is_identity and are_unrelated(engine.identity_type, guard.returns)
-    ):
-        kind = guard.returns.__name__
-        yield (
-            f"{name!r} of {_qualified(dependant.call)} is annotated as the identity, and "
-            f"{name_of(guard)} returns {kind}. Write {name}: Annotated[{kind}[User], Depends(...)],"
-            f" and use {name}.identity"
-        )
-
-
-def _members_of(annotation: object) -> Sequence[object]:
-    """The members of a union; nothing for another annotation."""
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
-
-
-def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
-    """What is wrong with the scopes of a guard: FastAPI reads a text's letters as scopes."""
-    scopes: Sequence[str] = dependant.own_oauth_scopes or ()
-    if len(scopes) > 3 and all(len(scope) == 1 for scope in scopes):
-        yield (
-            f"Security({name}, scopes=...) has a text, and FastAPI "
-            f"reads its letters as scopes: {', '.join(scopes)}. Write a list: scopes=[...]"
-        )
-    for each in flattened(dependant):
-        known = each.call.scopes if isinstance(each.call, FromAPI) else ()
-        if unknown := [scope for scope in scopes if known and scope not in known]:
-            yield f"{unknown[0]!r} is none of the API's scopes: {', '.join(known)}"
-    if scopes and not any(each.security_scopes_param_name for each in flattened(dependant)):
-        yield (
-            f"nothing checks the scopes of Security({name}, ...): only "
-            "access tokens have scopes. Write oidc.require(lambda user: ...) for sessions, or "
-            "Security(oidc.require_user, scopes=[...])"
-        )
-
-
-def _unreadable(parameter: str, field: FieldInfo, call: object) -> str | None:
-    if not (isinstance(annotation := field.annotation, ForwardRef) and field.is_required()):
-        return None
-    return (
-        f"nothing can read the annotation of {parameter!r} in "
-        f"{_qualified(call)}, {annotation.__forward_arg__!r}. "
-        "`from __future__ import annotations` hides names of the function that makes the "
-        "application: remove that import from this module, or make `oidc` and its aliases "
-        "outside of the function"
-    )
-
-
-def _qualified(call: object) -> str:
-    return str(getattr(call, "__qualname__", type(call).__name__))
-
-
-def _is_of_sessions(annotation: object) -> bool:
-    """Whether FastAPI would read a session, or a list or union with one, from the request."""
-    is_public = isclass(annotation) and issubclass(annotation, PublicSession)
-    is_own = is_public or annotation is StandardIdentity
-    return is_own or any(map(_is_of_sessions, get_args(annotation)))
-
-
-def _guarded_login(role: Role, path: str) -> str:
-    return (
-        f"the {role} route {path} needs a session, so that nobody can sign in: a guard "
-        "in `dependencies` of the application or of a router applies to it. Mount it without: "
-        f"app.add_route({path!r}, oidc.{role.handler}(), methods=[...]), or all "
-        "routes by app.include_router(oidc.router, prefix='/auth')"
-    )
 
 
 def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:
@@ -319,7 +146,7 @@ def _report_needless_none(endpoint: Endpoint, overridden: Collection[object]) ->
             guard = each.call
             if not isinstance(guard, Dependency) or not guard.refuses or guard in overridden:
                 continue
-            if NoneType in _members_of(kinds.get(each.name or "")):
+            if NoneType in members_of(kinds.get(each.name or "")):
                 _log.warning(
                     "%s: %r of %s may be None by its annotation, and is never: %s refuses "
                     "requests without a session or token.\n"
@@ -327,7 +154,7 @@ def _report_needless_none(endpoint: Endpoint, overridden: Collection[object]) ->
                     "for them. Otherwise remove None.",
                     endpoint.path,
                     each.name,
-                    _qualified(dependant.call),
+                    qualified(dependant.call),
                     name_of(guard),
                 )
 

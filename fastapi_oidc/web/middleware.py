@@ -17,8 +17,9 @@ from fastapi_oidc.concurrency import is_in_event_loop
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, misconfigured
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.web.application import endpoints_of, faults_of_overrides, with_cors
-from fastapi_oidc.web.checks import report, require_sound_endpoints
+from fastapi_oidc.web.checks import report
 from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.faults import require_sound_endpoints
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.misuse import SCOPE_KEY
 from fastapi_oidc.web.refusals import response_to
