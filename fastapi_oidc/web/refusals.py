@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from fastapi.exception_handlers import http_exception_handler
+from starlette.datastructures import URL
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -104,7 +105,8 @@ def announce_refusal(context: RequestContext[Any, Any], error: OIDCError) -> Non
     """
     is_websocket = context.scope["type"] == "websocket"
     if is_websocket:
-        error.details["websocket"] = context.connection.url.replace(query="")
+        # The query may have a token, and need not be UTF-8, as Starlette expects.
+        error.details["websocket"] = URL(scope={**context.scope, "query_string": b""})
     if (is_websocket or error.code not in _FIRST_VISITS) and not error.is_announced:
         now = context.party.clock.now()
         context.party.sessions.announcer(refusal(EventName.REQUEST_REFUSED, error, now))

@@ -238,9 +238,10 @@ async def form_parameters(request: Request, fault: Code) -> Parameters:
     """
     body = await _body(request, fault)
     if body and media_type(request) != URL_ENCODED:
+        path = shown(request.scope["path"])  # `request.url` fails for a query that is not UTF-8
         raise ProtocolViolation(
             fault,
-            f"the body of {request.method} {shown(request.url.path)} is not a URL-encoded form: "
+            f"the body of {request.method} {path} is not a URL-encoded form: "
             "send one, from a script new URLSearchParams({local: 1}) for example",
         )
     try:

@@ -35,6 +35,7 @@ async def opened(
     world: World,
     cookies: dict[str, str],
     *headers: tuple[bytes, bytes],
+    query: bytes = b"",
 ) -> list[Message]:
     """What the application sends to a websocket."""
     header = "; ".join(f"{name}={value}" for name, value in cookies.items())
@@ -42,7 +43,7 @@ async def opened(
         "type": "websocket",
         "asgi": {"version": "3.0"},
         "path": "/ws",
-        "query_string": b"",
+        "query_string": query,
         "extensions": {"websocket.http.response": {}},
         "headers": [(b"host", b"app.test"), (b"cookie", header.encode()), *headers],
         "subprotocols": [],
@@ -79,6 +80,17 @@ async def test_a_page_of_another_origin_does_not(origin: str) -> None:
     (close,) = await opened(world, dict(browser.cookies), (b"origin", origin.encode()))
     assert (close["type"], close["code"]) == ("websocket.close", 1008)
     assert world.events[-1].code == "session.cross_site"
+
+
+async def test_a_refusal_names_the_websocket_without_its_query(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Which may be no text, and may have a token."""
+    world, browser = await signed_in_world(mount=mount)
+    foreign = (b"origin", b"https://evil.test")
+    (close,) = await opened(world, dict(browser.cookies), foreign, query=b"\x80")
+    assert (close["type"], close["code"]) == ("websocket.close", 1008)
+    assert "://app.test/ws)" in caplog.text
 
 
 async def test_an_event_stream_can_ask_too() -> None:
