@@ -75,10 +75,13 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def grow_file(path: Path, size: int) -> None:
-    """Makes a disk longer, with zeros that use no blocks. Raises ValueError and OSError."""
+    """Makes a disk `size` bytes long, with zeros that use no blocks; one that is so long stays.
+
+    Raises ValueError and OSError.
+    """
     with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "r+b") as file:
         found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or size <= found.st_size or size % 512:
+        if not stat.S_ISREG(found.st_mode) or size < found.st_size or size % 512:
             raise ValueError(f"a disk of {found.st_size} bytes cannot grow to {size}")
         file.truncate(size)
         os.fsync(file.fileno())

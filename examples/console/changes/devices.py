@@ -62,7 +62,7 @@ class Growth(ApiModel):
     """A larger size of one of the machine's own disks."""
 
     drive_id: str
-    size_mib: int = ModelField(description="In MiB; only larger than it is.", ge=1)
+    size_mib: int = ModelField(description="In MiB; not smaller than it is.", ge=1)
 
 
 GROWTH = Section(

@@ -142,19 +142,13 @@ class AsyncGuest(Context):
         """
         if isinstance(input, str):
             raise TypeError("input is text: pass bytes, as by text.encode()")
-        program, name = None, options.get("id") or uuid.uuid4().hex
-        options["id"] = name
-        timeout = options.get("timeout")
+        timeout, wait = options.get("timeout"), LONGEST_WAIT if input is None else 0.0
+        program, known = await self._start(args, input is not None, wait, options, ends=True)
         try:
-            wait = LONGEST_WAIT if input is None else 0.0
-            program, known = await self._start(args, input is not None, wait, options)
             deadline = deadline_after(None if timeout is None else timeout + self.timeout)
             completed = await program.complete(known, input, max_output_bytes, deadline)
-        except BaseException as error:
-            # What was refused is not there. Else it may be.
-            is_refused = isinstance(error, Exception) and not isinstance(error, NO_RESPONSE)
-            if program or not is_refused:
-                await finished(self._end, name)
+        except BaseException:
+            await finished(self._end, program.id)
             raise
         if program.timed_out:
             raise ProgramTimeout(completed)
@@ -174,15 +168,26 @@ class AsyncGuest(Context):
         """Starts a program; without `stdin` its input is empty.
 
         A second call with the same `id` and arguments returns the same program, from any process.
+        Without an `id`, a caller that is interrupted or gets no response ends the program.
         """
-        program, _ = await self._start(args, stdin, 0.0, options)
+        ends = options.get("id") is None  # nobody else could
+        program, _ = await self._start(args, stdin, 0.0, options, ends=ends)
         program.offset = 0
         return program
 
     async def _start(
-        self, args: Sequence[Argument], stdin: bool, wait: float, options: ProgramOptions
+        self,
+        args: Sequence[Argument],
+        stdin: bool,
+        wait: float,
+        options: ProgramOptions,
+        *,
+        ends: bool,
     ) -> tuple[AsyncProgram, list[Output]]:
-        """The program, and the output that comes in time."""
+        """The program, and the output that comes in time.
+
+        After an interruption and without a response, `ends` a program that may be there.
+        """
         if isinstance(args, str | bytes):
             raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
         if unknown := sorted(options.keys() - ProgramOptions.__annotations__.keys()):
@@ -201,7 +206,13 @@ class AsyncGuest(Context):
         spec = models.ProgramSpec.model_validate(given)  # before anything is sent
         spec.agent, name = self._instance or (await self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
-        answer = await self._link.send(operation, wait, name=spec.args[0])
+        try:
+            answer = await self._link.send(operation, wait, name=spec.args[0])
+        except BaseException as error:
+            is_refused = isinstance(error, GuestError | OSError)
+            if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
+                await finished(self._end, name)
+            raise
         program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
         return program, program.take(operation, answer)
 

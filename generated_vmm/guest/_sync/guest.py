@@ -135,19 +135,13 @@ class Guest(Context):
         """
         if isinstance(input, str):
             raise TypeError("input is text: pass bytes, as by text.encode()")
-        program, name = None, options.get("id") or uuid.uuid4().hex
-        options["id"] = name
-        timeout = options.get("timeout")
+        timeout, wait = options.get("timeout"), LONGEST_WAIT if input is None else 0.0
+        program, known = self._start(args, input is not None, wait, options, ends=True)
         try:
-            wait = LONGEST_WAIT if input is None else 0.0
-            program, known = self._start(args, input is not None, wait, options)
             deadline = deadline_after(None if timeout is None else timeout + self.timeout)
             completed = program.complete(known, input, max_output_bytes, deadline)
-        except BaseException as error:
-            # What was refused is not there. Else it may be.
-            is_refused = isinstance(error, Exception) and not isinstance(error, NO_RESPONSE)
-            if program or not is_refused:
-                finished(self._end, name)
+        except BaseException:
+            finished(self._end, program.id)
             raise
         if program.timed_out:
             raise ProgramTimeout(completed)
@@ -167,15 +161,26 @@ class Guest(Context):
         """Starts a program; without `stdin` its input is empty.
 
         A second call with the same `id` and arguments returns the same program, from any process.
+        Without an `id`, a caller that is interrupted or gets no response ends the program.
         """
-        program, _ = self._start(args, stdin, 0.0, options)
+        ends = options.get("id") is None  # nobody else could
+        program, _ = self._start(args, stdin, 0.0, options, ends=ends)
         program.offset = 0
         return program
 
     def _start(
-        self, args: Sequence[Argument], stdin: bool, wait: float, options: ProgramOptions
+        self,
+        args: Sequence[Argument],
+        stdin: bool,
+        wait: float,
+        options: ProgramOptions,
+        *,
+        ends: bool,
     ) -> tuple[Program, list[Output]]:
-        """The program, and the output that comes in time."""
+        """The program, and the output that comes in time.
+
+        After an interruption and without a response, `ends` a program that may be there.
+        """
         if isinstance(args, str | bytes):
             raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
         if unknown := sorted(options.keys() - ProgramOptions.__annotations__.keys()):
@@ -194,7 +199,13 @@ class Guest(Context):
         spec = models.ProgramSpec.model_validate(given)  # before anything is sent
         spec.agent, name = self._instance or (self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
-        answer = self._link.send(operation, wait, name=spec.args[0])
+        try:
+            answer = self._link.send(operation, wait, name=spec.args[0])
+        except BaseException as error:
+            is_refused = isinstance(error, GuestError | OSError)
+            if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
+                finished(self._end, name)
+            raise
         program = Program(self._link, name, spec.args, answer.program, 0)
         return program, program.take(operation, answer)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from generated_vmm.concurrency._async import finished, sleep
 from generated_vmm.machines._async.held import AsyncHeld
@@ -77,13 +79,14 @@ class AsyncControl:
         with self._turn:
             self._is_closed = True
         for held in list(self._held.values()):
-            if self._is_free(held):
-                try:
+            look = object()
+            try:
+                if self._is_free(held, look):
                     await held.let_go()
-                except MonitorError as error:
-                    failure = error
-                finally:
-                    held.busy = None
+            except MonitorError as error:
+                failure = error
+            finally:
+                self._free(held, look)
         with self._turn:
             if not any(held.busy for held in self._held.values()):
                 self._unlock()
@@ -95,11 +98,14 @@ class AsyncControl:
         if lock is not None:
             os.close(lock)
 
-    def _is_free(self, held: AsyncHeld) -> bool:
+    def _is_free(self, held: AsyncHeld, look: object) -> bool:
         with self._turn:
-            is_free = held.busy is None
-            held.busy = held.busy or "is looked at"
-        return is_free
+            held.busy = held.busy or look
+        return held.busy is look
+
+    def _free(self, held: AsyncHeld, what: object) -> None:
+        if held.busy is what:
+            held.busy = None
 
     async def occupy(self, held: AsyncHeld, operation: Operation) -> None:
         """Lets nothing else begin with a machine. Raises `MachineBusy` while an operation runs."""
@@ -115,15 +121,27 @@ class AsyncControl:
         found = self.store.machines.get(held.id)
         raise MachineBusy(operation.name, found.operation if found is not None else None)
 
-    def watch(self, held: AsyncHeld) -> bool:
+    def watch(self, held: AsyncHeld, look: object) -> bool:
         """Lets no operation begin for a moment; false if one runs, and after `close`."""
         with self._turn:
-            return not self._is_closed and self._is_free(held)
+            return not self._is_closed and self._is_free(held, look)
 
-    async def leave(self, held: AsyncHeld) -> None:
-        """Lets something else begin."""
+    @asynccontextmanager
+    async def leaving(self, held: AsyncHeld, what: object) -> AsyncIterator[None]:
+        """A block that may begin `what` with a machine; something else may begin after it."""
+        try:
+            yield
+        finally:
+            try:
+                await finished(self._leave, held, what)
+            finally:  # that may be interrupted too
+                self._free(held, what)
+
+    async def _leave(self, held: AsyncHeld, what: object) -> None:
+        if held.busy is not what:
+            return
         with self._turn:
-            held.busy = None
+            self._free(held, what)
             if held.monitor is None and self.store.machines.readable(held.id) is None:
                 self._held.pop(held.id, None)  # it is deleted
         if self._is_closed:

@@ -123,14 +123,13 @@ class AsyncMachines(Context):
                 await in_thread(store.tidy_snapshots)
                 self._is_tidy = True
         for machine in sorted(store.machines.ids(), key=self._place):
-            held = control.of(machine)
+            held, look = control.of(machine), object()
             try:
-                if control.watch(held):
-                    try:
-                        await self._bring_in_order(held)
-                    finally:
-                        await control.leave(held)
-                    await start_if_due(control, held)
+                async with control.leaving(held, look):
+                    if not control.watch(held, look):
+                        continue
+                    await self._bring_in_order(held)
+                await start_if_due(control, held)
             except (VmmError, OSError, ValueError) as error:
                 control.tell(self._failed(machine, error))
         return control.told()

@@ -173,18 +173,17 @@ async def carry_out(
     that the operation makes; it is removed then. A guest has `grace` seconds to shut down.
     """
     run = AsyncRun(control, operation)
-    await control.occupy(run.held, operation)
-    try:
-        await run.begin(made)
-        yield run
-        await settle(run.held, run.operation, grace=grace)
-    except BaseException as error:
-        await finished(run.undo, error)
-        raise
-    else:
-        await run.finish()
-    finally:
-        await finished(control.leave, run.held)
+    async with control.leaving(run.held, operation):
+        await control.occupy(run.held, operation)
+        try:
+            await run.begin(made)
+            yield run
+            await settle(run.held, run.operation, grace=grace)
+        except BaseException as error:
+            await finished(run.undo, error)
+            raise
+        else:
+            await run.finish()
 
 
 class AsyncRun:
@@ -347,10 +346,8 @@ async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
 
 async def _delay(control: AsyncControl, held: AsyncHeld) -> None:
     """Stores the moment of the next start, if there should still be one."""
-    if control.watch(held):
-        try:
-            if is_due(record := held.record):
-                failures = record.failures + 1
-                await held.change(failures=failures, retry_at=next_try(failures, now()))
-        finally:
-            await control.leave(held)
+    look = object()
+    async with control.leaving(held, look):
+        if control.watch(held, look) and is_due(record := held.record):
+            failures = record.failures + 1
+            await held.change(failures=failures, retry_at=next_try(failures, now()))

@@ -6,6 +6,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from generated_vmm.concurrency._sync import finished, sleep
 from generated_vmm.machines._sync.held import Held
@@ -78,13 +80,14 @@ class Control:
         with self._turn:
             self._is_closed = True
         for held in list(self._held.values()):
-            if self._is_free(held):
-                try:
+            look = object()
+            try:
+                if self._is_free(held, look):
                     held.let_go()
-                except MonitorError as error:
-                    failure = error
-                finally:
-                    held.busy = None
+            except MonitorError as error:
+                failure = error
+            finally:
+                self._free(held, look)
         with self._turn:
             if not any(held.busy for held in self._held.values()):
                 self._unlock()
@@ -96,11 +99,14 @@ class Control:
         if lock is not None:
             os.close(lock)
 
-    def _is_free(self, held: Held) -> bool:
+    def _is_free(self, held: Held, look: object) -> bool:
         with self._turn:
-            is_free = held.busy is None
-            held.busy = held.busy or "is looked at"
-        return is_free
+            held.busy = held.busy or look
+        return held.busy is look
+
+    def _free(self, held: Held, what: object) -> None:
+        if held.busy is what:
+            held.busy = None
 
     def occupy(self, held: Held, operation: Operation) -> None:
         """Lets nothing else begin with a machine. Raises `MachineBusy` while an operation runs."""
@@ -116,15 +122,27 @@ class Control:
         found = self.store.machines.get(held.id)
         raise MachineBusy(operation.name, found.operation if found is not None else None)
 
-    def watch(self, held: Held) -> bool:
+    def watch(self, held: Held, look: object) -> bool:
         """Lets no operation begin for a moment; false if one runs, and after `close`."""
         with self._turn:
-            return not self._is_closed and self._is_free(held)
+            return not self._is_closed and self._is_free(held, look)
 
-    def leave(self, held: Held) -> None:
-        """Lets something else begin."""
+    @contextmanager
+    def leaving(self, held: Held, what: object) -> Iterator[None]:
+        """A block that may begin `what` with a machine; something else may begin after it."""
+        try:
+            yield
+        finally:
+            try:
+                finished(self._leave, held, what)
+            finally:  # that may be interrupted too
+                self._free(held, what)
+
+    def _leave(self, held: Held, what: object) -> None:
+        if held.busy is not what:
+            return
         with self._turn:
-            held.busy = None
+            self._free(held, what)
             if held.monitor is None and self.store.machines.readable(held.id) is None:
                 self._held.pop(held.id, None)  # it is deleted
         if self._is_closed:

@@ -270,8 +270,9 @@ class Machine:
     def grow(self, disk: str, size: int, *, by: str = "") -> None:
         """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
 
-        The guest's partitions and file systems stay as they are. Raises ValueError for a disk that
-        is not its own, a size that is no larger, and one that is no multiple of 512.
+        The guest's partitions and file systems stay as they are. If it is interrupted, a second
+        call does the rest. Raises ValueError for a disk that is not its own, a smaller size, and
+        one that is no multiple of 512.
         """
         with self._carry_out("edit", by) as run:
             record = self.record

@@ -124,14 +124,13 @@ class Machines(Context):
                 in_thread(store.tidy_snapshots)
                 self._is_tidy = True
         for machine in sorted(store.machines.ids(), key=self._place):
-            held = control.of(machine)
+            held, look = control.of(machine), object()
             try:
-                if control.watch(held):
-                    try:
-                        self._bring_in_order(held)
-                    finally:
-                        control.leave(held)
-                    start_if_due(control, held)
+                with control.leaving(held, look):
+                    if not control.watch(held, look):
+                        continue
+                    self._bring_in_order(held)
+                start_if_due(control, held)
             except (VmmError, OSError, ValueError) as error:
                 control.tell(self._failed(machine, error))
         return control.told()

@@ -174,18 +174,17 @@ def carry_out(
     that the operation makes; it is removed then. A guest has `grace` seconds to shut down.
     """
     run = Run(control, operation)
-    control.occupy(run.held, operation)
-    try:
-        run.begin(made)
-        yield run
-        settle(run.held, run.operation, grace=grace)
-    except BaseException as error:
-        finished(run.undo, error)
-        raise
-    else:
-        run.finish()
-    finally:
-        finished(control.leave, run.held)
+    with control.leaving(run.held, operation):
+        control.occupy(run.held, operation)
+        try:
+            run.begin(made)
+            yield run
+            settle(run.held, run.operation, grace=grace)
+        except BaseException as error:
+            finished(run.undo, error)
+            raise
+        else:
+            run.finish()
 
 
 class Run:
@@ -348,10 +347,8 @@ def start_if_due(control: Control, held: Held) -> None:
 
 def _delay(control: Control, held: Held) -> None:
     """Stores the moment of the next start, if there should still be one."""
-    if control.watch(held):
-        try:
-            if is_due(record := held.record):
-                failures = record.failures + 1
-                held.change(failures=failures, retry_at=next_try(failures, now()))
-        finally:
-            control.leave(held)
+    look = object()
+    with control.leaving(held, look):
+        if control.watch(held, look) and is_due(record := held.record):
+            failures = record.failures + 1
+            held.change(failures=failures, retry_at=next_try(failures, now()))

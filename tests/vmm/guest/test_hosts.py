@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -223,8 +223,9 @@ def test_a_host_that_is_interrupted_ends_its_program(
     assert sync_guest.attach(state.id).wait(10) == -9
 
 
+@pytest.mark.parametrize("act", [Guest.run, Guest.start])
 def test_a_host_that_is_interrupted_while_it_starts_a_program_ends_it(
-    sync_guest: Guest, monkeypatch: pytest.MonkeyPatch
+    sync_guest: Guest, monkeypatch: pytest.MonkeyPatch, act: Callable[..., object]
 ) -> None:
     sync_guest.info()
     send = sync_guest._link.send
@@ -237,9 +238,29 @@ def test_a_host_that_is_interrupted_while_it_starts_a_program_ends_it(
 
     monkeypatch.setattr(sync_guest._link, "send", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        sync_guest.run(["sh", "-c", "echo; sleep 60"])
+        act(sync_guest, ["sh", "-c", "echo; sleep 60"])
     (state,) = sync_guest.programs()
     assert sync_guest.attach(state.id).wait(10) == -9
+
+
+def test_a_start_with_an_id_that_is_interrupted_is_done_by_a_second_call(
+    sync_guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync_guest.info()
+    send = sync_guest._link.send
+
+    def interrupted(*given: Any, **options: Any) -> None:
+        send(*given, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sync_guest._link, "send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sync_guest.start(["sleep", "60"], id="mine")
+    (state,) = sync_guest.programs()
+    program = sync_guest.start(["sleep", "60"], id="mine")
+    assert (program.pid, program.poll()) == (state.pid, None)
+    program.kill()
 
 
 def test_a_run_that_is_refused_ends_nothing(sync_guest: Guest) -> None:

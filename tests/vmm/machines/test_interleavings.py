@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import gc
 import os
 import signal
 import sys
@@ -13,7 +15,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -33,6 +35,7 @@ from generated_vmm.machines import (
     restart,
 )
 from generated_vmm.machines._sync import control as control_module
+from generated_vmm.machines._sync import operation as operation_module
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.store import Records, Store
@@ -168,6 +171,61 @@ def test_an_interruption_after_the_record_leaves_no_operation(
         assert machines.operations() == []
     assert [one.name for one in machines.all()] == ["web"]
     assert told(machines) == []
+
+
+def test_a_second_call_tells_the_guest_of_a_disk_whose_growth_was_interrupted(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    at_calls(monkeypatch, interrupt, "/drives/rootfs")
+    with pytest.raises(KeyboardInterrupt):
+        web.grow("rootfs", 1 << 20)
+    assert own_disk(folder, web).stat().st_size == 1 << 20
+    told: list[str] = []
+    at_calls(monkeypatch, lambda call: told.append(f"{call.method} {call.path}"))
+    web.grow("rootfs", 1 << 20)
+    assert "PATCH /drives/rootfs" in told
+
+
+@pytest.mark.parametrize("name", ["change", "reconcile"])
+def test_an_interruption_at_any_moment_leaves_no_machine_busy(
+    folder: Path, machines: Machines, name: str
+) -> None:
+    """Python interrupts a program where a function begins or has returned."""
+    web = machines.create("web", definition(folder))
+    act = partial(web.change, order=1) if name == "change" else machines.reconcile
+    files = {module.__file__ for module in (control_module, operation_module, contextlib)}
+    interrupted: set[tuple[str, str, str, int]] = set()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        code = frame.f_code
+        moment = event, code.co_filename, code.co_name, frame.f_lineno
+        if code.co_filename not in files or event == "line":
+            return trace if code.co_filename in files else None
+        if moment not in interrupted:
+            interrupted.add(moment)
+            raise KeyboardInterrupt
+        return trace
+
+    while True:
+        seen = len(interrupted)
+        sys.settrace(trace)
+        try:
+            act()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        gc.collect()
+        assert web._held.busy is None, (interrupted, seen)
+        if len(interrupted) == seen:
+            break
+    assert len(interrupted) > 20
 
 
 def test_what_was_done_and_not_tidied_up_is_told_as_finished(
