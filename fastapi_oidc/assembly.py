@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from types import NoneType
-from typing import Any, Final, Generic, TypeAlias, TypedDict, cast, get_type_hints
+from typing import Any, Final, Generic, TypeAlias, TypedDict, get_type_hints
 
 import httpx
 from starlette.requests import Request
@@ -88,7 +88,7 @@ class Options(TypedDict, Generic[Identity, RequestData], total=False):
     clock: Clock | None
 
 
-class Assembly(Generic[Identity, RequestData]):
+class Assembly:
     """Makes the engine of an instance, and what its registrations need to serve requests.
 
     A registration can be made again at any time: everything that must not be lost is in the engine.
@@ -99,23 +99,24 @@ class Assembly(Generic[Identity, RequestData]):
         self,
         name: str,
         settings: Collection[OIDCSettings],
-        resolve_identity: ResolveIdentity[Identity] | None,
-        load_request_data: LoadRequestData[Identity, RequestData] | None,
-        options: Options[Identity, RequestData],
+        resolve_identity: ResolveIdentity[Any] | None,
+        load_request_data: LoadRequestData[Any, Any] | None,
+        options: Options[Any, Any],
     ) -> None:
         require_kind("clock of OIDC", options.get("clock"), Clock, NoneType)
         require_kind("http of OIDC", options.get("http"), HTTPOptions, NoneType)
         self._options, self._clock = options, options.get("clock")
         _require_callbacks(resolve_identity, load_request_data, options)
         clock, announcer = self._clock or Clock(), _announcer(options.get("on_event"))
-        self._application = _application(resolve_identity, options)
+        resolve = resolve_identity or standard_identity
+        self._application = Application(resolve, options.get("before_session_persist"))
         identity_type = _identity_type(resolve_identity, options)
         self._codec = SessionCodec(identity_type)
         self._apis = _apis(options.get("downstream_apis", ()))
         self._in_store = options.get("session_store") is not None
         self._is_alone, self._is_found = len(settings) == 1, not settings
         store = _store(options, clock)
-        self.engine: Engine[Identity, RequestData] = Engine(
+        self.engine: Engine = Engine(
             name=name,
             identity_type=identity_type,
             store=store or MemoryStore(clock=clock, evicts=True),
@@ -135,15 +136,13 @@ class Assembly(Generic[Identity, RequestData]):
             create_public_session=options.get("create_public_session"),
         )
 
-    def runtime(
-        self, registered: Mapping[str, OIDCSettings], name: str
-    ) -> Runtime[Identity, RequestData]:
+    def runtime(self, registered: Mapping[str, OIDCSettings], name: str) -> Runtime:
         """What serves requests by these registrations, by label. `name` is that of the cookies."""
         first = next(iter(registered.values()))
         keys, names = first.key_ring(), CookieNames(name, secure=first.is_secure)
         announcer = self._announcer_of(*registered)
         sessions = self._sessions(first, keys, names, announcer)
-        together: list[RelyingParty[Identity]] = []
+        together: list[RelyingParty] = []
         for settings in registered.values():
             together.append(self._party(settings, keys, sessions, together))
         return Runtime(
@@ -165,9 +164,9 @@ class Assembly(Generic[Identity, RequestData]):
         self,
         settings: OIDCSettings,
         keys: KeyRing,
-        sessions: Sessions[Identity],
-        together: list[RelyingParty[Identity]],
-    ) -> RelyingParty[Identity]:
+        sessions: Sessions,
+        together: list[RelyingParty],
+    ) -> RelyingParty:
         clock = self._clock or Clock(drift=settings.clock_drift)
         http, network = self._options.get("http"), self.engine.network
         return RelyingParty(
@@ -186,9 +185,9 @@ class Assembly(Generic[Identity, RequestData]):
 
     def _sessions(
         self, settings: OIDCSettings, keys: KeyRing, names: CookieNames, announcer: Announcer
-    ) -> Sessions[Identity]:
+    ) -> Sessions:
         clock, engine = self._clock or Clock(), self.engine
-        form: CookieForm[Identity]
+        form: CookieForm
         if self._in_store:
             form = ReferenceCookie(self._sealer("reference", settings, keys), names)
         else:
@@ -287,9 +286,7 @@ def provider_of(
     )
 
 
-def _require_callbacks(
-    resolve: object, load: object, options: Options[Identity, RequestData]
-) -> None:
+def _require_callbacks(resolve: object, load: object, options: Options[Any, Any]) -> None:
     """Raise ConfigurationError for a function of the application that takes something else."""
     require_takes("resolve_identity", resolve, IdentityContext)
     require_takes("load_request_data", load, RequestDataContext)
@@ -307,29 +304,21 @@ def _announcer(on_event: EventListener | None) -> Announcer:
     return Announcer(on_event)
 
 
-def _application(
-    resolve: ResolveIdentity[Identity] | None, options: Options[Identity, Any]
-) -> Application[Identity]:
-    resolve = resolve or cast("ResolveIdentity[Identity]", standard_identity)
-    return Application(resolve, options.get("before_session_persist"))
-
-
 async def standard_identity(context: IdentityContext) -> StandardIdentity:
     """The profile claims of the ID token; claims of UserInfo take precedence."""
     claims = context.id_token_claims
     return StandardIdentity.from_claims(str(claims["sub"]), claims, context.user_info or {})
 
 
-def _identity_type(
-    resolve: ResolveIdentity[Identity] | None, options: Options[Identity, Any]
-) -> type[Identity]:
+def _identity_type(resolve: ResolveIdentity[Any] | None, options: Options[Any, Any]) -> type[Any]:
     """The type as which stored identities are read."""
     if (chosen := options.get("identity_type")) is not None:
         return chosen
     if resolve is not None and not callable(resolve):
         raise misconfigured("resolve_identity is a function, which a login calls")
     try:
-        return cast("type[Identity]", get_type_hints(resolve or standard_identity)["return"])
+        returned: type[Any] = get_type_hints(resolve or standard_identity)["return"]
+        return returned
     except (KeyError, NameError, TypeError):
         raise misconfigured(
             "annotate what resolve_identity returns, or give identity_type",

@@ -136,7 +136,7 @@ class OIDC(
         if settings is None:
             raise TypeError("OIDC needs the settings of a registration: OIDC(OIDCSettings())")
         require_known("OIDC", options, Options.__annotations__)
-        self.registrations: Registrations[Identity, RequestData] = Registrations(
+        self.registrations: Registrations = Registrations(
             settings, resolve_identity, load_request_data, options
         )
         self._make_guards()

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, permutations
-from typing import Final, Generic, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from starlette.requests import HTTPConnection
 
@@ -15,10 +15,9 @@ from fastapi_oidc.assembly import Assembly, Options
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
-from fastapi_oidc.session.model import Identity
 from fastapi_oidc.settings import DEFAULT_NAME, OIDCSettings
 from fastapi_oidc.web.misuse import require_kind, require_takes
-from fastapi_oidc.web.runtime import LoadRequestData, RequestData, Runtime
+from fastapi_oidc.web.runtime import LoadRequestData, Runtime
 
 MOST_FOUND: Final = 1000
 """Maximum number of registrations that one process remembers of those that a function has found. If
@@ -41,25 +40,23 @@ Given: TypeAlias = OIDCSettings | Mapping[str, OIDCSettings] | Find
 """One registration, several by their labels, or a function that finds them."""
 
 
-class Registrations(Generic[Identity, RequestData]):
+class Registrations:
     """What serves the requests of an instance. Raises ConfigurationError."""
 
     def __init__(
         self,
         given: Given,
-        resolve_identity: ResolveIdentity[Identity] | None,
-        load_request_data: LoadRequestData[Identity, RequestData] | None,
-        options: Options[Identity, RequestData],
+        resolve_identity: ResolveIdentity[Any] | None,
+        load_request_data: LoadRequestData[Any, Any] | None,
+        options: Options[Any, Any],
     ) -> None:
         self.settings: Sequence[OIDCSettings] | None = None
         """The settings of fixed registrations; None if a function finds them."""
-        self.fixed: Runtime[Identity, RequestData] | None = None
+        self.fixed: Runtime | None = None
         self.only: str | None = None
         """The name of the registration that is alone here."""
         self._find: Find | None = None
-        self._found: OrderedDict[_Client, tuple[OIDCSettings, Runtime[Identity, RequestData]]] = (
-            OrderedDict()
-        )
+        self._found: OrderedDict[_Client, tuple[OIDCSettings, Runtime]] = OrderedDict()
         registered: dict[str, OIDCSettings] = {}
         name = options.get("name") or DEFAULT_NAME
         if isinstance(given, OIDCSettings):
@@ -78,7 +75,7 @@ class Registrations(Generic[Identity, RequestData]):
             self.settings = tuple(registered.values())
             self.fixed = self._assembly.runtime(registered, name)
 
-    async def serving(self, connection: HTTPConnection) -> Runtime[Identity, RequestData] | None:
+    async def serving(self, connection: HTTPConnection) -> Runtime | None:
         """What serves this request; None for a request without a registration."""
         if self.fixed is not None or self._find is None:
             return self.fixed
@@ -96,7 +93,7 @@ class Registrations(Generic[Identity, RequestData]):
         require_kind("the result of the function of OIDC", found, OIDCSettings)
         return self._make(found)
 
-    def alone(self, settings: OIDCSettings) -> Registrations[Identity, RequestData]:
+    def alone(self, settings: OIDCSettings) -> Registrations:
         """One registration alone; raises ConfigurationError for an unknown one."""
         require_kind("settings of oidc.registration", settings, OIDCSettings)
         alone = copy.copy(self)
@@ -104,14 +101,14 @@ class Registrations(Generic[Identity, RequestData]):
         alone.only = settings.name
         return alone
 
-    def without_sign_in(self) -> Registrations[Identity, RequestData]:
+    def without_sign_in(self) -> Registrations:
         """These registrations for an application without sign-in."""
         api = copy.copy(self)
         api.engine = replace(self.engine, signs_in=False)
         api.fixed = None if self.fixed is None else replace(self.fixed, engine=api.engine)
         return api
 
-    def _runtime_of(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
+    def _runtime_of(self, settings: OIDCSettings) -> Runtime:
         if self.fixed is None:
             return self._make(settings)
         party = self.fixed.party.named(settings.name)
@@ -119,11 +116,11 @@ class Registrations(Generic[Identity, RequestData]):
             raise misconfigured(
                 "oidc.registration takes the settings of a registration of this instance"
             )
-        together: list[RelyingParty[Identity]] = []
+        together: list[RelyingParty] = []
         together.append(replace(party, together=together))
         return replace(self.fixed, party=together[0])
 
-    def _make(self, settings: OIDCSettings) -> Runtime[Identity, RequestData]:
+    def _make(self, settings: OIDCSettings) -> Runtime:
         name, key = settings.name, _client_of(settings)
         known, runtime = self._found.pop(key, (None, None))
         if runtime is None or (known is not settings and known != settings):

@@ -39,7 +39,7 @@ class Accesses:
     Methods raise SessionError (session.store_unavailable) when the store fails.
     """
 
-    def __init__(self, party: RelyingParty[Any]) -> None:
+    def __init__(self, party: RelyingParty) -> None:
         party.sessions.require_rows("keep the access that a person gives")
         self.party, self._cells = party, party.sessions.cells
 
@@ -68,7 +68,7 @@ class Accesses:
         await self._move(access.machine, given)
         return access
 
-    async def judge(self, access: Access) -> tuple[Access, Live[Any]]:
+    async def judge(self, access: Access) -> tuple[Access, Live]:
         """The access and its session, read together; raises Refused when either has ended."""
         copy, key = copy_of(access), _key(_digest(access.machine))
         found, [seen] = await self.party.sessions.judge_beside(copy, key)
@@ -196,12 +196,12 @@ def undecided(access: Access, now: int) -> list[Approval]:
     return [each for each in access.waiting if not each.decision and now < each.until]
 
 
-def copy_of(access: Access) -> Copy[Any]:
+def copy_of(access: Access) -> Copy:
     """What leads to the session that gives the access: its id, and the keys of its revocations."""
     return Copy(access.session_id, access.keys, ANY_EPOCH, 0)
 
 
-def require_live(party: RelyingParty[Any], found: Found[Any]) -> Live[Any]:
+def require_live(party: RelyingParty, found: Found) -> Live:
     """The session; raises Refused when it has ended.
 
     A browser's idle timeout does not end what it gave.

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import httpx
 from anyio import CancelScope, move_on_after
@@ -42,7 +42,7 @@ class GuestApp:
         self,
         access: Access,
         accesses: Accesses,
-        grants: Grants[Any],
+        grants: Grants,
         routes: Mapping[str, Route],
         resolve: Resolve,
         limits: Limits,
@@ -98,10 +98,10 @@ class GuestApp:
         async with aclosing(answer):
             await call.answer(answer, limits.answer_bytes)
 
-    async def _judge(self) -> tuple[Access, Live[Any]]:
+    async def _judge(self) -> tuple[Access, Live]:
         return await self._accesses.judge(self._access)
 
-    async def _require_more(self) -> Live[Any]:
+    async def _require_more(self) -> Live:
         """The session of the access; raises Refused when it has no more calls, or has ended."""
         access, live = await self._judge()
         self.calls.require_more(access.use_beside(self._server))
@@ -128,7 +128,7 @@ class GuestApp:
         if found is None or not found.is_approved:
             raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
 
-    async def _token(self, name: str, live: Live[Any], needed: Needed) -> IssuedToken:
+    async def _token(self, name: str, live: Live, needed: Needed) -> IssuedToken:
         route = self._routes[name]
         api, actor = self._party.api(route.target), route.actor
         known = self._tokens.get(name) if api else own_token(live.session)
@@ -149,14 +149,14 @@ class GuestApp:
         self._accesses.announce(EventName.ACCESS_CALLED, self._access, told, code=code, **facts)
 
 
-class _Holder(Detached[Any]):
+class _Holder(Detached):
     """The session of an access; it is asked for without its browser's idle timeout.
 
     A request for a token may be shared with the person's own, which the end of the access must not
     fail: only the session is judged here.
     """
 
-    async def current(self) -> Live[Any]:
+    async def current(self) -> Live:
         """See `Holder`."""
         return require_live(self.party, await self.party.sessions.judge(self._copy))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Generic, TypeAlias
+from typing import Any, Final, Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
@@ -49,7 +49,7 @@ class SignedIn(Generic[Identity]):
     silent: bool = False
     replayed: bool = False
     changes: Changes = field(default=(), repr=False)
-    live: Live[Identity] | None = field(default=None, repr=False)
+    live: Live | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class LoginFailed:
     changes: Changes = field(default=(), repr=False)
 
 
-LoginOutcome: TypeAlias = SignedIn[Identity] | LoginRefused | LoginFailed
+LoginOutcome: TypeAlias = SignedIn[Any] | LoginRefused | LoginFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Callback:
     cookies: Mapping[str, str] = field(repr=False)
 
 
-class CodeExchanges(Generic[Identity]):
+class CodeExchanges:
     """Exchanges each code once, even if the browser repeats the callback.
 
     A code must not be used more than once, and a provider that receives it again may revoke the
@@ -95,18 +95,16 @@ class CodeExchanges(Generic[Identity]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._running: SingleFlight[str, LoginOutcome[Identity]] = SingleFlight()
-        self._outcomes: TTLCache[str, LoginOutcome[Identity]] = TTLCache(
-            clock, max_entries=REMEMBERED_LOGINS
-        )
+        self._running: SingleFlight[str, LoginOutcome] = SingleFlight()
+        self._outcomes: TTLCache[str, LoginOutcome] = TTLCache(clock, max_entries=REMEMBERED_LOGINS)
 
     async def once(
         self,
         name: str,
-        exchange: Callable[[], Coroutine[object, object, LoginOutcome[Identity]]],
+        exchange: Callable[[], Coroutine[object, object, LoginOutcome]],
         *,
         seconds: float,
-    ) -> LoginOutcome[Identity]:
+    ) -> LoginOutcome:
         """The outcome of `exchange` for this callback or an earlier identical one.
 
         Raises ProviderError (provider.timeout) after `seconds`; a reload then gets the outcome.
@@ -115,7 +113,7 @@ class CodeExchanges(Generic[Identity]):
         if outcome is not None:
             return _without_frames(outcome)
 
-        async def run() -> LoginOutcome[Identity]:
+        async def run() -> LoginOutcome:
             outcome = await exchange()
             if not (isinstance(outcome, LoginRefused) and outcome.may_be_retried):
                 expires_at = self._clock.now() + LOGIN_SECONDS
@@ -149,10 +147,10 @@ def longest_login(settings: OIDCSettings) -> float:
 
 
 async def complete_login(
-    party: RelyingParty[Identity],
-    exchanges: CodeExchanges[Identity],
+    party: RelyingParty,
+    exchanges: CodeExchanges,
     callback: Callback,
-) -> LoginOutcome[Identity]:
+) -> LoginOutcome:
     """A session for a valid response, a refusal for any other. Both use up the transaction.
 
     While the provider or the store is unavailable nothing is used up, so a reload tries again.
@@ -184,14 +182,14 @@ async def complete_login(
         return LoginRefused(error, silent, () if is_temporary else used_up)
 
 
-def _began_here(party: RelyingParty[Identity], transaction: LoginTransaction) -> bool:
+def _began_here(party: RelyingParty, transaction: LoginTransaction) -> bool:
     """Whether the login began at this registration: no other provider gets its code."""
     settings = party.settings
     began = transaction.issuer, transaction.client_id
     return began == (settings.issuer, settings.client_id)
 
 
-async def _judged(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> SignedIn[Identity]:
+async def _judged(party: RelyingParty, outcome: SignedIn[Any]) -> SignedIn[Any]:
     """The outcome for this response; refused if its session has ended since the login.
 
     The request that began the login may have gone away.
@@ -205,7 +203,7 @@ async def _judged(party: RelyingParty[Identity], outcome: SignedIn[Identity]) ->
     return replace(outcome, session=live.session, live=live)
 
 
-def _require_live(party: RelyingParty[Identity], found: Found[Identity]) -> Live[Identity]:
+def _require_live(party: RelyingParty, found: Found) -> Live:
     """The session of a login; raises ProtocolViolation if it has ended."""
     if (live := unless_ended(party, found)) is None:
         explanation = "the session of this login has ended"
@@ -214,7 +212,7 @@ def _require_live(party: RelyingParty[Identity], found: Found[Identity]) -> Live
 
 
 async def _code(
-    party: RelyingParty[Identity], callback: Callback, transaction: LoginTransaction
+    party: RelyingParty, callback: Callback, transaction: LoginTransaction
 ) -> AuthorizationCode:
     metadata = await party.provider.metadata()
     return AuthorizationCode.parse(
@@ -226,7 +224,7 @@ async def _code(
     )
 
 
-async def _redeem(party: RelyingParty[Identity], login: Login) -> LoginOutcome[Identity]:
+async def _redeem(party: RelyingParty, login: Login) -> LoginOutcome:
     silent = login.transaction.silent
     try:
         return await _sign_in_once(party, login)
@@ -243,8 +241,8 @@ async def _redeem(party: RelyingParty[Identity], login: Login) -> LoginOutcome[I
 
 
 async def _without_transaction(
-    party: RelyingParty[Identity], state: str, callback: Callback, changes: Changes
-) -> SignedIn[Identity]:
+    party: RelyingParty, state: str, callback: Callback, changes: Changes
+) -> SignedIn[Any]:
     """A callback without its transaction: harmless with a session, refused without one."""
     live = await current(party, callback.cookies)
     if live is None:
@@ -259,7 +257,7 @@ async def _without_transaction(
     return SignedIn(live.session, path, replayed=True, changes=changes)
 
 
-async def _sign_in_once(party: RelyingParty[Identity], login: Login) -> SignedIn[Identity]:
+async def _sign_in_once(party: RelyingParty, login: Login) -> SignedIn[Any]:
     """The session of this login, made or confirmed only once across all processes.
 
     While the store is unavailable, the code is not sent: another process may have sent it.
@@ -300,14 +298,14 @@ async def _taken(turn: Turn) -> Row:
         raise CodeNotSent(error) from error
 
 
-def _written(live: Live[Identity]) -> bytes:
+def _written(live: Live) -> bytes:
     """What leads to the session of a login, for a repeated callback in another process."""
     copy = live.copy
     head = [copy.id, copy.epoch, copy.expires_at, copy.secret.hex()]
     return json.dumps(head).encode() + b"\n" + live.cookie.encode()
 
 
-async def _read(party: RelyingParty[Identity], row: Row) -> Live[Identity]:
+async def _read(party: RelyingParty, row: Row) -> Live:
     """The session of a repeated callback; raises ProtocolViolation if it has ended."""
     head, _, cookie = row.content.partition(b"\n")
     id, epoch, expires_at, secret = json.loads(head)
@@ -321,7 +319,7 @@ def _name(transaction: LoginTransaction) -> str:
     return f"{hashlib.sha256(transaction.state.encode()).hexdigest()[:32]}"
 
 
-def _without_frames(outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
+def _without_frames(outcome: LoginOutcome) -> LoginOutcome:
     """`outcome` with a copy of its error that has no traceback.
 
     An exception of the application that cannot be copied is returned unchanged.

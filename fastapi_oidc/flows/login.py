@@ -20,9 +20,8 @@ from fastapi_oidc.protocol.authorization import (
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.model import (
-    Identity,
+    AnySession,
     LoginTransaction,
-    OIDCSession,
     PreviousSession,
 )
 
@@ -60,7 +59,7 @@ class LoginOptions:
 
 
 async def begin_login(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     options: LoginOptions,
     *,
     redirect_uri: str,
@@ -78,9 +77,7 @@ async def begin_login(
     return Redirection(location, party.transactions.begun(transaction, cookies))
 
 
-async def _session_to_confirm(
-    party: RelyingParty[Identity], cookies: Mapping[str, str]
-) -> OIDCSession[Identity]:
+async def _session_to_confirm(party: RelyingParty, cookies: Mapping[str, str]) -> AnySession:
     """The session whose end user the provider is to confirm."""
     live = await current(party, cookies)
     if live is None:
@@ -90,7 +87,7 @@ async def _session_to_confirm(
     return live.session
 
 
-def _previous(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> PreviousSession | None:
+def _previous(party: RelyingParty, cookies: Mapping[str, str]) -> PreviousSession | None:
     """The session that the login replaces; a form post callback has no session cookie."""
     copy = party.sessions.copy_in(cookies)
     if copy is None:
@@ -101,7 +98,7 @@ def _previous(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> Prev
 
 
 def _transaction(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     options: LoginOptions,
     redirect_uri: str,
     previous: PreviousSession | None,
@@ -135,7 +132,7 @@ def _words(values: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(values.split() if isinstance(values, str) else values)
 
 
-def _max_age(party: RelyingParty[Identity], options: LoginOptions) -> int | None:
+def _max_age(party: RelyingParty, options: LoginOptions) -> int | None:
     """The `max_age` of the login; None for a silent login, which only confirms the user."""
     if options.silent:
         return None
@@ -143,10 +140,10 @@ def _max_age(party: RelyingParty[Identity], options: LoginOptions) -> int | None
 
 
 def _request(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     options: LoginOptions,
     transaction: LoginTransaction,
-    session: OIDCSession[Identity] | None,
+    session: AnySession | None,
 ) -> AuthorizationRequest:
     return AuthorizationRequest(
         client_id=party.settings.client_id,
@@ -167,7 +164,7 @@ def _request(
 
 
 async def _location(
-    party: RelyingParty[Identity], metadata: ProviderMetadata, request: AuthorizationRequest
+    party: RelyingParty, metadata: ProviderMetadata, request: AuthorizationRequest
 ) -> str:
     """The authorization URL; the request is pushed first if necessary (RFC 9126)."""
     endpoint = metadata.authorization_endpoint

@@ -27,7 +27,11 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession, SteppedUp
+from fastapi_oidc.session.model import (
+    AnySession,
+    LoginTransaction,
+    SteppedUp,
+)
 from fastapi_oidc.session.session_cookie import Copy
 
 NOBODY: Final[Any] = None
@@ -52,7 +56,7 @@ class CodeNotSent(Exception):
 
 
 async def exchange_code(
-    party: RelyingParty[Identity], login: Login, before_sending: Callable[[], None]
+    party: RelyingParty, login: Login, before_sending: Callable[[], None]
 ) -> tuple[TokenBundle, IdToken, tuple[str, ...]]:
     """Exchange the code and validate the result. The code is used up unless CodeNotSent is raised.
 
@@ -94,7 +98,7 @@ async def exchange_code(
     return bundle, id_token, stamps
 
 
-async def _proof_key(party: RelyingParty[Identity], login: Login) -> DPoPKey | None:
+async def _proof_key(party: RelyingParty, login: Login) -> DPoPKey | None:
     """The key for the new tokens; a silent login uses the session's key.
 
     The session's refresh token may stay the same, and it is bound to that key (RFC 9449 5).
@@ -106,7 +110,7 @@ async def _proof_key(party: RelyingParty[Identity], login: Login) -> DPoPKey | N
 
 
 async def _accept_id_token(
-    party: RelyingParty[Identity], tokens: TokenResponse, transaction: LoginTransaction
+    party: RelyingParty, tokens: TokenResponse, transaction: LoginTransaction
 ) -> IdToken:
     verified = await party.provider.verify(tokens.required_id_token())
     expected = Expected(
@@ -123,12 +127,12 @@ async def _accept_id_token(
     return accept_id_token(verified.claims, expected, party.clock.instant())
 
 
-def scope_of(party: RelyingParty[Identity], transaction: LoginTransaction) -> tuple[str, ...]:
+def scope_of(party: RelyingParty, transaction: LoginTransaction) -> tuple[str, ...]:
     """The scope that the login requested."""
     return tuple(party.settings.scope) if transaction.scope is None else transaction.scope
 
 
-def copy_before(party: RelyingParty[Identity], login: Login) -> Copy[Identity] | None:
+def copy_before(party: RelyingParty, login: Login) -> Copy | None:
     """The browser's copy of its session: the request's, or the one from when the login began.
 
     A callback that is a cross-site form post has no session cookie.
@@ -142,7 +146,7 @@ def copy_before(party: RelyingParty[Identity], login: Login) -> Copy[Identity] |
 
 
 async def discard(
-    party: RelyingParty[Identity], login: Login, bundle: TokenBundle, id_token: IdToken
+    party: RelyingParty, login: Login, bundle: TokenBundle, id_token: IdToken
 ) -> None:
     """Revoke the tokens of a refused login, unless the browser's session may share them.
 
@@ -170,10 +174,10 @@ _OFFLINE: Final = (
 
 
 async def sign_in(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     login: Login,
     before_sending: Callable[[], None],
-) -> Live[Identity]:
+) -> Live:
     """A new session, and the browser's former one ends; after a step-up, its next generation.
 
     `before_sending` may raise SessionError right before the code is sent.
@@ -208,7 +212,7 @@ async def sign_in(
     return _announce(party, live)
 
 
-def _announce(party: RelyingParty[Identity], live: Live[Identity]) -> Live[Identity]:
+def _announce(party: RelyingParty, live: Live) -> Live:
     """`live`, of which the listener knows that its user has signed in."""
     session = live.session
     party.announce(
@@ -217,20 +221,20 @@ def _announce(party: RelyingParty[Identity], live: Live[Identity]) -> Live[Ident
     return live
 
 
-async def _before(party: RelyingParty[Identity], login: Login) -> Found[Identity]:
+async def _before(party: RelyingParty, login: Login) -> Found:
     """The browser's session when the login began, or the one that it has now."""
     copy = copy_before(party, login)
     return None if copy is None else await party.sessions.judge(copy)
 
 
-def _is_of(party: RelyingParty[Identity], live: Live[Identity], id_token: IdToken) -> bool:
+def _is_of(party: RelyingParty, live: Live, id_token: IdToken) -> bool:
     """Whether the session is of the same user: `sub` alone is not unique (Core 5.7)."""
     session = live.session
     is_registered_here = session.client_id == party.settings.client_id
     return is_registered_here and (session.issuer, session.sub) == (id_token.iss, id_token.sub)
 
 
-def _requirements(party: RelyingParty[Identity], login: Login) -> SteppedUp | None:
+def _requirements(party: RelyingParty, login: Login) -> SteppedUp | None:
     """What this login required, None without requirements of its own."""
     transaction = login.transaction
     if not transaction.steps_up:
@@ -240,18 +244,18 @@ def _requirements(party: RelyingParty[Identity], login: Login) -> SteppedUp | No
 
 
 async def _stepped_up(
-    party: RelyingParty[Identity],
-    before: Live[Identity],
+    party: RelyingParty,
+    before: Live,
     login: Login,
     bundle: TokenBundle,
     id_token: IdToken,
-) -> Live[Identity]:
+) -> Live:
     """The session's next generation after its user has signed in again.
 
     Earlier copies of its cookie are refused from now on: somebody else may have one.
     """
 
-    async def make(live: Live[Identity]) -> Prepared[Identity]:
+    async def make(live: Live) -> Prepared:
         session = with_new_login(with_new_tokens(party, live.session, bundle), id_token)
         # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
         tokens = session.tokens.model_copy(update={"refresh_token": bundle.response.refresh_token})
@@ -267,7 +271,7 @@ async def _stepped_up(
     return live_after(await replace_session(party, before, make))
 
 
-def live_after(outcome: Outcome[Identity]) -> Live[Identity]:
+def live_after(outcome: Outcome) -> Live:
     """The session after a login that continues it; raises SessionError without one."""
     if isinstance(outcome, Refreshed):
         return outcome.live
@@ -277,7 +281,7 @@ def live_after(outcome: Outcome[Identity]) -> Live[Identity]:
     raise SessionError(Code.SESSION_SIGNED_OUT, "the session ended while it was being confirmed")
 
 
-async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse) -> None:
+async def _advise_on_tokens(party: RelyingParty, tokens: TokenResponse) -> None:
     """Advise the scope offline_access if a login got no refresh token (Core 11)."""
     if tokens.refresh_token is not None or "offline_access" in party.settings.scope:
         return
@@ -287,10 +291,10 @@ async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse
 
 
 async def _end_previous(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     login: Login,
-    before: Found[Identity],
-    session: OIDCSession[Identity],
+    before: Found,
+    session: AnySession,
 ) -> None:
     """End the session that the browser had, and the one that it had when the login began.
 
@@ -311,9 +315,7 @@ async def _end_previous(
         await party.sessions.end(previous.id, "signed_out", expires_at=previous.expires_at)
 
 
-async def confirm(
-    party: RelyingParty[Identity], login: Login, before_sending: Callable[[], None]
-) -> Live[Identity]:
+async def confirm(party: RelyingParty, login: Login, before_sending: Callable[[], None]) -> Live:
     """The session with new tokens, if the end user is the same (Session Management 3.1).
 
     `before_sending` is that of `sign_in`. Raises SessionError when the session has ended in the
@@ -328,18 +330,18 @@ async def confirm(
 
 
 async def _confirm(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     login: Login,
     bundle: TokenBundle,
     id_token: IdToken,
-) -> Live[Identity]:
+) -> Live:
     live = await current(party, login.cookies)
     if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")
     if not _is_of(party, live, id_token):
         raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
 
-    async def make(now: Live[Identity]) -> Prepared[Identity]:
+    async def make(now: Live) -> Prepared:
         session = with_new_tokens(party, now.session, bundle)
         # Later ID tokens are compared with the ID token that came with the refresh token.
         if bundle.response.refresh_token is not None:

@@ -30,7 +30,7 @@ from fastapi_oidc.protocol.logout import (
 )
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.cookies import PendingLogout
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, sid_key, user_key
 
 _log = logging.getLogger("fastapi_oidc.logout")
@@ -45,7 +45,7 @@ class LogoutOptions:
 
 
 async def begin_logout(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     options: LogoutOptions,
     *,
     logged_out_url: str | None,
@@ -80,7 +80,7 @@ async def begin_logout(
 
 
 def complete_logout(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     parameters: Mapping[str, Sequence[str]],
     cookies: Mapping[str, str],
 ) -> Redirection:
@@ -100,9 +100,7 @@ def complete_logout(
     return Redirection(return_to, (party.logouts.ended(),))
 
 
-async def _end_session(
-    party: RelyingParty[Identity], cookies: Mapping[str, str]
-) -> OIDCSession[Identity] | None:
+async def _end_session(party: RelyingParty, cookies: Mapping[str, str]) -> AnySession | None:
     """End the browser's session and return it. The sign-out succeeds even if the store is down."""
     session = await end_current(party, cookies)
     if session is None:
@@ -113,16 +111,14 @@ async def _end_session(
     return None if serving is None else session
 
 
-async def _revoke_locally(
-    party: RelyingParty[Identity], session: OIDCSession[Identity] | None
-) -> None:
+async def _revoke_locally(party: RelyingParty, session: AnySession | None) -> None:
     if session is not None and party.settings.revoke_on_local_logout:
         await revoke_tokens(party, session)
 
 
 async def _at_provider(
-    party: RelyingParty[Identity],
-    session: OIDCSession[Identity] | None,
+    party: RelyingParty,
+    session: AnySession | None,
     return_to: str,
     logged_out_url: str | None,
 ) -> Redirection | None:
@@ -148,7 +144,7 @@ async def _at_provider(
     return Redirection(request.url(metadata.end_session_endpoint), changes)
 
 
-async def _require_reachable(party: RelyingParty[Identity]) -> None:
+async def _require_reachable(party: RelyingParty) -> None:
     """Raise ProviderError if the provider is down: the browser would only show an error."""
     if not await party.provider.is_reachable():
         raise ProviderError(Code.PROVIDER_UNREACHABLE, "the provider does not respond")
@@ -159,7 +155,7 @@ def _equal(one: str, other: str) -> bool:
 
 
 async def accept_back_channel_logout(
-    party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
+    party: RelyingParty, form: Mapping[str, Sequence[str]]
 ) -> None:
     """Revoke every session that the logout token names. The request may be repeated.
 
@@ -172,7 +168,7 @@ async def accept_back_channel_logout(
 
 
 async def accept_front_channel_logout(
-    party: RelyingParty[Identity], parameters: Mapping[str, Sequence[str]]
+    party: RelyingParty, parameters: Mapping[str, Sequence[str]]
 ) -> None:
     """Revoke the sessions with the `sid` in a front-channel logout request.
 
@@ -185,9 +181,7 @@ async def accept_front_channel_logout(
     party.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
 
 
-async def _accept_token(
-    party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
-) -> LogoutToken:
+async def _accept_token(party: RelyingParty, form: Mapping[str, Sequence[str]]) -> LogoutToken:
     verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
     settings = party.settings
     expected = ExpectedLogout(
@@ -202,7 +196,7 @@ async def _accept_token(
     )
 
 
-async def _revoke(party: RelyingParty[Identity], token: LogoutToken) -> None:
+async def _revoke(party: RelyingParty, token: LogoutToken) -> None:
     """Revoke what the token names (Back-Channel Logout 1.0, 2.4).
 
     A token with `sid` and `sub` also ends the sessions of that `sub` that have no `sid`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
@@ -14,7 +14,7 @@ from fastapi_oidc.events import Announcer, EventName, refusal
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.refusal import RefusedRequest
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession, EndReason
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
 """Seconds between two attempts while the provider is unavailable; doubled each time."""
@@ -58,14 +58,14 @@ class TokenAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed(Generic[Identity]):
+class Refreshed:
     """The session continues as `live`.
 
     `is_new`: the provider has just issued its tokens for this caller; otherwise the state is of an
     earlier refresh, or of a token request for another API.
     """
 
-    live: Live[Identity]
+    live: Live
     is_new: bool = False
 
 
@@ -99,14 +99,14 @@ class Postponed:
     is_announced: bool = False
 
 
-Outcome: TypeAlias = Refreshed[Identity] | Ended | Postponed
+Outcome: TypeAlias = Refreshed | Ended | Postponed
 
 
 class ShuttingDown(Exception):
     """The refresh had not started when the application shut down."""
 
 
-class Refreshes(Generic[Identity]):
+class Refreshes:
     """The refreshes of one process, by session id: those under way, and the pauses.
 
     An application may shut down and start again any number of times.
@@ -115,7 +115,7 @@ class Refreshes(Generic[Identity]):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._pauses: TTLCache[str, Postponed] = TTLCache(clock, max_entries=MOST_POSTPONED)
-        self.tasks: SingleFlight[str, Outcome[Identity]] = SingleFlight()
+        self.tasks: SingleFlight[str, Outcome] = SingleFlight()
         self.runs: dict[str, Any] = {}
         """The attempt that each task began with, which knows how far it is."""
         self._is_open = [True]
@@ -142,26 +142,24 @@ class Refreshes(Generic[Identity]):
         finally:
             self._is_open = [True]
 
-    def pause_of(self, session: OIDCSession[Identity]) -> Postponed | None:
+    def pause_of(self, session: AnySession) -> Postponed | None:
         """The pause of this generation of the session; None if a refresh is due."""
         found = self._last(session)
         # A time that is further away than the pause is from before the clock was set back.
         is_due = found is None or not 0 < found.retry_at - self._clock.now() <= found.pause
         return None if is_due else found
 
-    def refusals_of(self, session: OIDCSession[Identity]) -> int:
+    def refusals_of(self, session: AnySession) -> int:
         """How often in a row this generation's refresh token was refused without a clear reason."""
         last = self._last(session)
         return 0 if last is None else last.refusals
 
-    def briefly(self, session: OIDCSession[Identity], because: str) -> Postponed:
+    def briefly(self, session: AnySession, because: str) -> Postponed:
         """A pause of one request, without an effect on others."""
         retry_at = self._clock.now() + RETRY_SECONDS
         return Postponed(session.generation, RETRY_SECONDS, retry_at, because)
 
-    def postpone(
-        self, session: OIDCSession[Identity], error: OIDCError, announcer: Announcer
-    ) -> Postponed:
+    def postpone(self, session: AnySession, error: OIDCError, announcer: Announcer) -> Postponed:
         """Announce a refresh without a result, and pause before the next attempt."""
         now, before = self._clock.now(), self._last(session)
         pause = FIRST_BACKOFF if before is None else min(2 * before.pause, LONGEST_BACKOFF)
@@ -174,6 +172,6 @@ class Refreshes(Generic[Identity]):
         announcer(replace(event, sub=session.sub, session_id=session.id))
         return replace(postponed, is_announced=True)
 
-    def _last(self, session: OIDCSession[Identity]) -> Postponed | None:
+    def _last(self, session: AnySession) -> Postponed | None:
         found = self._pauses.get(session.id)
         return found if found is not None and found.generation == session.generation else None

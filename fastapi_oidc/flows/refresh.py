@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Generic, TypeAlias
+from typing import Final, TypeAlias
 
 from fastapi_oidc.concurrency import TimeLimit
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
@@ -32,7 +32,7 @@ from fastapi_oidc.flows.token_sessions import fold
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
 from fastapi_oidc.session.cells import Seen, Turn
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.rows import LEASE_SECONDS, WATCH_SECONDS, Row, row_key
 
 START_SECONDS: Final = 30.0
@@ -51,8 +51,8 @@ REFUSALS_BEFORE_END: Final = 4
 which a session without a valid access token ends; the first and last are 35 seconds apart.
 """
 
-Make: TypeAlias = Callable[[Live[Identity]], Awaitable[Prepared[Identity]]]
-Serves: TypeAlias = Callable[[OIDCSession[Identity]], bool]
+Make: TypeAlias = Callable[[Live], Awaitable[Prepared]]
+Serves: TypeAlias = Callable[[AnySession], bool]
 
 
 class _NotMade(Exception):
@@ -60,7 +60,7 @@ class _NotMade(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class _Run(Generic[Identity]):
+class _Run:
     """One attempt to bring `live` to its next generation.
 
     With `make` the session comes from there and not from the token endpoint. With `api` the refresh
@@ -68,9 +68,9 @@ class _Run(Generic[Identity]):
     at once.
     """
 
-    party: RelyingParty[Identity]
-    live: Live[Identity]
-    make: Make[Identity] | None = None
+    party: RelyingParty
+    live: Live
+    make: Make | None = None
     api: DownstreamAPI | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -88,10 +88,10 @@ class _Run(Generic[Identity]):
 
 
 async def refresh(
-    party: RelyingParty[Identity],
-    live: Live[Identity],
-    serves: Serves[Identity] = lambda session: True,
-) -> Outcome[Identity]:
+    party: RelyingParty,
+    live: Live,
+    serves: Serves = lambda session: True,
+) -> Outcome:
     """The outcome of refreshing `live`: one request to the provider for all waiting callers.
 
     A newer state of the session is the outcome if it `serves`; otherwise that state is
@@ -109,9 +109,7 @@ async def refresh(
             return outcome
 
 
-async def replace_session(
-    party: RelyingParty[Identity], live: Live[Identity], make: Make[Identity]
-) -> Outcome[Identity]:
+async def replace_session(party: RelyingParty, live: Live, make: Make) -> Outcome:
     """The outcome of replacing `live` with the session from `make`, in place of a refresh.
 
     A refresh under way, or one with a stored response, is completed first; `make` gets the
@@ -121,8 +119,8 @@ async def replace_session(
 
 
 async def refresh_for(
-    party: RelyingParty[Identity], live: Live[Identity], api: DownstreamAPI
-) -> tuple[Outcome[Identity], TokenAnswer | None]:
+    party: RelyingParty, live: Live, api: DownstreamAPI
+) -> tuple[Outcome, TokenAnswer | None]:
     """Get a token for `api` with the refresh token of `live` (RFC 8707 2.2).
 
     The result is the outcome for the session and the response with the token. The session keeps
@@ -134,7 +132,7 @@ async def refresh_for(
     return outcome, run.answer
 
 
-async def _complete(run: _Run[Identity]) -> Outcome[Identity]:
+async def _complete(run: _Run) -> Outcome:
     """The outcome of `run` itself, after the attempts under way."""
     while True:
         outcome = await _join(run)
@@ -144,7 +142,7 @@ async def _complete(run: _Run[Identity]) -> Outcome[Identity]:
             return outcome
 
 
-async def _join(run: _Run[Identity]) -> Outcome[Identity] | None:
+async def _join(run: _Run) -> Outcome | None:
     """The outcome of the attempt under way, or of `run`, in a limited time.
 
     None if the attempt of another caller concerned that caller alone.
@@ -185,7 +183,7 @@ async def _join(run: _Run[Identity]) -> Outcome[Identity] | None:
     return outcome
 
 
-def _of_row(run: _Run[Identity], seen: Seen, cookie: str = "") -> Outcome[Identity]:
+def _of_row(run: _Run, seen: Seen, cookie: str = "") -> Outcome:
     """What the row of another attempt says to the copy that the caller has brought."""
     found = run.party.sessions.live(run.live.copy, seen, cookie)
     if isinstance(found, Live):
@@ -197,7 +195,7 @@ def _of_row(run: _Run[Identity], seen: Seen, cookie: str = "") -> Outcome[Identi
     return Ended(Code.SESSION_SIGNED_OUT, reason=found.reason, is_refused=found.is_refused)
 
 
-async def _begin(run: _Run[Identity]) -> Outcome[Identity]:
+async def _begin(run: _Run) -> Outcome:
     session, refreshes = run.live.session, run.party.refreshes
     try:
         # Get the metadata and keys first: the refresh token may be sent only once.
@@ -214,7 +212,7 @@ async def _begin(run: _Run[Identity]) -> Outcome[Identity]:
         del refreshes.runs[session.id]
 
 
-async def _take_turn(run: _Run[Identity]) -> Outcome[Identity]:
+async def _take_turn(run: _Run) -> Outcome:
     """Make the next generation, or wait for the attempt that makes it."""
     party, live = run.party, run.live
     session, sessions = live.session, party.sessions
@@ -236,7 +234,7 @@ async def _take_turn(run: _Run[Identity]) -> Outcome[Identity]:
         await turn.pause()
 
 
-async def _work(run: _Run[Identity], turn: Turn, row: Row) -> Outcome[Identity]:
+async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
     """Make the next generation in this process, as the owner of the row."""
     party, live = run.party, run.live
     try:
@@ -258,7 +256,7 @@ async def _work(run: _Run[Identity], turn: Turn, row: Row) -> Outcome[Identity]:
     return Refreshed(Live(session, turn.seen, copy, prepared.cookie), run.is_new)
 
 
-async def _make(run: _Run[Identity], turn: Turn, row: Row) -> Prepared[Identity]:
+async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
     """The next generation, from a token response or `run.make`. It is not stored yet."""
     run.is_new = not row.answer
     if run.make is not None and run.is_new:
@@ -274,7 +272,7 @@ async def _make(run: _Run[Identity], turn: Turn, row: Row) -> Prepared[Identity]
     return await fold(run.party, run.live, run.answer)
 
 
-async def _present(run: _Run[Identity], turn: Turn) -> TokenAnswer:
+async def _present(run: _Run, turn: Turn) -> TokenAnswer:
     """Send the refresh token, and return the token endpoint's response."""
     tokens, api = run.live.session.tokens, run.api
     send = partial(
@@ -295,7 +293,7 @@ async def _present(run: _Run[Identity], turn: Turn) -> TokenAnswer:
     return TokenAnswer(run.party.clock.now(), body, "" if api is None else api.key(api.grant))
 
 
-async def _fail(run: _Run[Identity], turn: Turn, error: Exception) -> Outcome[Identity]:
+async def _fail(run: _Run, turn: Turn, error: Exception) -> Outcome:
     """Do the last step of an attempt that failed: end the session, or release its row."""
     is_own = run.is_new and run.is_for_one_caller
     if not is_own and isinstance(error, OIDCError) and _is_final(run, error):
@@ -316,7 +314,7 @@ async def _fail(run: _Run[Identity], turn: Turn, error: Exception) -> Outcome[Id
     raise error
 
 
-async def _let_go(run: _Run[Identity], turn: Turn, *, forget: bool) -> Row:
+async def _let_go(run: _Run, turn: Turn, *, forget: bool) -> Row:
     """Release the row for the next attempt; there is none for a session that has ended."""
     row = await turn.release(forget=forget)
     if row.ended:
@@ -324,12 +322,12 @@ async def _let_go(run: _Run[Identity], turn: Turn, *, forget: bool) -> Row:
     return row
 
 
-async def _discard(run: _Run[Identity], row: Row) -> None:
+async def _discard(run: _Run, row: Row) -> None:
     if not row.keeps_grant:
         await discard_answer(run.party, run.live.session, run.answer)
 
 
-def _is_final(run: _Run[Identity], error: OIDCError) -> bool:
+def _is_final(run: _Run, error: OIDCError) -> bool:
     """Whether the error ends the session, and is not merely temporary."""
     if isinstance(error, SessionError):
         return not error.is_outage

@@ -6,7 +6,7 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import ConcurrencyLimit, called
@@ -19,7 +19,7 @@ from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange, LogoutCookie, TransactionCookies
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession, Identity, OIDCSession
 from fastapi_oidc.settings import OIDCSettings
 
 Changes: TypeAlias = tuple[CookieChange, ...]
@@ -91,11 +91,11 @@ BeforeSessionPersist: TypeAlias = Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class Application(Generic[Identity]):
+class Application:
     """The application's callbacks for login and refresh; each may be sync or async."""
 
-    resolve_identity: ResolveIdentity[Identity]
-    before_session_persist: BeforeSessionPersist[Identity] | None = field(default=None)
+    resolve_identity: ResolveIdentity[Any]
+    before_session_persist: BeforeSessionPersist[Any] | None = field(default=None)
 
     async def identity_of(
         self,
@@ -103,7 +103,7 @@ class Application(Generic[Identity]):
         user_info: Mapping[str, JSON] | None,
         access_token: str,
         registration: str | None,
-    ) -> Identity:
+    ) -> Any:
         """The application's identity for validated provider data."""
         context = IdentityContext(
             copy.deepcopy(dict(claims)), copy.deepcopy(user_info), access_token, registration
@@ -115,9 +115,7 @@ class Application(Generic[Identity]):
             )
         return identity
 
-    async def approve(
-        self, session: OIDCSession[Identity], reason: Reason
-    ) -> OIDCSession[Identity]:
+    async def approve(self, session: AnySession, reason: Reason) -> AnySession:
         """The session to store: the one that the application returns, or else `session` itself.
 
         Raises ConfigurationError when it is not the same login.
@@ -133,7 +131,7 @@ class Application(Generic[Identity]):
         return replacement.model_copy(update={"absolute_end": session.last_end})
 
 
-def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
+def _require_same_login(replacement: object, session: AnySession) -> None:
     """Refuse changes of members that checks of tokens need, a later end, and another key."""
     if not isinstance(replacement, OIDCSession):
         raise misconfigured("before_session_persist must return an OIDCSession or None")
@@ -147,7 +145,7 @@ def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> 
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class RelyingParty(Generic[Identity]):
+class RelyingParty:
     """One client registered at one OpenID Provider, put together by `OIDC`.
 
     `together` are the registrations that serve the same requests, this one among them: the session
@@ -157,15 +155,15 @@ class RelyingParty(Generic[Identity]):
 
     settings: OIDCSettings
     provider: Provider
-    sessions: Sessions[Identity]
-    refreshes: Refreshes[Identity]
+    sessions: Sessions
+    refreshes: Refreshes
     transactions: TransactionCookies
     logouts: LogoutCookie
     clock: Clock
-    application: Application[Identity]
+    application: Application
     announcer: Announcer
     downstream_apis: tuple[DownstreamAPI, ...]
-    together: list[RelyingParty[Identity]]
+    together: list[RelyingParty]
     refreshing: ConcurrencyLimit = field(
         default_factory=lambda: ConcurrencyLimit(CONCURRENT_REFRESHES)
     )
@@ -181,9 +179,7 @@ class RelyingParty(Generic[Identity]):
         """Announce an event with the current time."""
         self.announcer(Event(name, self.clock.now(), sub=sub, session_id=session_id, sid=sid))
 
-    def announce_end(
-        self, id: str, session: OIDCSession[Identity] | None, code: Code, because: str
-    ) -> None:
+    def announce_end(self, id: str, session: AnySession | None, code: Code, because: str) -> None:
         """Announce the end of a session once, however many requests find it."""
         party = None if session is None else self.serving(session)
         announcer = self.sessions.announcer if party is None else party.announcer
@@ -199,14 +195,14 @@ class RelyingParty(Generic[Identity]):
         """
         return None if target.is_empty else selected(self.downstream_apis, target)
 
-    def serving(self, session: OIDCSession[Identity]) -> RelyingParty[Identity] | None:
+    def serving(self, session: AnySession) -> RelyingParty | None:
         """The registration of this session; None without one, as the settings may have changed."""
         for party in self.together:
             if party._serves(session):
                 return party
         return None
 
-    def of(self, session: OIDCSession[Identity]) -> RelyingParty[Identity]:
+    def of(self, session: AnySession) -> RelyingParty:
         """Like `serving`; raises SessionError (session.required) without a registration."""
         party = self.serving(session)
         if party is None:
@@ -214,11 +210,11 @@ class RelyingParty(Generic[Identity]):
             raise SessionError(Code.SESSION_REQUIRED, explanation)
         return party
 
-    def named(self, name: str) -> RelyingParty[Identity] | None:
+    def named(self, name: str) -> RelyingParty | None:
         """The registration whose settings have this `name`."""
         return next((party for party in self.together if party.settings.name == name), None)
 
-    def at(self, issuer: str) -> RelyingParty[Identity] | None:
+    def at(self, issuer: str) -> RelyingParty | None:
         """The first registration at the provider with this `iss`; None without one."""
         return next((party for party in self.together if party._has_issuer(issuer)), None)
 
@@ -227,7 +223,7 @@ class RelyingParty(Generic[Identity]):
         """Whether other registrations serve the same requests."""
         return len(self.together) > 1
 
-    def issuers(self, issuer: str | None = None) -> Sequence[tuple[RelyingParty[Identity], str]]:
+    def issuers(self, issuer: str | None = None) -> Sequence[tuple[RelyingParty, str]]:
         """The `iss` values of ID tokens that the caller may mean, each with its registration.
 
         Raises ConfigurationError (configuration.invalid) if only the caller can know the issuer.
@@ -246,7 +242,7 @@ class RelyingParty(Generic[Identity]):
             return [(self, self.settings.issuer)]
         return [(self, tenants.issuer_of(tenant)) for tenant in sorted(tenants.allowed)]
 
-    def _serves(self, session: OIDCSession[Identity]) -> bool:
+    def _serves(self, session: AnySession) -> bool:
         settings, issuer = self.settings, session.issuer
         is_client = session.client_id == settings.client_id
         return is_client and (issuer == settings.issuer or self._has_issuer(issuer))
@@ -257,7 +253,7 @@ class RelyingParty(Generic[Identity]):
         tenants = self.settings.tenants()
         return tenants is not None and tenants.has_issuer(issuer)
 
-    def has_expired(self, session: OIDCSession[Identity]) -> bool:
+    def has_expired(self, session: AnySession) -> bool:
         """Whether the access token has expired."""
         expires_at = session.tokens.expires_at
         return expires_at is not None and self.clock.now() >= expires_at

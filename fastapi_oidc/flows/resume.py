@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Generic, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import EventName, refusal
@@ -14,7 +14,7 @@ from fastapi_oidc.flows.refresh import refresh
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.revocation import absolute_end_of, end, end_of
 from fastapi_oidc.flows.sessions import Found, Live, Over
-from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.settings import OIDCSettings
 
@@ -41,25 +41,25 @@ NOT_IN_MEMORY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class SetCookie(Generic[Identity]):
+class SetCookie:
     """Set the cookie to `live`, the new state of the session."""
 
-    live: Live[Identity] = field(repr=False)
+    live: Live = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class ClearCookie(Generic[Identity]):
+class ClearCookie:
     """The browser's session has ended: delete the cookie."""
 
-    copy: Copy[Identity] = field(repr=False)
+    copy: Copy = field(repr=False)
     reason: EndReason
 
 
 @dataclass(frozen=True, slots=True)
-class NewSession(Generic[Identity]):
+class NewSession:
     """This request signed in: set the cookie."""
 
-    live: Live[Identity] = field(repr=False)
+    live: Live = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +67,18 @@ class SignedOut:
     """This request signed out or cleared the session: delete the cookie."""
 
 
-PendingCookie: TypeAlias = (
-    SetCookie[Identity] | ClearCookie[Identity] | NewSession[Identity] | SignedOut
-)
+PendingCookie: TypeAlias = SetCookie | ClearCookie | NewSession | SignedOut
 
 
-class Resumed(NamedTuple, Generic[Identity]):
+class Resumed(NamedTuple):
     """The session of this request, or None.
 
     `pending` is the pending cookie, if it may change. `ended` says why the browser's session has
     ended. `unavailable` is set for a session that cannot be used right now.
     """
 
-    session: OIDCSession[Identity] | None
-    pending: PendingCookie[Identity] | None = None
+    session: AnySession | None
+    pending: PendingCookie | None = None
     ended: EndReason | None = None
     unavailable: SessionError | None = None
 
@@ -93,7 +91,7 @@ class Decision(Enum):
     END = "end"
 
 
-def decide(session: OIDCSession[Identity], settings: OIDCSettings, *, now: int) -> Decision:
+def decide(session: AnySession, settings: OIDCSettings, *, now: int) -> Decision:
     """Decide by the times of the session only.
 
     Without a refresh token a session continues until its own end, even if the access token has
@@ -110,11 +108,11 @@ def decide(session: OIDCSession[Identity], settings: OIDCSettings, *, now: int) 
 
 
 async def resume(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     cookies: Mapping[str, str],
     *,
     active: bool,
-) -> Resumed[Identity]:
+) -> Resumed:
     """The session of this request, refreshed when its access token is about to expire.
 
     A request that is not `active` does not count for the idle timeout. Raises SessionError when the
@@ -145,9 +143,9 @@ async def resume(
 
 
 async def refresh_now(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     cookies: Mapping[str, str],
-) -> Resumed[Identity]:
+) -> Resumed:
     """The session of this request with new tokens, however long the old ones are still valid.
 
     Valid tokens that another request has got in the meantime are new, too. Raises SessionError:
@@ -162,7 +160,7 @@ async def refresh_now(
     require_refresh_token(live.session)
     known = live.copy.session or live.session
 
-    def has_new_token(session: OIDCSession[Identity]) -> bool:
+    def has_new_token(session: AnySession) -> bool:
         return _token_of(session) != _token_of(known) and not party.has_expired(session)
 
     outcome = await refresh(party, live, has_new_token)
@@ -171,35 +169,31 @@ async def refresh_now(
     return await _after(party, outcome, live)
 
 
-def _token_of(session: OIDCSession[Identity]) -> tuple[str, int | None]:
+def _token_of(session: AnySession) -> tuple[str, int | None]:
     """The access token, and when it was issued: a provider may return the same one again."""
     return session.tokens.access_token, session.refreshed_at
 
 
-def require_refresh_token(session: OIDCSession[Identity]) -> None:
+def require_refresh_token(session: AnySession) -> None:
     """Raise ConfigurationError when the session has no refresh token."""
     if session.tokens.refresh_token is None:
         explanation = 'without a refresh token; providers issue one for the scope "offline_access"'
         raise misconfigured(explanation)
 
 
-async def current(
-    party: RelyingParty[Identity], cookies: Mapping[str, str]
-) -> Live[Identity] | None:
+async def current(party: RelyingParty, cookies: Mapping[str, str]) -> Live | None:
     """The session of this request, unless it has ended. It is not refreshed."""
     return unless_ended(party, await party.sessions.find(cookies))
 
 
-def unless_ended(party: RelyingParty[Identity], found: Found[Identity]) -> Live[Identity] | None:
+def unless_ended(party: RelyingParty, found: Found) -> Live | None:
     """The session that was found, unless it has ended or is of another client."""
     if not isinstance(found, Live) or (serving := party.serving(found.session)) is None:
         return None
     return found if party.clock.now() < end_of(found.session, serving.settings) else None
 
 
-async def cookie_changes(
-    party: RelyingParty[Identity], pending: PendingCookie[Identity]
-) -> Changes:
+async def cookie_changes(party: RelyingParty, pending: PendingCookie) -> Changes:
     """The changes of the session cookie, decided when the response starts.
 
     Between a request and its response another request, in any process, may have refreshed, replaced
@@ -223,7 +217,7 @@ async def cookie_changes(
         return ()
 
 
-async def _set(party: RelyingParty[Identity], live: Live[Identity]) -> Changes:
+async def _set(party: RelyingParty, live: Live) -> Changes:
     found = await party.sessions.judge_again(live)
     if not isinstance(found, Live):
         return ()
@@ -232,7 +226,7 @@ async def _set(party: RelyingParty[Identity], live: Live[Identity]) -> Changes:
     return party.sessions.cookies(found)
 
 
-async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: EndReason) -> Changes:
+async def _clear(party: RelyingParty, copy: Copy, reason: EndReason) -> Changes:
     found = await party.sessions.judge(copy)
     if found is None or (isinstance(found, Over) and found.reason == "signed_out"):
         return ()  # another request ended it before, and its response changes the cookie
@@ -250,9 +244,7 @@ async def _clear(party: RelyingParty[Identity], copy: Copy[Identity], reason: En
     return party.sessions.clearing()
 
 
-async def _used(
-    party: RelyingParty[Identity], live: Live[Identity], *, active: bool = True
-) -> Resumed[Identity]:
+async def _used(party: RelyingParty, live: Live, *, active: bool = True) -> Resumed:
     """The result for `live`. Its use is recorded, if the last record is old enough."""
     session, idle_timeout = live.session, party.settings.idle_timeout
     if active and idle_timeout is not None:
@@ -265,20 +257,18 @@ async def _used(
     return Resumed(live.session, pending_cookie(party, live))
 
 
-def pending_cookie(
-    party: RelyingParty[Identity], live: Live[Identity]
-) -> SetCookie[Identity] | None:
+def pending_cookie(party: RelyingParty, live: Live) -> SetCookie | None:
     """The cookie that the browser needs, if it needs another one."""
     return SetCookie(live) if party.sessions.needs_cookie(live) else None
 
 
 async def _after(
-    party: RelyingParty[Identity],
-    outcome: Outcome[Identity],
-    live: Live[Identity],
+    party: RelyingParty,
+    outcome: Outcome,
+    live: Live,
     *,
     active: bool = True,
-) -> Resumed[Identity]:
+) -> Resumed:
     """The result for the session `live` after an attempt to refresh it."""
     match outcome:
         case Refreshed(refreshed):
@@ -298,7 +288,7 @@ async def _after(
             return Resumed(None, used.pending, unavailable=unavailable_until(party, outcome))
 
 
-def unavailable_until(party: RelyingParty[Identity], outcome: Postponed) -> SessionError:
+def unavailable_until(party: RelyingParty, outcome: Postponed) -> SessionError:
     """The error of a request whose session cannot be refreshed right now."""
     retry_after = max(1, outcome.retry_at - party.clock.now())
     error = SessionError(
@@ -310,9 +300,7 @@ def unavailable_until(party: RelyingParty[Identity], outcome: Postponed) -> Sess
     return error
 
 
-def _over(
-    party: RelyingParty[Identity], over: Over[Identity], code: Code, because: str = ""
-) -> Resumed[Identity]:
+def _over(party: RelyingParty, over: Over, code: Code, because: str = "") -> Resumed:
     """The result for a session that has ended."""
     if not over.is_refused:
         party.announce_end(over.copy.id, over.session, code, because)
@@ -322,7 +310,7 @@ def _over(
 
 
 def _advise_on_lost_session(
-    party: RelyingParty[Identity], copy: Copy[Identity] | None, cookies: Mapping[str, str]
+    party: RelyingParty, copy: Copy | None, cookies: Mapping[str, str]
 ) -> None:
     """Log advice about a session cookie, whose content is `copy`, that led to no session."""
     sessions = party.sessions

@@ -14,7 +14,7 @@ from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
-from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.revocations import (
     ANY,
     MINIMUM_LIFETIME,
@@ -29,16 +29,12 @@ TOKEN_REVOCATION_SECONDS: Final = 2.0
 """Seconds that a sign-out waits for the provider to revoke a token, after the session's end."""
 
 
-async def end(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], reason: EndReason
-) -> None:
+async def end(party: RelyingParty, session: AnySession, reason: EndReason) -> None:
     """End the session: immediately in this process, and elsewhere once the end is stored."""
     await party.sessions.end(session.id, reason, expires_at=session.last_end)
 
 
-async def end_current(
-    party: RelyingParty[Identity], cookies: Mapping[str, str]
-) -> OIDCSession[Identity] | None:
+async def end_current(party: RelyingParty, cookies: Mapping[str, str]) -> AnySession | None:
     """End the session of these cookies and return its newest state; None if its user did before.
 
     A copy from before a step-up ends nothing.
@@ -77,7 +73,7 @@ async def end_current(
 
 
 async def revoke(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     *,
     sub: str | None = None,
     sid: str | None = None,
@@ -103,7 +99,7 @@ async def revoke(
 
 
 async def revoke_at(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     issuer: str,
     *,
     sub: str | None = None,
@@ -117,8 +113,8 @@ async def revoke_at(
 
 
 async def sessions_of(
-    party: RelyingParty[Identity], sub: str, issuer: str | None = None
-) -> Sequence[OIDCSession[Identity]]:
+    party: RelyingParty, sub: str, issuer: str | None = None
+) -> Sequence[AnySession]:
     """The sessions of a user that have not ended, the newest login first.
 
     Raises ConfigurationError (configuration.store_missing) without a session store, SessionError
@@ -134,7 +130,7 @@ async def sessions_of(
     return sorted(active, key=lambda session: -session.created_at)
 
 
-def end_of(session: OIDCSession[Identity], settings: OIDCSettings) -> int:
+def end_of(session: AnySession, settings: OIDCSettings) -> int:
     """The second at which the session ends if there are no further requests.
 
     A shortened `session_lifetime` applies to existing sessions too.
@@ -145,12 +141,12 @@ def end_of(session: OIDCSession[Identity], settings: OIDCSettings) -> int:
     return min(end, idle_end_of(session, settings.idle_timeout))
 
 
-def absolute_end_of(session: OIDCSession[Identity], settings: OIDCSettings) -> int:
+def absolute_end_of(session: AnySession, settings: OIDCSettings) -> int:
     """The second at which the session ends, however much it is used."""
     return min(session.expires_at, session.created_at + settings.session_lifetime)
 
 
-def idle_end_of(session: OIDCSession[Identity], idle_timeout: int) -> int:
+def idle_end_of(session: AnySession, idle_timeout: int) -> int:
     """The second at which the idle timeout ends the session."""
     return (session.last_seen_at or session.created_at) + idle_timeout
 
@@ -167,9 +163,7 @@ def end_reason(code: Code) -> EndReason:
     return "revoked" if code.startswith("session.") else "ended_by_provider"
 
 
-async def revoke_refresh_token(
-    party: RelyingParty[Identity], session: OIDCSession[Identity]
-) -> bool:
+async def revoke_refresh_token(party: RelyingParty, session: AnySession) -> bool:
     """Revoke the refresh token; False without one, without an endpoint, or if it is refused.
 
     A refusal is announced. Raises ProviderError while the metadata is unavailable.
@@ -187,7 +181,7 @@ async def revoke_refresh_token(
     return True
 
 
-async def revoke_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
+async def revoke_tokens(party: RelyingParty, session: AnySession) -> bool:
     """Like `revoke_refresh_token`; also revokes the session's tokens for other APIs."""
     revoking = revoke_refresh_token(party, session)
     if not party.downstream_apis:
@@ -197,7 +191,7 @@ async def revoke_tokens(party: RelyingParty[Identity], session: OIDCSession[Iden
 
 
 async def discard_answer(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenAnswer | None
+    party: RelyingParty, session: AnySession, answer: TokenAnswer | None
 ) -> None:
     """Best effort: revoke the refresh token in a response that ended the session."""
     with suppress(OIDCError):
@@ -207,16 +201,14 @@ async def discard_answer(
             await discard_tokens(party, session.model_copy(update={"tokens": tokens}))
 
 
-async def discard_answer_in(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], row: Row
-) -> None:
+async def discard_answer_in(party: RelyingParty, session: AnySession, row: Row) -> None:
     """Like `discard_answer`, for the response of an attempt that has not used it yet."""
     if row.answer:
         with suppress(SessionError):  # another release wrote it
             await discard_answer(party, session, TokenAnswer.decode(row.answer))
 
 
-async def discard_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
+async def discard_tokens(party: RelyingParty, session: AnySession) -> None:
     """Best effort: revoke the refresh token of a session that will not be used."""
     if party.serving(session) is None:  # another provider must not get it
         return
@@ -225,7 +217,7 @@ async def discard_tokens(party: RelyingParty[Identity], session: OIDCSession[Ide
             await revoke_refresh_token(party, session)
 
 
-def may_share_grant(one: OIDCSession[Identity], other: OIDCSession[Identity]) -> bool:
+def may_share_grant(one: AnySession, other: AnySession) -> bool:
     """Whether revoking the tokens of `one` may end those of `other`.
 
     Providers that revoke a refresh token may end all tokens of the same user's session (RFC 7009
@@ -236,7 +228,7 @@ def may_share_grant(one: OIDCSession[Identity], other: OIDCSession[Identity]) ->
     return one.sid is None or other.sid is None or one.sid == other.sid
 
 
-async def _revoke_api_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
+async def _revoke_api_tokens(party: RelyingParty, session: AnySession) -> None:
     """Revoke the tokens that are stored. A request under way finds the end and revokes its own."""
     with suppress(SessionError):
         keys = [token_key(session.id, api) for api in party.downstream_apis]
@@ -245,9 +237,7 @@ async def _revoke_api_tokens(party: RelyingParty[Identity], session: OIDCSession
         await asyncio.gather(*(revoke_access_token(party, session, token) for token in tokens))
 
 
-async def revoke_access_token(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], token: IssuedToken
-) -> None:
+async def revoke_access_token(party: RelyingParty, session: AnySession, token: IssuedToken) -> None:
     """Best effort: revoke a token for another API (RFC 7009 2). A refusal is announced."""
     try:
         await party.of(session).provider.revoke(token.value, "access_token")
@@ -256,9 +246,7 @@ async def revoke_access_token(
             announce_failure(party, session, error)
 
 
-def announce_failure(
-    party: RelyingParty[Identity], session: OIDCSession[Identity] | None, error: Exception
-) -> None:
+def announce_failure(party: RelyingParty, session: AnySession | None, error: Exception) -> None:
     """Announce that the provider was not informed of the session's end."""
     event = Event(EventName.LOGOUT_REVOCATION_FAILED, party.clock.now())
     if isinstance(error, OIDCError):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hmac import compare_digest
-from typing import Final, Generic, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
@@ -22,7 +22,7 @@ from fastapi_oidc.flows.endings import Endings, IfLate
 from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.cells import Cells, Seen, Unreadable
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
-from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.revocations import MOST_LISTED, Revocation, ids_in, with_id
 from fastapi_oidc.session.rows import Row, row_key
 from fastapi_oidc.session.session_cookie import (
@@ -40,10 +40,10 @@ READ_TOGETHER: Final = 32
 ANY_EPOCH: Final = 1 << 60
 
 
-class Prepared(NamedTuple, Generic[Identity]):
+class Prepared(NamedTuple):
     """A session that can be stored, with its encoded content and the value of its cookie."""
 
-    session: OIDCSession[Identity]
+    session: AnySession
     content: bytes
     cookie: str
 
@@ -53,7 +53,7 @@ class Prepared(NamedTuple, Generic[Identity]):
 
 
 @dataclass(frozen=True, slots=True)
-class Live(Generic[Identity]):
+class Live:
     """A session that neither its row nor a revocation has ended, and the copy that led to it.
 
     Its times are the caller's to check.
@@ -61,9 +61,9 @@ class Live(Generic[Identity]):
     `cookie` is the value of its cookie if that has been made already.
     """
 
-    session: OIDCSession[Identity]
+    session: AnySession
     seen: Seen = field(repr=False)
-    copy: Copy[Identity] = field(repr=False)
+    copy: Copy = field(repr=False)
     cookie: str = field(default="", repr=False)
 
     @property
@@ -72,25 +72,25 @@ class Live(Generic[Identity]):
         return self.session.id
 
 
-class Over(NamedTuple, Generic[Identity]):
+class Over(NamedTuple):
     """A session that has ended, and the copy that led to it.
 
     `session` is a state of it, if one is known. `keeps_grant` is that of its row. `is_refused`: the
     session may continue, but not for this copy, which is from before a step-up.
     """
 
-    copy: Copy[Identity]
+    copy: Copy
     reason: EndReason
-    session: OIDCSession[Identity] | None = None
+    session: AnySession | None = None
     keeps_grant: bool = False
     is_refused: bool = False
 
 
-Found: TypeAlias = Live[Identity] | Over[Identity] | None
+Found: TypeAlias = Live | Over | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Sessions(Generic[Identity]):
+class Sessions:
     """Everything that a process does with sessions and their store.
 
     `in_store`: rows have the sessions, and cookies only lead to them. `records_endings`: the
@@ -99,9 +99,9 @@ class Sessions(Generic[Identity]):
     """
 
     cells: Cells
-    form: CookieForm[Identity]
+    form: CookieForm
     names: CookieNames
-    codec: SessionCodec[Identity]
+    codec: SessionCodec
     clock: Clock
     announcer: Announcer
     endings: Endings
@@ -120,7 +120,7 @@ class Sessions(Generic[Identity]):
         """Whether the sessions are in the memory of this process alone."""
         return self.in_store and self.cells.store.is_in_memory
 
-    def copy_in(self, cookies: Mapping[str, str]) -> Copy[Identity] | None:
+    def copy_in(self, cookies: Mapping[str, str]) -> Copy | None:
         """The content of the session cookie; None without one, or if it cannot be read."""
         value = cookies.get(self.names.session)
         try:
@@ -137,24 +137,24 @@ class Sessions(Generic[Identity]):
             return error.code
         return None
 
-    async def find(self, cookies: Mapping[str, str]) -> Found[Identity]:
+    async def find(self, cookies: Mapping[str, str]) -> Found:
         """The session of these cookies; None without one, or if the store does not know it."""
         copy = self.copy_in(cookies)
         return None if copy is None else await self.judge(copy)
 
-    async def find_by_id(self, id: str) -> Found[Identity]:
+    async def find_by_id(self, id: str) -> Found:
         """The session with this id; raises ConfigurationError (configuration.store_missing)."""
         self.require_rows("find a session by its id")
         return await self.judge(Copy(id, (), ANY_EPOCH, 0))
 
-    async def judge(self, copy: Copy[Identity]) -> Found[Identity]:
+    async def judge(self, copy: Copy) -> Found:
         """The newest state of the session that `copy` leads to, by its row and revocations."""
         if over := self._ended_here(copy):
             return over
         seen, values = await self.cells.see(row_key(copy.id), copy.keys)
         return await self._judged(copy, seen, values)
 
-    async def judge_again(self, known: Live[Identity]) -> Found[Identity]:
+    async def judge_again(self, known: Live) -> Found:
         """Like `judge`, for a session that the caller has found or made."""
         copy = known.copy
         if over := self._ended_here(copy):
@@ -162,16 +162,14 @@ class Sessions(Generic[Identity]):
         seen, values = await self.cells.see(row_key(copy.id), copy.keys, known.seen)
         return await self._judged(copy, seen, values, known)
 
-    async def judge_beside(
-        self, copy: Copy[Identity], *others: str
-    ) -> tuple[Found[Identity], Sequence[Seen]]:
+    async def judge_beside(self, copy: Copy, *others: str) -> tuple[Found, Sequence[Seen]]:
         """Like `judge`; also the rows of `others`, read in the same round trip."""
         over = self._ended_here(copy)
         seen, values = await self.cells.see(row_key(copy.id), [*others, *copy.keys])
         beside = list(map(self.cells.seen, others, values))
         return over or await self._judged(copy, seen, values[len(others) :]), beside
 
-    def _ended_here(self, copy: Copy[Identity]) -> Over[Identity] | None:
+    def _ended_here(self, copy: Copy) -> Over | None:
         """The end that only this process knows, if it does.
 
         It is asked for before the row is read, because the store may take the end meanwhile.
@@ -181,11 +179,11 @@ class Sessions(Generic[Identity]):
 
     async def _judged(
         self,
-        copy: Copy[Identity],
+        copy: Copy,
         seen: Seen,
         values: Sequence[bytes],
-        known: Live[Identity] | None = None,
-    ) -> Found[Identity]:
+        known: Live | None = None,
+    ) -> Found:
         found = self.live(copy, seen, known=known)
         if not isinstance(found, Live):
             return found
@@ -198,11 +196,11 @@ class Sessions(Generic[Identity]):
 
     def live(
         self,
-        copy: Copy[Identity],
+        copy: Copy,
         seen: Seen,
         cookie: str = "",
-        known: Live[Identity] | None = None,
-    ) -> Found[Identity]:
+        known: Live | None = None,
+    ) -> Found:
         """What `copy` and its row say together; the revocations are another question."""
         row, session = seen.row, copy.session
         if row.ended:
@@ -223,7 +221,7 @@ class Sessions(Generic[Identity]):
             session = session.model_copy(update={"last_seen_at": row.last_seen_at})
         return Live(session, seen, copy, cookie)
 
-    def prepare(self, session: OIDCSession[Identity]) -> Prepared[Identity]:
+    def prepare(self, session: AnySession) -> Prepared:
         """`session`, ready to be stored.
 
         Raises ConfigurationError for an identity of another type, and CookieTooLarge.
@@ -232,14 +230,14 @@ class Sessions(Generic[Identity]):
         cookie = "" if self.in_store else self.form.seal(session, content, 0, b"")
         return Prepared(session, content, cookie)
 
-    def base_of(self, live: Live[Identity]) -> Row:
+    def base_of(self, live: Live) -> Row:
         """The row of this generation. A cookie has its session, whatever the store has."""
         session = live.session
         if self.in_store:
             return live.seen.row
         return Row(generation=session.generation, epoch=session.epoch, expires_at=session.last_end)
 
-    def row_of(self, prepared: Prepared[Identity], live: Live[Identity]) -> Row:
+    def row_of(self, prepared: Prepared, live: Live) -> Row:
         """The row for the next generation of `live`."""
         session = prepared.session
         return Row(
@@ -250,7 +248,7 @@ class Sessions(Generic[Identity]):
             last_seen_at=session.last_seen_at or 0,
         )
 
-    async def begin(self, prepared: Prepared[Identity]) -> Live[Identity]:
+    async def begin(self, prepared: Prepared) -> Live:
         """Store the session of a new login."""
         session, seen = prepared.session, Seen()
         keys, ends = revocations.keys_of(session), session.last_end
@@ -265,7 +263,7 @@ class Sessions(Generic[Identity]):
         seen = await self.cells.move(row_key(session.id), lambda *_: row, seen)
         return Live(session, seen, Copy(session.id, keys, 0, ends, secret=secret))
 
-    async def touch(self, live: Live[Identity]) -> Live[Identity] | Over[Identity]:
+    async def touch(self, live: Live) -> Live | Over:
         """Record that the session is used now, unless it has ended.
 
         While the store fails, the next request does it.
@@ -284,7 +282,7 @@ class Sessions(Generic[Identity]):
         session = live.session.model_copy(update={"last_seen_at": now})
         return replace(live, session=session, cookie="")
 
-    async def refuse_copies(self, live: Live[Identity]) -> bool:
+    async def refuse_copies(self, live: Live) -> bool:
         """Let no cookie lead to the session any more, unless another request has used it.
 
         The result says whether none does.
@@ -320,9 +318,7 @@ class Sessions(Generic[Identity]):
             if_late=if_late,
         )
 
-    def newest(
-        self, session: OIDCSession[Identity] | None, row: Row
-    ) -> OIDCSession[Identity] | None:
+    def newest(self, session: AnySession | None, row: Row) -> AnySession | None:
         """The session of `row` if that is later than `session`."""
         found = self._opened(row.content) if row.content else None
         if found is None or (session is not None and found.generation <= session.generation):
@@ -343,17 +339,17 @@ class Sessions(Generic[Identity]):
             key, lambda value: Cell(revocations.added(value, of, revocation), expires_at)
         )
 
-    async def stamps(self, session: OIDCSession[Identity]) -> tuple[str, ...]:
+    async def stamps(self, session: AnySession) -> tuple[str, ...]:
         """The stamps of the revocations so far that name `session`."""
         values = await self.cells.read(revocations.keys_of(session))
         return revocations.stamps_in(session, values)
 
-    async def sessions_of(self, key: str) -> Sequence[OIDCSession[Identity]]:
+    async def sessions_of(self, key: str) -> Sequence[AnySession]:
         """The sessions that have not ended of the user with this key of `revocations`."""
         self.require_rows("list sessions")
         (value,) = await self.cells.read([list_key(key)])
         ids = ids_in(value, self.clock.now())[-MOST_LISTED:]
-        found: list[OIDCSession[Identity]] = []
+        found: list[AnySession] = []
         for first in range(0, len(ids), READ_TOGETHER):
             some = await asyncio.gather(*map(self._find_listed, ids[first : first + READ_TOGETHER]))
             found += [each.session for each in some if isinstance(each, Live)]
@@ -361,14 +357,14 @@ class Sessions(Generic[Identity]):
         # The list is not sealed, the sessions are.
         return [each for each in found if key in revocations.keys_of(each)]
 
-    async def _find_listed(self, id: str) -> Found[Identity]:
+    async def _find_listed(self, id: str) -> Found:
         """The session; None if another secret sealed it, because nobody here can use it."""
         try:
             return await self.find_by_id(id)
         except Unreadable:
             return None
 
-    def cookies(self, live: Live[Identity]) -> tuple[CookieChange, ...]:
+    def cookies(self, live: Live) -> tuple[CookieChange, ...]:
         """The cookie that leads to `live`, until its absolute end; none without the secret."""
         session, copy, epoch = live.session, live.copy, live.seen.row.epoch
         if self.in_store and not copy.secret:
@@ -382,7 +378,7 @@ class Sessions(Generic[Identity]):
         """Delete the session cookie."""
         return (self._cookie(None, 0),)
 
-    def needs_cookie(self, live: Live[Identity]) -> bool:
+    def needs_cookie(self, live: Live) -> bool:
         """Whether the browser needs another cookie than the one that it has sent."""
         return not self.form.leads_to(live.copy, live.session, live.seen.row.epoch)
 
@@ -390,7 +386,7 @@ class Sessions(Generic[Identity]):
         names = self.names
         return CookieChange(name=names.session, value=value, max_age=max_age, secure=names.secure)
 
-    def _opened(self, content: bytes) -> OIDCSession[Identity] | None:
+    def _opened(self, content: bytes) -> AnySession | None:
         try:
             return self.codec.decode(content)
         except SessionError:  # written before the identity's type changed

@@ -37,7 +37,7 @@ from fastapi_oidc.protocol.id_token import (
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider import Undecided, VerifiedToken
-from fastapi_oidc.session.model import ID_BYTES, Identity, OIDCSession, Tokens
+from fastapi_oidc.session.model import ID_BYTES, AnySession, OIDCSession, Tokens
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 
 UNVERIFIED_SECONDS: Final = 3600
@@ -47,11 +47,11 @@ MOST_FORMER_SIDS: Final = 8
 """Maximum number of former `sid` values of a session."""
 
 _log = logging.getLogger("fastapi_oidc.session")
-_applying: ContextVar[OIDCSession[Any] | None] = ContextVar("fastapi_oidc_applying", default=None)
+_applying: ContextVar[AnySession | None] = ContextVar("fastapi_oidc_applying", default=None)
 
 
 @contextmanager
-def applying(session: OIDCSession[Any]) -> Iterator[None]:
+def applying(session: AnySession) -> Iterator[None]:
     """Within the block, callbacks of the application get a session that is not stored yet."""
     token = _applying.set(session)
     try:
@@ -60,7 +60,7 @@ def applying(session: OIDCSession[Any]) -> Iterator[None]:
         _applying.reset(token)
 
 
-def being_applied(session_id: str) -> OIDCSession[Any] | None:
+def being_applied(session_id: str) -> AnySession | None:
     """The session with this id, if the running task is a callback that decides about it."""
     session = _applying.get()
     return session if session is not None and session.id == session_id else None
@@ -85,8 +85,8 @@ class TokenBundle:
 
 
 def new_session(
-    party: RelyingParty[Identity], bundle: TokenBundle, id_token: IdToken, identity: Identity
-) -> OIDCSession[Identity]:
+    party: RelyingParty, bundle: TokenBundle, id_token: IdToken, identity: Any
+) -> AnySession:
     """The session of a new login, with its absolute end."""
     now = party.clock.now()
     return OIDCSession(
@@ -111,9 +111,7 @@ def new_session(
     )
 
 
-def with_new_tokens(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], bundle: TokenBundle
-) -> OIDCSession[Identity]:
+def with_new_tokens(party: RelyingParty, session: AnySession, bundle: TokenBundle) -> AnySession:
     """`session` with new tokens; its user and its end stay the same."""
     changes: dict[str, object] = {
         "tokens": _tokens(party, bundle, session.tokens),
@@ -127,7 +125,7 @@ def with_new_tokens(
     return session.model_copy(update=changes)
 
 
-def _sids(session: OIDCSession[Identity], sid: str | None) -> Mapping[str, object]:
+def _sids(session: AnySession, sid: str | None) -> Mapping[str, object]:
     """The new `sid`; a logout token for a former one still ends the session."""
     if sid is None or sid == session.sid:
         return {}
@@ -135,7 +133,7 @@ def _sids(session: OIDCSession[Identity], sid: str | None) -> Mapping[str, objec
     return {"sid": sid, "former_sids": former[:MOST_FORMER_SIDS]}
 
 
-def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSession[Identity]:
+def with_new_login(session: AnySession, id_token: IdToken) -> AnySession:
     """`session` with the claims of a new login's ID token.
 
     A refreshed ID token is compared with the ID token of the login that issued the refresh token
@@ -153,8 +151,8 @@ def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSes
 
 
 async def _with_identity(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], bundle: TokenBundle
-) -> OIDCSession[Identity]:
+    party: RelyingParty, session: AnySession, bundle: TokenBundle
+) -> AnySession:
     """`session` with a newly resolved identity.
 
     The old refresh token is used up, so a failing callback must not lose the new one: the error is
@@ -175,9 +173,7 @@ async def _with_identity(
     return session.model_copy(update={"identity": identity})
 
 
-async def _approve(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], before: OIDCSession[Identity]
-) -> OIDCSession[Identity]:
+async def _approve(party: RelyingParty, session: AnySession, before: AnySession) -> AnySession:
     """The refreshed `session` of `before`, as `before_session_persist` returns it.
 
     If the callback fails, `session` without the tokens that it removed from `before`.
@@ -198,7 +194,7 @@ def _raise_if_meant(error: Exception) -> None:
         raise error
 
 
-def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens | None) -> Tokens:
+def _tokens(party: RelyingParty, bundle: TokenBundle, previous: Tokens | None) -> Tokens:
     """The new tokens; members that the response omits stay the same (RFC 6749 5.1 and 6)."""
     response = bundle.response
     refresh_token = response.refresh_token or (previous.refresh_token if previous else None)
@@ -225,16 +221,14 @@ def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens
 
 
 def _scope(
-    party: RelyingParty[Identity], response: TokenResponse, previous: Tokens | None
+    party: RelyingParty, response: TokenResponse, previous: Tokens | None
 ) -> tuple[str, ...]:
     if response.scope is not None:
         return response.scope
     return previous.scope if previous else tuple(party.settings.scope)
 
 
-async def fold(
-    party: RelyingParty[Identity], live: Live[Identity], answer: TokenAnswer
-) -> Prepared[Identity]:
+async def fold(party: RelyingParty, live: Live, answer: TokenAnswer) -> Prepared:
     """The next session after `live`, with the tokens of `answer`. It is not stored yet.
 
     Raises ProtocolViolation for an ID token or UserInfo of another user, SessionError when the
@@ -253,11 +247,11 @@ async def fold(
 
 
 async def apply_callbacks(
-    party: RelyingParty[Identity],
-    live: Live[Identity],
-    session: OIDCSession[Identity],
+    party: RelyingParty,
+    live: Live,
+    session: AnySession,
     bundle: TokenBundle,
-) -> Prepared[Identity]:
+) -> Prepared:
     """The refreshed `session` of `live`, after the application's callbacks.
 
     If it does not fit into a cookie, or its identity has another type than configured, the result
@@ -281,8 +275,8 @@ async def apply_callbacks(
 
 
 async def _accept_id_token(
-    party: RelyingParty[Identity],
-    session: OIDCSession[Identity],
+    party: RelyingParty,
+    session: AnySession,
     answer: TokenAnswer,
     response: TokenResponse,
 ) -> IdToken | None:
@@ -312,7 +306,7 @@ async def _accept_id_token(
     return accept_refreshed_id_token(verified.claims, original, expected, at, received=received)
 
 
-async def _verify(party: RelyingParty[Identity], id_token: str, received_at: int) -> VerifiedToken:
+async def _verify(party: RelyingParty, id_token: str, received_at: int) -> VerifiedToken:
     try:
         return await party.provider.verify(id_token)
     except Undecided as error:
@@ -324,7 +318,7 @@ async def _verify(party: RelyingParty[Identity], id_token: str, received_at: int
 
 
 async def _user_info(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], response: TokenResponse
+    party: RelyingParty, session: AnySession, response: TokenResponse
 ) -> Mapping[str, JSON] | None:
     """The UserInfo claims, requested with the new access token; None if unavailable.
 

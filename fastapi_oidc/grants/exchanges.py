@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from fastapi_oidc.errors import Code, ProtocolViolation, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -19,11 +18,11 @@ from fastapi_oidc.protocol.downstream import (
 )
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession
 
 
 async def token_of_callback(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], api: DownstreamAPI | None
+    party: RelyingParty, session: AnySession, api: DownstreamAPI | None
 ) -> IssuedToken:
     """A token for a callback that decides about this session, which is not stored yet."""
     if api is None:
@@ -35,9 +34,9 @@ async def token_of_callback(
 
 
 async def exchange_of_session(
-    party: RelyingParty[Identity],
+    party: RelyingParty,
     api: DownstreamAPI,
-    session: OIDCSession[Identity],
+    session: AnySession,
     actor: Callable[[], Awaitable[ActorToken]] | None = None,
 ) -> IssuedToken:
     """A token in exchange for the session's; `actor` returns the token of who acts for its user."""
@@ -53,7 +52,7 @@ def require_exchange(api: DownstreamAPI) -> None:
 
 
 async def exchange_of_caller(
-    party: RelyingParty[Any], api: DownstreamAPI, value: str, ends: int
+    party: RelyingParty, api: DownstreamAPI, value: str, ends: int
 ) -> IssuedToken:
     """A token in exchange for a caller's; raises ProtocolViolation after its end."""
     if party.clock.now() >= ends:
@@ -63,7 +62,7 @@ async def exchange_of_caller(
 
 
 async def _exchange(
-    party: RelyingParty[Any],
+    party: RelyingParty,
     api: DownstreamAPI,
     access_token: str,
     key: DPoPKey | None,
@@ -79,20 +78,20 @@ async def _exchange(
     return issued(party, api, response, party.clock.now(), key)
 
 
-async def obtain_for_application(party: RelyingParty[Any], target: Target) -> IssuedToken:
+async def obtain_for_application(party: RelyingParty, target: Target) -> IssuedToken:
     """A token of the application itself (RFC 6749 4.4)."""
     key = _new_key(party)
     response = await party.provider.obtain(client_credentials_grant(target), key=key)
     return issued(party, target, response, party.clock.now(), key)
 
 
-def _new_key(party: RelyingParty[Any]) -> DPoPKey | None:
+def _new_key(party: RelyingParty) -> DPoPKey | None:
     """A key for a token that belongs to no session, with the setting `dpop`."""
     return DPoPKey.new() if party.settings.dpop else None
 
 
 def issued(
-    party: RelyingParty[Any],
+    party: RelyingParty,
     target: Target,
     response: TokenResponse,
     received_at: int,
@@ -108,7 +107,7 @@ def issued(
     )
 
 
-def own_token(session: OIDCSession[Identity]) -> IssuedToken:
+def own_token(session: AnySession) -> IssuedToken:
     """The session's own access token; raises ConfigurationError if the session has none."""
     tokens = session.tokens
     if not tokens.access_token:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, SessionError
@@ -35,7 +35,7 @@ from fastapi_oidc.protocol.downstream import (
     Target,
 )
 from fastapi_oidc.provider import Proofs
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession
 
 Tokens: TypeAlias = Callable[[Needed], Coroutine[Any, Any, IssuedToken]]
 """Returns a token that meets the need."""
@@ -76,7 +76,7 @@ class Grant:
         return await self.tokens(Needed(min_validity))
 
 
-class Grants(Generic[Identity]):
+class Grants:
     """Gets tokens: a session's own, a session's for another API, and the application's."""
 
     def __init__(self, clock: Clock) -> None:
@@ -87,7 +87,7 @@ class Grants(Generic[Identity]):
     async def token(
         self,
         session_id: str,
-        holder: Holder[Identity],
+        holder: Holder,
         api: DownstreamAPI | None,
         needed: Needed,
         actor: Actor | None = None,
@@ -106,7 +106,7 @@ class Grants(Generic[Identity]):
         return await once(cells, key, needed, obtain, expires_at=ends, confirm=confirm)
 
     async def of_application(
-        self, party: RelyingParty[Identity], target: Target, needed: Needed
+        self, party: RelyingParty, target: Target, needed: Needed
     ) -> IssuedToken:
         """A token of the application for `target` (RFC 6749 4.4); raises ProviderError.
 
@@ -126,7 +126,7 @@ class Grants(Generic[Identity]):
 
     async def of_caller(
         self,
-        party: RelyingParty[Identity],
+        party: RelyingParty,
         value: str,
         ends: int,
         api: DownstreamAPI,
@@ -150,7 +150,7 @@ class Grants(Generic[Identity]):
 
     async def _repeatable(
         self,
-        party: RelyingParty[Identity],
+        party: RelyingParty,
         key: str,
         needed: Needed,
         obtain: Obtain,
@@ -163,16 +163,14 @@ class Grants(Generic[Identity]):
         except SessionError:
             return await once.alone(key, obtain)
 
-    async def _fresh(self, holder: Holder[Identity], needed: Needed) -> Live[Identity]:
+    async def _fresh(self, holder: Holder, needed: Needed) -> Live:
         """The session with an access token that meets the need."""
         live = await holder.current()
         if _meets(holder.party, live.session, needed):
             return live
         return await holder.change(partial(self._refresh, holder.party, needed))
 
-    async def _refresh(
-        self, party: RelyingParty[Identity], needed: Needed, live: Live[Identity]
-    ) -> Live[Identity]:
+    async def _refresh(self, party: RelyingParty, needed: Needed, live: Live) -> Live:
         """The session after a refresh. While none is possible, a token that can be sent is used."""
         if _meets(party, live.session, needed):
             return live
@@ -187,9 +185,7 @@ class Grants(Generic[Identity]):
             return _require_live(party, await party.sessions.judge_again(live))
         return _after(party, live, outcome)
 
-    async def _obtain(
-        self, holder: Holder[Identity], api: DownstreamAPI, actor: Actor | None
-    ) -> IssuedToken:
+    async def _obtain(self, holder: Holder, api: DownstreamAPI, actor: Actor | None) -> IssuedToken:
         """A token of a session for `api`, whose grant must be an exchange if there is an actor."""
         if api.grant == "refresh_token":
             return await self._by_refresh_token(holder, api)
@@ -197,11 +193,11 @@ class Grants(Generic[Identity]):
         party = holder.party.of(live.session)
         return await exchange_of_session(party, api, live.session, actor and actor.token)
 
-    async def _by_refresh_token(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
+    async def _by_refresh_token(self, holder: Holder, api: DownstreamAPI) -> IssuedToken:
         """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""
         tokens: list[IssuedToken] = []
 
-        async def change(live: Live[Identity]) -> Live[Identity]:
+        async def change(live: Live) -> Live:
             require_refresh_token(live.session)
             party = holder.party.of(live.session)
             outcome, answer = await refresh_for(party, live, api)
@@ -219,13 +215,11 @@ class Grants(Generic[Identity]):
         return tokens[0]
 
 
-def _meets(party: RelyingParty[Identity], session: OIDCSession[Identity], needed: Needed) -> bool:
+def _meets(party: RelyingParty, session: AnySession, needed: Needed) -> bool:
     return needed.is_met_by(own_token(session), party.clock.now())
 
 
-def _after(
-    party: RelyingParty[Identity], live: Live[Identity], outcome: Outcome[Identity]
-) -> Live[Identity]:
+def _after(party: RelyingParty, live: Live, outcome: Outcome) -> Live:
     """The session after an attempt to refresh it; raises SessionError without one."""
     match outcome:
         case Refreshed(refreshed):
@@ -239,9 +233,7 @@ def _after(
             raise unavailable_until(party, outcome)
 
 
-async def _confirm(
-    party: RelyingParty[Identity], live: Live[Identity], token: IssuedToken, is_stored: bool
-) -> None:
+async def _confirm(party: RelyingParty, live: Live, token: IssuedToken, is_stored: bool) -> None:
     """Revoke a new token if the session has ended, and raise SessionError then.
 
     A sign-out revokes only stored tokens. So this check follows the storing of the token.
@@ -257,7 +249,7 @@ async def _confirm(
         await revoke_access_token(party, live.session, token)
 
 
-def _require_live(party: RelyingParty[Identity], found: Found[Identity]) -> Live[Identity]:
+def _require_live(party: RelyingParty, found: Found) -> Live:
     """The session after a wait; raises SessionError if it has ended. It may be idle."""
     if isinstance(found, Over):
         raise SessionError(ENDED_CODES[found.reason], "the session has ended")

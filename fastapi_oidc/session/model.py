@@ -281,6 +281,10 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
         return _without_nulls(members) | {"identity": members["identity"]}
 
 
+AnySession: TypeAlias = "OIDCSession[Any]"
+"""A session, whatever the type of its identity."""
+
+
 class PublicSession(Frozen, Generic[Identity]):
     """The part of a session that a browser may see: no tokens and no claims."""
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.store import Cell
 
 MINIMUM_LIFETIME: Final = 30 * 24 * 3600
@@ -49,7 +49,7 @@ class Revocation(NamedTuple):
             stamp = hashlib.sha1(both, usedforsecurity=False).hexdigest()[:STAMP_LENGTH]
         return Revocation(max(self.issued_at, earlier.issued_at), stamp, latest.reason)
 
-    def reason_for(self, session: OIDCSession[Identity]) -> EndReason | None:
+    def reason_for(self, session: AnySession) -> EndReason | None:
         """Why `session` has ended; None when its login was later."""
         if self.stamp and self.stamp not in session.prior_revocations:
             return self.reason
@@ -80,7 +80,7 @@ def added(encoded: bytes, of: str, revocation: Revocation) -> bytes:
     return json.dumps({**found, of: revocation.merged(found.get(of))}).encode()
 
 
-def keys_of(session: OIDCSession[Identity]) -> tuple[str, ...]:
+def keys_of(session: AnySession) -> tuple[str, ...]:
     """The keys under which a revocation of `session` may be: its user's, and of each `sid`."""
     issuer, client_id = session.issuer, session.client_id
     sids = () if session.sid is None else (session.sid, *session.former_sids)
@@ -90,18 +90,18 @@ def keys_of(session: OIDCSession[Identity]) -> tuple[str, ...]:
     )
 
 
-def reason_in(session: OIDCSession[Identity], found: Sequence[bytes]) -> EndReason | None:
+def reason_in(session: AnySession, found: Sequence[bytes]) -> EndReason | None:
     """Why `session` has ended, by the values under its `keys_of`; None if it has not."""
     reasons = (each.reason_for(session) for each in _naming(session, found))
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def stamps_in(session: OIDCSession[Identity], found: Sequence[bytes]) -> tuple[str, ...]:
+def stamps_in(session: AnySession, found: Sequence[bytes]) -> tuple[str, ...]:
     """The stamps that a login of `session` finds."""
     return tuple(each.stamp for each in _naming(session, found) if each.stamp)
 
 
-def _naming(session: OIDCSession[Identity], found: Sequence[bytes]) -> Iterable[Revocation]:
+def _naming(session: AnySession, found: Sequence[bytes]) -> Iterable[Revocation]:
     of_user = (ANY,) if session.sid else (ANY, NO_SID)
     of_sid = (ANY, session.sub)
     for number, encoded in enumerate(found):

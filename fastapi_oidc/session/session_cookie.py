@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final, Generic, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -20,8 +20,8 @@ from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import (
     SEALING,
+    AnySession,
     Claims,
-    Identity,
     OIDCSession,
     StandardIdentity,
     reading_back,
@@ -34,13 +34,13 @@ _JSON_PART: Final = re.compile(rb'(?<=[".])eyJ[A-Za-z0-9_-]+')  # eyJ is {" in b
 _UNPACKED_PART: Final = re.compile(rb"\x01([^\x00]*)\x00")
 
 
-class SessionCodec(Generic[Identity]):
+class SessionCodec:
     """Encodes and decodes sessions with an identity of `identity_type`.
 
     Raises ConfigurationError (configuration.invalid) when pydantic cannot read that type.
     """
 
-    def __init__(self, identity_type: type[Identity]) -> None:
+    def __init__(self, identity_type: type[Any]) -> None:
         self.identity_type = identity_type
         try:
             with reading_back():
@@ -50,10 +50,10 @@ class SessionCodec(Generic[Identity]):
             raise misconfigured(
                 f"pydantic cannot read an identity of {identity_type!r}: {error.message}"
             ) from None
-        self._read: Callable[[bytes], OIDCSession[Identity]] = adapter.validator.validate_json
-        self.read_identity: Callable[[bytes], Identity] = of_identity.validator.validate_json
+        self._read: Callable[[bytes], AnySession] = adapter.validator.validate_json
+        self.read_identity: Callable[[bytes], Any] = of_identity.validator.validate_json
 
-    def encode(self, session: OIDCSession[Identity]) -> bytes:
+    def encode(self, session: AnySession) -> bytes:
         """The session with its tokens, as JSON that `decode` can read.
 
         Raises ConfigurationError (configuration.invalid) when the identity would be read as
@@ -68,7 +68,7 @@ class SessionCodec(Generic[Identity]):
             f"would be read back as something else (identity_type is {self.identity_type!r})"
         )
 
-    def decode(self, encoded: bytes) -> OIDCSession[Identity]:
+    def decode(self, encoded: bytes) -> AnySession:
         """The session that `encode` wrote; raises SessionError (session.malformed)."""
         try:
             return self._read(encoded)
@@ -134,7 +134,7 @@ class CookieTooLarge(SessionError):
         self.size, self.limit, self.parts = size, limit, parts
 
 
-class Copy(NamedTuple, Generic[Identity]):
+class Copy(NamedTuple):
     """The content of a session cookie. Its session's row says whether it still counts.
 
     `keys` are those of the session's revocations when the cookie was set, so that they are read
@@ -147,7 +147,7 @@ class Copy(NamedTuple, Generic[Identity]):
     keys: tuple[str, ...]
     epoch: int
     expires_at: int
-    session: OIDCSession[Identity] | None = None
+    session: AnySession | None = None
     secret: bytes = b""
 
     def __repr__(self) -> str:
@@ -155,7 +155,7 @@ class Copy(NamedTuple, Generic[Identity]):
         return f"Copy(id={self.id!r}, epoch={self.epoch})"
 
 
-class _Content(Generic[Identity]):
+class _Content:
     """An encoded session, which each reader gets with claims and an identity of its own.
 
     Readers share the parts that nobody can change. A session that was read once stays as bytes,
@@ -164,11 +164,11 @@ class _Content(Generic[Identity]):
 
     __slots__ = ("_codec", "_encoded", "_shared", "_was_read")
 
-    def __init__(self, codec: SessionCodec[Identity], encoded: bytes) -> None:
+    def __init__(self, codec: SessionCodec, encoded: bytes) -> None:
         self._codec, self._encoded, self._was_read = codec, encoded, False
-        self._shared: tuple[Copy[Identity], bytes, list[tuple[str, Any]]] | None = None
+        self._shared: tuple[Copy, bytes, list[tuple[str, Any]]] | None = None
 
-    def read(self) -> Copy[Identity]:
+    def read(self) -> Copy:
         """The content; raises SessionError (session.malformed)."""
         if self._shared is None:
             session = self._codec.decode(self._encoded)
@@ -199,12 +199,12 @@ def _own(value: Any) -> Any:
     return {name: _own(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
-class SessionCookie(Generic[Identity]):
+class SessionCookie:
     """The sealed session: the cookie of an application without a session store."""
 
     def __init__(
         self,
-        codec: SessionCodec[Identity],
+        codec: SessionCodec,
         sealer: Sealer,
         names: CookieNames,
         *,
@@ -215,9 +215,7 @@ class SessionCookie(Generic[Identity]):
         self._limit = max_cookie_size
         self._contents = DecryptionCache(self._content_of, clock=clock or Clock())
 
-    def seal(
-        self, session: OIDCSession[Identity], content: bytes, epoch: int, secret: bytes
-    ) -> str:
+    def seal(self, session: AnySession, content: bytes, epoch: int, secret: bytes) -> str:
         """The value for `session`, which `content` encodes; raises CookieTooLarge."""
         size = 0
         for plaintext in _forms(content):
@@ -226,11 +224,11 @@ class SessionCookie(Generic[Identity]):
                 return self._sealer.seal(plaintext, name=self._name)
         raise CookieTooLarge(size, self._limit, _parts(content))
 
-    def open(self, value: str) -> Copy[Identity]:
+    def open(self, value: str) -> Copy:
         """The content; raises SessionError (session.seal_broken, session.malformed)."""
         return self._contents.open(value).read()
 
-    def leads_to(self, copy: Copy[Identity], session: OIDCSession[Identity], epoch: int) -> bool:
+    def leads_to(self, copy: Copy, session: AnySession, epoch: int) -> bool:
         """Whether a browser with `copy` needs no other cookie: each state needs another one."""
         before = copy.session
         if before is session:
@@ -240,7 +238,7 @@ class SessionCookie(Generic[Identity]):
             session.last_seen_at or 0,
         )
 
-    def _content_of(self, value: str) -> tuple[_Content[Identity], int]:
+    def _content_of(self, value: str) -> tuple[_Content, int]:
         plaintext = self._sealer.open(value, name=self._name)
         if plaintext.startswith(_DEFLATED):
             plaintext = _inflated(plaintext[len(_DEFLATED) :])
@@ -249,7 +247,7 @@ class SessionCookie(Generic[Identity]):
         return _Content(self._codec, plaintext), len(value) + len(plaintext)
 
 
-class ReferenceCookie(Generic[Identity]):
+class ReferenceCookie:
     """The sealed id of the session and its secret.
 
     The row has only a digest of the 256 random bits of the secret: neither the store's content nor
@@ -259,7 +257,7 @@ class ReferenceCookie(Generic[Identity]):
     def __init__(self, sealer: Sealer, names: CookieNames) -> None:
         self._sealer, self._name = sealer, names.session
 
-    def open(self, value: str) -> Copy[Identity]:
+    def open(self, value: str) -> Copy:
         """Like `SessionCookie.open`."""
         plaintext = self._sealer.open(value, name=self._name)
         secret, head = plaintext[:SECRET_BYTES], plaintext[SECRET_BYTES:]
@@ -269,19 +267,17 @@ class ReferenceCookie(Generic[Identity]):
         except (ValueError, TypeError):
             raise SessionError(Code.SESSION_MALFORMED, "not a reference") from None
 
-    def seal(
-        self, session: OIDCSession[Identity], content: bytes, epoch: int, secret: bytes
-    ) -> str:
+    def seal(self, session: AnySession, content: bytes, epoch: int, secret: bytes) -> str:
         """Like `SessionCookie.seal`."""
         head = json.dumps([session.id, keys_of(session), epoch, session.last_end])
         return self._sealer.seal(secret + head.encode(), name=self._name)
 
-    def leads_to(self, copy: Copy[Identity], session: OIDCSession[Identity], epoch: int) -> bool:
+    def leads_to(self, copy: Copy, session: AnySession, epoch: int) -> bool:
         """Like `SessionCookie.leads_to`. The keys change with the `sid`."""
         return copy.epoch == epoch and copy.keys == keys_of(session)
 
 
-CookieForm: TypeAlias = SessionCookie[Identity] | ReferenceCookie[Identity]
+CookieForm: TypeAlias = SessionCookie | ReferenceCookie
 
 
 def digest_of(secret: bytes) -> str:

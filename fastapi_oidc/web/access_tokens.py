@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import HTTPConnection
 
@@ -126,7 +126,7 @@ def _error_of(cause: OIDCError) -> dict[str, str]:
 
 
 def presented_token(
-    context: RequestContext[Any, Any], connection: HTTPConnection, certificate_header: str | None
+    context: RequestContext, connection: HTTPConnection, certificate_header: str | None
 ) -> PresentedToken:
     """The token in the Authorization header; tokens elsewhere in the request are ignored.
 

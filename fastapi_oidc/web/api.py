@@ -104,7 +104,7 @@ class API(Serving[Identity, Any]):
 
     def __init__(
         self,
-        registrations: Registrations[Identity, Any],
+        registrations: Registrations,
         require_auth: RequireAuth[Identity],
         require_csrf: Guard[OIDCSession[Identity]],
         audience: str,
@@ -114,11 +114,11 @@ class API(Serving[Identity, Any]):
         require_kind(f"audience of {self.function}", audience, str)
         for name in ("accept_plain_jwt", "dpop_required"):
             require_kind(f"{name} of {self.function}", options.get(name, False), bool)
-        self.registrations: Registrations[Identity, Any] = registrations
+        self.registrations: Registrations = registrations
         self._engine, fixed = registrations.engine, registrations.fixed
         self._require_auth, self._require_csrf = require_auth, require_csrf
         self._options, self.audience = options, audience
-        self._servers: WeakKeyDictionary[Runtime[Identity, Any], ResourceServer]
+        self._servers: WeakKeyDictionary[Runtime, ResourceServer]
         self._servers = WeakKeyDictionary()
         self.resource = resource_of(audience, options.get("resource"))
         self._fixed = None if fixed is None else self._server_of(fixed)
@@ -318,14 +318,14 @@ class API(Serving[Identity, Any]):
             await self._require_csrf(connection, session)
         return Caller(session.identity, session=session)
 
-    def _serving(self, context: RequestContext[Identity, Any]) -> Runtime[Identity, Any]:
+    def _serving(self, context: RequestContext) -> Runtime:
         """The registrations whose tokens the API accepts in this request."""
         return self.registrations.fixed or context.runtime
 
-    def _now(self, context: RequestContext[Identity, Any]) -> Instant:
+    def _now(self, context: RequestContext) -> Instant:
         return self._serving(context).party.clock.instant()
 
-    def _server_of(self, runtime: Runtime[Identity, Any]) -> ResourceServer:
+    def _server_of(self, runtime: Runtime) -> ResourceServer:
         """The API as the registrations that serve a request see it; raises ConfigurationError."""
         if (server := self._servers.get(runtime)) is None:
             require_secure(self.resource, runtime.origin)
@@ -333,7 +333,7 @@ class API(Serving[Identity, Any]):
             self._servers[runtime] = server
         return server
 
-    def _require_identities(self, runtime: Runtime[Identity, Any]) -> None:
+    def _require_identities(self, runtime: Runtime) -> None:
         """Require a `resolve_identity` for several issuers: each of them may have an `alice`."""
         is_own = self._application is not None
         knows = runtime.party.is_one_of_several and not self._options.get("issuers")
@@ -371,7 +371,7 @@ class API(Serving[Identity, Any]):
     async def _check(
         self,
         permission: Permission,
-        context: RequestContext[Identity, Any],
+        context: RequestContext,
         connection: HTTPConnection,
         token: AccessToken,
     ) -> None:
@@ -380,7 +380,7 @@ class API(Serving[Identity, Any]):
 
     def _refuse(
         self,
-        context: RequestContext[Identity, Any],
+        context: RequestContext,
         connection: HTTPConnection,
         cause: ProtocolViolation | ProviderError | SessionError,
         permission: Permission,

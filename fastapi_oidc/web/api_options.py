@@ -48,9 +48,7 @@ class APIOptions(TypedDict, Generic[Identity], total=False):
     token_url: str | None
 
 
-def resource_server(
-    runtime: Runtime[Identity, Any], audience: str, options: APIOptions[Identity]
-) -> ResourceServer:
+def resource_server(runtime: Runtime, audience: str, options: APIOptions[Any]) -> ResourceServer:
     """The resource server with these options; raises ConfigurationError."""
     party = runtime.party
     if not audience:
@@ -70,9 +68,7 @@ def resource_server(
     )
 
 
-def _own_issuer(
-    party: RelyingParty[Identity], audience: str, options: APIOptions[Identity]
-) -> TokenIssuer:
+def _own_issuer(party: RelyingParty, audience: str, options: APIOptions[Any]) -> TokenIssuer:
     """The provider of a registration, as an issuer of access tokens."""
     settings, roles = party.settings, options.get("roles_claim", "roles")
     plain = options.get("accept_plain_jwt", False)
@@ -103,7 +99,7 @@ def _other_issuer(first: TokenIssuer, issuer: str) -> TokenIssuer:
     return TokenIssuer(expected, first.provider.beside(issuer, nobody), first.algorithms)
 
 
-def _others(party: RelyingParty[Any], options: APIOptions[Any]) -> Collection[str]:
+def _others(party: RelyingParty, options: APIOptions[Any]) -> Collection[str]:
     """The option `issuers`; raises ConfigurationError for one that is no https URL."""
     given = options.get("issuers", ())
     if isinstance(given, str):
@@ -113,7 +109,7 @@ def _others(party: RelyingParty[Any], options: APIOptions[Any]) -> Collection[st
     return given
 
 
-def _introspections(runtime: Runtime[Any, Any], options: APIOptions[Any]) -> Introspections | None:
+def _introspections(runtime: Runtime, options: APIOptions[Any]) -> Introspections | None:
     chosen, lifetime = options.get("introspect", False), options.get("introspection_lifetime", 60)
     party, client = runtime.party, options.get("introspection_client")
     if chosen not in (True, False, "opaque"):

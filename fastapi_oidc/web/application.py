@@ -197,7 +197,7 @@ def faults_of_overrides(app: Any, error: Exception) -> Iterator[str]:
         yield "An override of a guard returns what the guard does: lambda: session_for(...)"
 
 
-def advise_on_refusal(context: RequestContext[Any, Any], code: Code) -> None:
+def advise_on_refusal(context: RequestContext, code: Code) -> None:
     """Log why a refusal may surprise: no CORS headers, a token, an override of nothing."""
     app, headers = context.scope["app"], context.connection.headers
     is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")

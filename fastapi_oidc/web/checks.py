@@ -45,9 +45,7 @@ _log = logging.getLogger("fastapi_oidc.configuration")
 _NEEDED: Final = (Role.LOGIN, Role.CALLBACK)
 
 
-def report(
-    app: Any, routes: OwnRoutes, engine: Engine[Any, Any], fixed: Runtime[Any, Any] | None
-) -> None:
+def report(app: Any, routes: OwnRoutes, engine: Engine, fixed: Runtime | None) -> None:
     """Check the application at its startup, and log what may be wrong."""
     endpoints = endpoints_of(app)
     require_sound_endpoints(app, endpoints, engine)
@@ -219,7 +217,7 @@ def _hiding(app: Any, path: str, name: str) -> BaseRoute | None:
     return None
 
 
-def _report_memory_of_one(runtime: Runtime[Any, Any]) -> None:
+def _report_memory_of_one(runtime: Runtime) -> None:
     """Log each store in memory if the server has several processes."""
     workers = configured_workers(sys.argv, os.environ)
     option = runtime.party.sessions.option_in_memory

@@ -35,7 +35,7 @@ from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.grants.holders import Change, require_session, response_started
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.web.headers import (
     has_cookie,
     require_parsable,
@@ -43,12 +43,12 @@ from fastapi_oidc.web.headers import (
 from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
 from fastapi_oidc.web.requests import OwnRequest
 from fastapi_oidc.web.routes import OwnRoutes
-from fastapi_oidc.web.runtime import Engine, OIDCLocals, RequestData, RequestDataContext, Runtime
+from fastapi_oidc.web.runtime import Engine, OIDCLocals, RequestDataContext, Runtime
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
 
-class RequestContext(OwnRequest[Identity, RequestData]):
+class RequestContext(OwnRequest):
     """Loads the session at most once, and collects the cookie changes of the response.
 
     It is also the `Holder` of the session.
@@ -56,29 +56,29 @@ class RequestContext(OwnRequest[Identity, RequestData]):
 
     def __init__(
         self,
-        engine: Engine[Identity, RequestData],
-        runtime: Runtime[Identity, RequestData] | None,
+        engine: Engine,
+        runtime: Runtime | None,
         routes: OwnRoutes,
         scope: Scope,
-        outer: RequestContext[Any, Any] | None,
+        outer: RequestContext | None,
     ) -> None:
         super().__init__(engine, runtime, routes, scope, outer)
         self._changes: dict[str, CookieChange] = {}
-        self._pending: PendingCookie[Identity] | None = None
+        self._pending: PendingCookie | None = None
         self._is_cleared = self._has_ended = False
-        self._begun: Live[Identity] | None = None
-        self._changing: set[asyncio.Task[Live[Identity]]] = set()
+        self._begun: Live | None = None
+        self._changing: set[asyncio.Task[Live]] = set()
         self._uses: list[Use] = []
         self.step_ups: list[StepUp] = []
         """The requirements of the guards that have run."""
         self.is_open = True
         """Whether the response has not started, so cookies can still be sent."""
-        self.known: OIDCLocals[Identity, RequestData] | None = None
+        self.known: OIDCLocals[Any, Any] | None = None
         """The locals, once they are loaded."""
 
     # Its session
 
-    async def registration_of_session(self) -> RelyingParty[Identity] | None:
+    async def registration_of_session(self) -> RelyingParty | None:
         """The registration of the browser's session; None without one, if there are several."""
         if not self.party.is_one_of_several:
             return self.party
@@ -95,7 +95,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             with self.owning:
                 await self._apply(await resume(self._runtime.party, self.cookies, active=True))
 
-    async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
+    async def locals(self, *, active: bool = True) -> OIDCLocals[Any, Any]:
         """The locals of the request; raises SessionError when a store is unavailable.
 
         A request that is not `active` does not count for the idle timeout.
@@ -107,7 +107,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             resumed = await resume(self._runtime.party, self.cookies, active=active)
             return await self._apply(resumed)
 
-    async def refresh(self) -> OIDCLocals[Identity, RequestData]:
+    async def refresh(self) -> OIDCLocals[Any, Any]:
         """Like `locals`, with new tokens; raises SessionError when they are unavailable."""
         with self.owning:
             if self._is_cleared:
@@ -125,7 +125,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             self.require_trusted_origin(self.scope)
             return await current(self.party, self.cookies) is not None
 
-    async def current(self) -> Live[Identity]:
+    async def current(self) -> Live:
         """See `Holder`. The session is not refreshed."""
         pending, live = self._pending, None
         if isinstance(pending, NewSession | SetCookie):
@@ -135,7 +135,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             live = await current(self.party, self.cookies)
         return require_session(live)
 
-    async def change(self, change: Change[Identity]) -> Live[Identity]:
+    async def change(self, change: Change) -> Live:
         """See `Holder`. The response waits for the change and sends its cookie."""
         live = await self.current()
         if not self.is_open:
@@ -145,7 +145,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
         task.add_done_callback(self._changing.discard)
         return await asyncio.shield(task)
 
-    async def _change(self, live: Live[Identity], change: Change[Identity]) -> Live[Identity]:
+    async def _change(self, live: Live, change: Change) -> Live:
         made = await change(live)
         if self._is_cleared:
             raise SessionError(Code.SESSION_SIGNED_OUT, "this request has cleared its session")
@@ -157,7 +157,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             self._set_locals(replace(self.known, session=made.session))
         return made
 
-    async def note_login(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
+    async def note_login(self, outcome: SignedIn[Any], *, with_data: bool) -> None:
         """Note that the request signed in; `with_data` also loads the request's data.
 
         If loading fails, a new session is ended; a session from before continues.
@@ -221,7 +221,7 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             await end_current(self.party, self.cookies)
             self._has_ended = True
 
-    async def _apply(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
+    async def _apply(self, resumed: Resumed) -> OIDCLocals[Any, Any]:
         session, pending, ended, unavailable = resumed
         if not self._is_cleared:
             self._pending = pending or self._pending
@@ -233,15 +233,13 @@ class RequestContext(OwnRequest[Identity, RequestData]):
             OIDCLocals() if is_over else OIDCLocals(session, data, ended, unavailable)
         )
 
-    def _set_locals(
-        self, locals: OIDCLocals[Identity, RequestData]
-    ) -> OIDCLocals[Identity, RequestData]:
+    def _set_locals(self, locals: OIDCLocals[Any, Any]) -> OIDCLocals[Any, Any]:
         """Set `locals` as the request's locals, also in the request's state."""
         self.known = locals
         self.scope.setdefault("state", {})[self.name] = locals
         return locals
 
-    async def _data(self, session: OIDCSession[Identity] | None) -> RequestData | None:
+    async def _data(self, session: AnySession | None) -> Any:
         load = self.engine.load_request_data
         if session is None or load is None:
             return None

@@ -10,7 +10,7 @@ from itsdangerous import Signer
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession
 
 CSRF_HEADER = "X-CSRF-Token"
 CSRF_FIELD = "csrf_token"
@@ -27,13 +27,13 @@ class CSRFTokens:
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._signer = Signer(list(reversed(keys)), "fastapi_oidc.csrf", digest_method=sha256)
 
-    def token(self, session: OIDCSession[Identity]) -> str:
+    def token(self, session: AnySession) -> str:
         """A token for one response."""
         signature = base64url.decode(self._signer.get_signature(session.id).decode())
         mask = os.urandom(len(signature))
         return base64url.encode(mask + _masked(signature, mask))
 
-    def require(self, session: OIDCSession[Identity], token: str | None) -> None:
+    def require(self, session: AnySession, token: str | None) -> None:
         """Raises SessionError (session.csrf) unless `token` is the session's own."""
         signature = _signature_in(token or "")
         if not self._signer.verify_signature(session.id.encode(), signature.encode()):

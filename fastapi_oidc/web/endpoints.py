@@ -353,7 +353,7 @@ def _redirect(location: str, *, after_post: bool = False) -> Response:
     return RedirectResponse(location, 303 if after_post else 302, headers=UNREFERRED)
 
 
-def _announce(party: RelyingParty[Any], name: EventName, error: OIDCError) -> None:
+def _announce(party: RelyingParty, name: EventName, error: OIDCError) -> None:
     party.announcer(refusal(name, error, party.clock.now()))
 
 

@@ -42,9 +42,7 @@ _OPEN: Final = (
 """Routes that must work without a session, for browsers and the provider."""
 
 
-def require_sound_endpoints(
-    app: Any, endpoints: Sequence[Endpoint], engine: Engine[Any, Any]
-) -> None:
+def require_sound_endpoints(app: Any, endpoints: Sequence[Endpoint], engine: Engine) -> None:
     """Raise ConfigurationError for an endpoint that is a mistake.
 
     It can never work: its parameter's annotation cannot be evaluated, or it is a route of a login
@@ -63,7 +61,7 @@ def require_sound_endpoints(
                 raise misconfigured(f"{endpoint.path}: {fault}")
 
 
-def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
+def _faults_of(dependant: Dependant, engine: Engine) -> Iterator[str]:
     """What is wrong with an endpoint or dependency, for its developer."""
     call: Any = dependant.call
     read = (*dependant.query_params, *dependant.body_params)
@@ -106,9 +104,7 @@ def _faults_of(dependant: Dependant, engine: Engine[Any, Any]) -> Iterator[str]:
         )
 
 
-def _faults_of_result(
-    dependant: Dependant, dependency: Dependant, engine: Engine[Any, Any]
-) -> Iterator[str]:
+def _faults_of_result(dependant: Dependant, dependency: Dependant, engine: Engine) -> Iterator[str]:
     """What is wrong with what the endpoint makes of a guard's result."""
     guard, name = dependency.call, dependency.name
     if not isinstance(guard, Dependency):

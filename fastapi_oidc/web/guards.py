@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 Subject = TypeVar("Subject")
 """What a guard checks: a session or an access token."""
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
-Check: TypeAlias = Callable[[RequestContext[Any, Any], HTTPConnection, Subject], Awaitable[None]]
+Check: TypeAlias = Callable[[RequestContext, HTTPConnection, Subject], Awaitable[None]]
 
 _NAMED: Final = Parameter.POSITIONAL_OR_KEYWORD
 _CONNECTION: Final = Parameter("connection", _NAMED, annotation=HTTPConnection)
@@ -66,7 +66,7 @@ _DEFAULT_COOKIE: Final = CookieNames("oidc", secure=True).session
 class Root(Dependency, ABC, Generic[Subject]):
     """What a guard depends on. `engine` is None for the app's only instance."""
 
-    engine: Engine[Any, Any] | None
+    engine: Engine | None
 
     @abstractmethod
     async def __call__(self, connection: HTTPConnection, /) -> Subject:
@@ -87,7 +87,7 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
 
     def __init__(
         self,
-        engine: Engine[Identity, Any] | None = None,
+        engine: Engine | None = None,
         cookie_name: str = _DEFAULT_COOKIE,
         only: str | None = None,
     ) -> None:
@@ -100,7 +100,7 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
     @awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
-        context: RequestContext[Identity, Any] = context_of(connection, self.engine)
+        context: RequestContext = context_of(connection, self.engine)
         with context.owning:
             locals = context.known
             if locals is None:
@@ -127,7 +127,7 @@ class FromAPI(Root[Result]):
     def __init__(
         self,
         name: str,
-        engine: Engine[Any, Any],
+        engine: Engine,
         returns: type[Result],
         ask: Callable[..., Awaitable[Result]],
         scopes: Collection[str],
@@ -195,7 +195,7 @@ class FromLocals(Dependency, Generic[Result]):
     def __init__(
         self,
         name: str,
-        engine: Engine[Any, Any] | None,
+        engine: Engine | None,
         returns: type,
         read: Callable[[Any], Result],
     ) -> None:
@@ -294,7 +294,7 @@ def with_csrf_token(root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]
 
 
 async def _require_csrf_token(
-    context: RequestContext[Any, Any], connection: HTTPConnection, session: OIDCSession[Any]
+    context: RequestContext, connection: HTTPConnection, session: OIDCSession[Any]
 ) -> None:
     """Raises SessionError (session.csrf)."""
     token = connection.headers.get(CSRF_HEADER)

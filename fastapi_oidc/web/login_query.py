@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
@@ -14,7 +14,6 @@ from fastapi_oidc.flows.login import LoginOptions, Prompt
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import same_origin_path
-from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.requests import MOVED
@@ -48,9 +47,7 @@ class LoginQuery(BaseModel):
     silent: bool = False
 
 
-async def registration_for(
-    context: RequestContext[Identity, Any], options: LoginOptions
-) -> RelyingParty[Identity] | None:
+async def registration_for(context: RequestContext, options: LoginOptions) -> RelyingParty | None:
     """The registration of a login; None if the user must choose one."""
     party = context.party
     if options.provider is not None:
@@ -69,9 +66,7 @@ async def registration_for(
     return await context.registration_of_session() or (party if options.silent else None)
 
 
-def choices(
-    context: RequestContext[Any, Any], options: LoginOptions
-) -> tuple[tuple[str, str], ...]:
+def choices(context: RequestContext, options: LoginOptions) -> tuple[tuple[str, str], ...]:
     """The labels of the registrations, and the URLs of their logins with these options.
 
     Raises ConfigurationError for options that no link can carry.
@@ -90,7 +85,7 @@ def choices(
     )
 
 
-def advise_on_address(context: RequestContext[Any, Any]) -> None:
+def advise_on_address(context: RequestContext) -> None:
     """Log that a login began at another address than `base_url`."""
     asked = shown(context.connection.headers.get("host", ""))
     context.party.announcer.advise(
@@ -101,7 +96,7 @@ def advise_on_address(context: RequestContext[Any, Any]) -> None:
     )
 
 
-def advise_on_query(context: RequestContext[Any, Any], asked: LoginQuery) -> None:
+def advise_on_query(context: RequestContext, asked: LoginQuery) -> None:
     """Log that a `return_to` is not followed: its name, its origin, or what it lost unencoded."""
     others = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
     if asked.return_to is None and (named := others & _RETURN_TO):

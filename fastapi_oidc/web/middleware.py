@@ -68,7 +68,7 @@ class OIDCMiddleware:
             live = self._live if scope["type"] == "lifespan" else self._app
             await live(scope, receive, send)
             return
-        outer: RequestContext[Any, Any] | None = scope.get(SCOPE_KEY)
+        outer: RequestContext | None = scope.get(SCOPE_KEY)
         self._prepare(scope, outer)
         fixed = self._registrations.fixed
         if outer is None and fixed is not None:
@@ -115,9 +115,7 @@ class OIDCMiddleware:
                 for fault in context.faults():  # after the response had begun
                     _log.error("%s.", fault)
 
-    async def _context(
-        self, scope: Scope, outer: RequestContext[Any, Any] | None
-    ) -> RequestContext[Any, Any]:
+    async def _context(self, scope: Scope, outer: RequestContext | None) -> RequestContext:
         """A new context; `outer` if the middleware of the same instance is around this one."""
         if outer is not None and outer.serves(self._engine):
             outer.app = scope["app"]
@@ -128,7 +126,7 @@ class OIDCMiddleware:
             self._warn_of_no_registration(scope, is_found=runtime is not None)
         return RequestContext(self._engine, runtime, self._routes, scope, outer)
 
-    def _prepare(self, scope: Scope, outer: RequestContext[Any, Any] | None) -> None:
+    def _prepare(self, scope: Scope, outer: RequestContext | None) -> None:
         """Check the application; `outer` is the context of an outer OIDCMiddleware."""
         if "app" not in scope:
             raise ConfigurationError(
@@ -210,7 +208,7 @@ def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:
 class _Response:
     """Adds the cookie changes to the first message of a response, if it `writes` them."""
 
-    def __init__(self, context: RequestContext[Any, Any], send: Send, *, writes: bool) -> None:
+    def __init__(self, context: RequestContext, send: Send, *, writes: bool) -> None:
         self._context, self._send, self._writes = context, send, writes
         self.started = False
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.flows.resume import NOT_IN_MEMORY
@@ -97,8 +96,8 @@ class Outgoing(Serving[Identity, RequestData]):
             return Grant(self._of_token(session_id, target))
         api = party.api(target)
         party.sessions.require_rows("find a session by its id")
-        copy: Copy[Identity] = Copy(session_id, (), ANY_EPOCH, 0)
-        holder: Holder[Identity] = Detached(party, copy)
+        copy: Copy = Copy(session_id, (), ANY_EPOCH, 0)
+        holder: Holder = Detached(party, copy)
         try:
             await holder.current()
         except SessionError as error:
@@ -156,12 +155,12 @@ def _of_caller(caller: Caller[Identity]) -> OIDCSession[Identity] | AccessToken:
 
 
 def _of_session(
-    runtime: Runtime[Identity, Any], session: OIDCSession[Identity], api: DownstreamAPI | None
+    runtime: Runtime, session: OIDCSession[Identity], api: DownstreamAPI | None
 ) -> Tokens:
     """The tokens of an endpoint's session; within its request, the request's session is used."""
     known = None if runtime.party.sessions.in_store else session
     copy = Copy(session.id, keys_of(session), ANY_EPOCH, session.last_end, known)
-    elsewhere: Holder[Identity] = Detached(runtime.party, copy)
+    elsewhere: Holder = Detached(runtime.party, copy)
 
     async def token(needed: Needed) -> IssuedToken:
         holder = _request_of(runtime.engine, session.id) or elsewhere
@@ -171,7 +170,7 @@ def _of_session(
     return token
 
 
-def _request_of(engine: Engine[Any, Any], session_id: str) -> Holder[Any] | None:
+def _request_of(engine: Engine, session_id: str) -> Holder | None:
     """The running request before its response, if its session has this id."""
     context = running(engine)
     if context is None or context.known is None or not context.is_open:

@@ -6,7 +6,7 @@ import logging
 import secrets
 from http import HTTPStatus
 from types import NoneType
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from fastapi.exception_handlers import http_exception_handler
@@ -69,9 +69,7 @@ class StepUpRequired(SessionError):
         self.step_up, self.fields = step_up, fields
 
 
-async def response_to(
-    context: RequestContext[Any, Any], error: OIDCError | HTTPException
-) -> ASGIApp:
+async def response_to(context: RequestContext, error: OIDCError | HTTPException) -> ASGIApp:
     """The response, announced once: a page for navigations, JSON for scripts.
 
     Navigations without a session go to the login. A websocket is closed (RFC 6455 7.4.1).
@@ -98,7 +96,7 @@ async def response_to(
     return response
 
 
-def announce_refusal(context: RequestContext[Any, Any], error: OIDCError) -> None:
+def announce_refusal(context: RequestContext, error: OIDCError) -> None:
     """Announce one event for each refusal, except first visits without a session or token.
 
     The refusal of a websocket is always announced: its client learns no cause.
@@ -120,7 +118,7 @@ def is_navigation(connection: HTTPConnection) -> bool:
     return "text/html" in connection.headers.get("accept", "")
 
 
-async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
+async def shown(context: RequestContext, page: Page) -> Response:
     """The response of `render_page`, or else the library's page. An exception is logged."""
     render, response = context.engine.render_page, None
     try:
@@ -133,14 +131,14 @@ async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
     return response or page.response()
 
 
-def _json(context: RequestContext[Any, Any], error: OIDCError) -> Response:
+def _json(context: RequestContext, error: OIDCError) -> Response:
     content = {"detail": error.public_text, "code": str(error.code)}
     if ended := error.details.get("ended"):
         content["ended"] = str(ended)
     return JSONResponse(content, error.status, headers=_headers(context, error))
 
 
-def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, str]:
+def _headers(context: RequestContext, error: OIDCError) -> dict[str, str]:
     """The headers of a refusal.
 
     A 401 has `WWW-Authenticate` (RFC 9110 11.6.1), by default for the cookie of a login. A 503 has
@@ -162,24 +160,24 @@ def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, s
     return headers
 
 
-def _is_to_return_to(context: RequestContext[Any, Any]) -> bool:
+def _is_to_return_to(context: RequestContext) -> bool:
     """Whether a login can return to this request; it cannot return to the library's routes."""
     return _is_read(context) and not context.is_at_own_route
 
 
-def _is_read(context: RequestContext[Any, Any]) -> bool:
+def _is_read(context: RequestContext) -> bool:
     """Whether a link can repeat the request."""
     return context.scope["method"] in ("GET", "HEAD")
 
 
-def _login_url(context: RequestContext[Any, Any], error: OIDCError) -> str:
+def _login_url(context: RequestContext, error: OIDCError) -> str:
     """The URL of the login route, with the requested page to return to."""
     more = error.step_up.parameters() if isinstance(error, StepUpRequired) else {}
     query = {"return_to": requested_path(context.connection)} | more
     return f"{context.link_to(Role.LOGIN)}?{urlencode(query)}"
 
 
-def _page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
+def _page(context: RequestContext, error: OIDCError) -> Page:
     """The page about `error`."""
     heading, _, text = error.public_text.partition(". ")
     heading = heading.removesuffix(".")
@@ -202,9 +200,7 @@ def _page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
     )
 
 
-def _step_up_page(
-    context: RequestContext[Any, Any], error: StepUpRequired, heading: str, login: str
-) -> Page:
+def _step_up_page(context: RequestContext, error: StepUpRequired, heading: str, login: str) -> Page:
     """The page for a form whose user must sign in again; it sends the fields again afterwards.
 
     Without fields (a form with a file) the user must send the form again from the original page.
@@ -225,9 +221,7 @@ def _step_up_page(
     )
 
 
-def _action(
-    context: RequestContext[Any, Any], error: OIDCError, login: str | None
-) -> tuple[str, str]:
+def _action(context: RequestContext, error: OIDCError, login: str | None) -> tuple[str, str]:
     """The text and URL of the main action: try again, sign in, or go to the start page."""
     can_repeat = _is_login(context) or not context.is_at_own_route
     if error.status >= HTTPStatus.BAD_GATEWAY and _is_read(context) and can_repeat:
@@ -238,17 +232,17 @@ def _action(
     return "Go to the start page", context.party.settings.default_return_path
 
 
-def _login_of(context: RequestContext[Any, Any]) -> str | None:
+def _login_of(context: RequestContext) -> str | None:
     """The path of the login as browsers request it; None if it is not mounted."""
     is_mounted = context.path_to(Role.LOGIN) is not None
     return context.link_to(Role.LOGIN) if is_mounted else None
 
 
-def _is_login(context: RequestContext[Any, Any]) -> bool:
+def _is_login(context: RequestContext) -> bool:
     return context.path == context.path_to(Role.LOGIN)
 
 
-def _same_path(context: RequestContext[Any, Any]) -> str:
+def _same_path(context: RequestContext) -> str:
     """The requested path, unless a browser would read it as another origin's URL."""
     default = context.party.settings.default_return_path
     return same_origin_path(requested_path(context.connection), default=default)

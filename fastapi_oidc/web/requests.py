@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Final, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi.exceptions import RequestValidationError
@@ -18,11 +18,10 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import with_query
-from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.headers import NO_STORE, own_cookies, token_scheme_in
 from fastapi_oidc.web.misuse import NAMESAKE
 from fastapi_oidc.web.routes import REGISTRATION, OwnRoutes, Role, origin_of, route_path
-from fastapi_oidc.web.runtime import Engine, RequestData, Runtime
+from fastapi_oidc.web.runtime import Engine, Runtime
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods that change nothing (RFC 9110 9.2.1)."""
@@ -39,7 +38,7 @@ URL_ENCODED = "application/x-www-form-urlencoded"
 Query = TypeVar("Query", bound=BaseModel)
 
 
-class OwnRequest(Generic[Identity, RequestData]):
+class OwnRequest:
     """One request or websocket at one OIDCMiddleware, without its session.
 
     `runtime` serves the request; no registration does if it is None. `outer` belongs to the
@@ -48,8 +47,8 @@ class OwnRequest(Generic[Identity, RequestData]):
 
     def __init__(
         self,
-        engine: Engine[Identity, RequestData],
-        runtime: Runtime[Identity, RequestData] | None,
+        engine: Engine,
+        runtime: Runtime | None,
         routes: OwnRoutes,
         scope: Scope,
         outer: Self | None,
@@ -70,14 +69,14 @@ class OwnRequest(Generic[Identity, RequestData]):
     # Which instances and registrations serve the request
 
     @property
-    def runtime(self) -> Runtime[Identity, RequestData]:
+    def runtime(self) -> Runtime:
         """What serves the request; raises HTTPException (404) if no registration does."""
         if self._runtime is None:
             raise HTTPException(404, headers=NO_STORE)
         return self._runtime
 
     @property
-    def party(self) -> RelyingParty[Identity]:
+    def party(self) -> RelyingParty:
         """The first of the registrations that serve the request; raises HTTPException (404)."""
         return self.runtime.party
 
@@ -86,7 +85,7 @@ class OwnRequest(Generic[Identity, RequestData]):
         """The names of the instances that serve this request."""
         return [self.name] if self.outer is None else [self.name, *self.outer.names]
 
-    def serves(self, engine: Engine[Any, Any]) -> bool:
+    def serves(self, engine: Engine) -> bool:
         """Whether the instance serves this request; raises ConfigurationError for its namesake."""
         if self.engine is not engine and self.name == engine.name:
             raise ConfigurationError(
@@ -102,7 +101,7 @@ class OwnRequest(Generic[Identity, RequestData]):
             context = context.outer
         return context or self
 
-    def registration(self, connection: HTTPConnection) -> RelyingParty[Identity]:
+    def registration(self, connection: HTTPConnection) -> RelyingParty:
         """The registration that the path names; HTTPException (404) for another name.
 
         Raises ConfigurationError if there are several, and the path names none.
@@ -172,7 +171,7 @@ class OwnRequest(Generic[Identity, RequestData]):
         """The path of a route in the app that has the middleware; None if it is not mounted."""
         return self._routes.path_to(role, self.party.settings.name)
 
-    def link_to(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
+    def link_to(self, role: Role, party: RelyingParty | None = None) -> str:
         """The path of a registration's route, by default the first one's, as browsers request it.
 
         Raises ConfigurationError (configuration.route_missing).
@@ -190,7 +189,7 @@ class OwnRequest(Generic[Identity, RequestData]):
         """Scheme and host of this application, without a trailing slash."""
         return self.runtime.origin or origin_of(self.connection)
 
-    def url(self, role: Role, party: RelyingParty[Identity] | None = None) -> str:
+    def url(self, role: Role, party: RelyingParty | None = None) -> str:
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
         return self.origin + self.link_to(role, party)
 
@@ -250,7 +249,7 @@ async def form_parameters(request: Request, fault: Code) -> Parameters:
         raise ProtocolViolation(fault, "the form is not UTF-8") from None
 
 
-def require_same_origin(context: OwnRequest[Any, Any]) -> None:
+def require_same_origin(context: OwnRequest) -> None:
     """Refuse a request from a page of another origin (RFC 6749 10.12, Fetch Metadata).
 
     Raises SessionError (session.cross_site).
@@ -259,7 +258,7 @@ def require_same_origin(context: OwnRequest[Any, Any]) -> None:
         raise SessionError(Code.SESSION_CROSS_SITE, "a page of another origin sent it")
 
 
-def url_at_base(context: OwnRequest[Any, Any]) -> str | None:
+def url_at_base(context: OwnRequest) -> str | None:
     """The URL of this request at the host of `base_url`, if it was sent to another host.
 
     A login's cookie must be set for the host to which the provider redirects. Behind a proxy that

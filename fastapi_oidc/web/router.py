@@ -72,7 +72,7 @@ def conventional_router(
     return router
 
 
-def _only(role: Role, endpoint: EndpointFunction, engine: Engine[Any, Any]) -> EndpointFunction:
+def _only(role: Role, endpoint: EndpointFunction, engine: Engine) -> EndpointFunction:
     """The endpoint for the methods of the registration only; other methods get a 405 response.
 
     Starlette adds HEAD, with which a link scanner could use up the code of a callback. To a browser

@@ -60,7 +60,7 @@ CreatePublicSession: TypeAlias = Callable[
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Engine(Generic[Identity, RequestData]):
+class Engine:
     """What all requests of one `OIDC` instance share, whichever registration serves them.
 
     `identity_type` is the type as which stored identities are read.
@@ -72,22 +72,22 @@ class Engine(Generic[Identity, RequestData]):
     """
 
     name: str
-    identity_type: type[Identity]
+    identity_type: type[Any]
     store: Store
     proofs: Store
     network: Network
     endings: Endings
     last_steps: LastSteps
-    refreshes: Refreshes[Identity]
-    grants: Grants[Identity]
-    code_exchanges: CodeExchanges[Identity]
+    refreshes: Refreshes
+    grants: Grants
+    code_exchanges: CodeExchanges
     sign_outs: SingleFlight[object, Any]
     announcer: Announcer
     records_endings: bool
     patience: float
     render_page: RenderPage | None
-    load_request_data: LoadRequestData[Identity, RequestData] | None = field()
-    create_public_session: CreatePublicSession[Identity, RequestData] | None = field()
+    load_request_data: LoadRequestData[Any, Any] | None = field()
+    create_public_session: CreatePublicSession[Any, Any] | None = field()
     apis: list[Any] = field(default_factory=list)
     step_ups: dict[StepUp, None] = field(default_factory=dict)
     needed: dict[str, str] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Engine(Generic[Identity, RequestData]):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, weakref_slot=True)
-class Runtime(Generic[Identity, RequestData]):
+class Runtime:
     """The registrations that serve a request, and what the web layer adds to them.
 
     `party` is the first of them. `origin` is the scheme and host in browsers; None derives it from
@@ -120,8 +120,8 @@ class Runtime(Generic[Identity, RequestData]):
     from `trusted_origins`. `labels` are the names of several registrations for people.
     """
 
-    engine: Engine[Identity, RequestData]
-    party: RelyingParty[Identity]
+    engine: Engine
+    party: RelyingParty
     csrf: CSRFTokens
     origin: str | None
     trusted_origins: frozenset[str]
@@ -135,20 +135,20 @@ class Runtime(Generic[Identity, RequestData]):
         return self.engine.name
 
 
-class Registrations(Protocol[Identity, RequestData]):
+class Registrations(Protocol):
     """The registrations of an `OIDC` instance: one, several, or those that a function finds."""
 
     @property
-    def engine(self) -> Engine[Identity, RequestData]:
+    def engine(self) -> Engine:
         """What all requests share."""
         ...
 
     @property
-    def fixed(self) -> Runtime[Identity, RequestData] | None:
+    def fixed(self) -> Runtime | None:
         """What serves every request; None if a function finds it for each request."""
         ...
 
-    async def serving(self, connection: HTTPConnection) -> Runtime[Identity, RequestData] | None:
+    async def serving(self, connection: HTTPConnection) -> Runtime | None:
         """What serves this request; None for a request without a registration."""
         ...
 

@@ -24,7 +24,7 @@ from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, defines_routes, requi
 from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import Engine, Registrations, RequestData, Runtime
 
-of_this_task: Final[ContextVar[ref[RequestContext[Any, Any]] | None]] = ContextVar(
+of_this_task: Final[ContextVar[ref[RequestContext] | None]] = ContextVar(
     "fastapi_oidc", default=None
 )
 """The context of the running task's request; a task that outlives its request has no tokens."""
@@ -35,7 +35,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def running(engine: Engine[Any, Any] | None = None) -> RequestContext[Any, Any] | None:
+def running(engine: Engine | None = None) -> RequestContext | None:
     """The context of the running task's request, at an instance if that is given."""
     reference = of_this_task.get()
     context = None if reference is None else reference()
@@ -64,9 +64,7 @@ def _code_of_application() -> CodeType:
     return frame.f_code
 
 
-def context_of(
-    connection: HTTPConnection, engine: Engine[Any, Any] | None = None
-) -> RequestContext[Any, Any]:
+def context_of(connection: HTTPConnection, engine: Engine | None = None) -> RequestContext:
     """Like `find_context`; raises HTTPException (404) if no registration serves the request."""
     context = find_context(connection, engine)
     if not context.is_served:
@@ -74,15 +72,13 @@ def context_of(
     return context
 
 
-def find_context(
-    connection: HTTPConnection, engine: Engine[Any, Any] | None = None
-) -> RequestContext[Any, Any]:
+def find_context(connection: HTTPConnection, engine: Engine | None = None) -> RequestContext:
     """The context of this instance, or of the only one.
 
     Raises ConfigurationError: configuration.middleware_missing, configuration.instance_ambiguous,
     also for a namesake, or configuration.invalid in a task that outlives its request.
     """
-    context: RequestContext[Any, Any] | None = connection.scope.get(SCOPE_KEY)
+    context: RequestContext | None = connection.scope.get(SCOPE_KEY)
     if context is not None and (
         context.outer is None if engine is None else context.engine is engine
     ):
@@ -163,12 +159,12 @@ class Serving(Generic[Identity, RequestData]):
     if TYPE_CHECKING:
 
         @property
-        def registrations(self) -> Registrations[Identity, RequestData]:
+        def registrations(self) -> Registrations:
             """Those of the instance."""
             ...
 
     @property
-    def runtime(self) -> Runtime[Identity, RequestData]:
+    def runtime(self) -> Runtime:
         """What serves every request, or the running one if each has its own registration.
 
         Raises ConfigurationError outside of a request that has a registration.
@@ -183,11 +179,11 @@ class Serving(Generic[Identity, RequestData]):
             )
         return context.runtime
 
-    def _context(self, connection: HTTPConnection) -> RequestContext[Identity, RequestData]:
+    def _context(self, connection: HTTPConnection) -> RequestContext:
         require_kind("the request or websocket", connection, HTTPConnection)
         return context_of(connection, self.registrations.engine)
 
-    def _only(self) -> RelyingParty[Identity]:
+    def _only(self) -> RelyingParty:
         """The only registration; raises ConfigurationError if there are several."""
         party = self.runtime.party
         if party.is_one_of_several:

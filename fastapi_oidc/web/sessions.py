@@ -49,9 +49,7 @@ class SessionManagementConfig(BaseModel):
     redirect_origin: str | None = None
 
 
-async def public_session(
-    runtime: Runtime[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
-) -> object:
+async def public_session(runtime: Runtime, locals: OIDCLocals[Identity, RequestData]) -> object:
     """The result of `create_public_session`, or else the token-free view of the session."""
     base: PublicSession[Identity] = PublicSession.of(locals.session)
     create = runtime.engine.create_public_session
@@ -61,7 +59,7 @@ async def public_session(
 
 
 async def session_document(
-    runtime: Runtime[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
+    runtime: Runtime, locals: OIDCLocals[Identity, RequestData]
 ) -> dict[str, Any]:
     """The public session as JSON for the browser component."""
     session = locals.session
@@ -81,9 +79,7 @@ async def session_document(
     }
 
 
-async def session_management(
-    party: RelyingParty[Identity], origin: str | None
-) -> SessionManagementConfig:
+async def session_management(party: RelyingParty, origin: str | None) -> SessionManagementConfig:
     """The configuration; unsupported while the provider's metadata is unavailable."""
     try:
         metadata = await party.provider.metadata()

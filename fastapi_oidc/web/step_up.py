@@ -38,7 +38,7 @@ def with_step_up(
 
 async def _require_step_up(
     step_up: StepUp,
-    context: RequestContext[Any, Any],
+    context: RequestContext,
     connection: HTTPConnection,
     session: OIDCSession[Any],
 ) -> None:
@@ -57,7 +57,7 @@ async def _require_step_up(
     raise StepUpRequired(asked, await _fields_to_send_again(context, connection))
 
 
-def _is_of(root: object, engine: Engine[Any, Any]) -> bool:
+def _is_of(root: object, engine: Engine) -> bool:
     return isinstance(root, RequireAuth) and root.engine is engine
 
 
@@ -85,7 +85,7 @@ def _with_proofs(
 
 
 async def _fields_to_send_again(
-    context: RequestContext[Any, Any], connection: HTTPConnection
+    context: RequestContext, connection: HTTPConnection
 ) -> Fields | None:
     """The fields of a form; None for any other request.
 

@@ -159,7 +159,7 @@ SEALER = KeyRing([SECRET]).sealer("session")
 NAMES = CookieNames("oidc", secure=True)
 
 
-class Cookie(SessionCookie[Any]):
+class Cookie(SessionCookie):
     """The cookie of an application with identities of a type."""
 
     def __init__(
@@ -315,7 +315,7 @@ def test_a_malformed_plaintext_is_refused(plaintext: bytes) -> None:
 RING = KeyRing([SECRET])
 
 
-def a_cookie(purpose: str = "reference") -> ReferenceCookie[User]:
+def a_cookie(purpose: str = "reference") -> ReferenceCookie:
     return ReferenceCookie(RING.sealer(purpose), NAMES)
 
 
