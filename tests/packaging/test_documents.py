@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 from pydantic.fields import FieldInfo
 
+import fastapi_oidc
+import fastapi_oidc.testing
+import generated_vmm
+import generated_vmm.process
+import generated_vmm.testing
+from examples.console.scrollback import PART_BYTES
 from fastapi_oidc import Code, EventName, OIDCSettings
 from fastapi_oidc.codes import ANSWERS, DOCUMENTATION
+from fastapi_oidc.protocol.authorization import MAX_PARAMETER_LENGTH
+from fastapi_oidc.protocol.claims import MAX_SUBJECT_LENGTH
+from fastapi_oidc.protocol.jose.compact import MAX_HEADER_BYTES, MAX_TOKEN_LENGTH
+from fastapi_oidc.protocol.jose.keys import MAX_KEYS, MAX_RSA_BITS, MIN_RSA_BITS
+from fastapi_oidc.protocol.json import MAX_BYTES, MAX_DEPTH
+from fastapi_oidc.protocol.urls import MAX_URL_LENGTH
+from fastapi_oidc.provider.document import UNKNOWN_KEY_INTERVAL
+from fastapi_oidc.session.cookies import MAXIMUM_COOKIE_BYTES
+from fastapi_oidc.session.redis.store import DEFAULT_CONNECTIONS
+from fastapi_oidc.session.revocations import MOST_LISTED
+from fastapi_oidc.web.api_tools import MAX_CALL_BYTES
+from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES
+from generated_vmm.transport.connection import LONGEST_PATH
+from tests.packaging.built import REPOSITORY
+from tests.packaging.conftest import made_once
+from tests.packaging.site import Page
 
-REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
 OPERATORS_PAGES = [page for page in PAGES if page.parent.name == "providers"]
 OPERATORS_PAGES += [REPOSITORY / "docs/deployment.md"]
@@ -160,3 +186,106 @@ def test_every_code_and_event_that_an_operator_reads_of_exists(page: Path) -> No
     assert [each for each, room in named.items() if room in rooms - {"provider"}] == [
         each for each in named if each in known
     ]
+
+
+# The numbers in the documents are those of the code.
+
+
+PROMISES: Final = [
+    ("accepting-tokens", f"once in {UNKNOWN_KEY_INTERVAL} seconds for all requests together"),
+    ("mcp", f"A body over {MAX_CALL_BYTES >> 20} MiB"),
+    ("console", f"The last {2 * PART_BYTES >> 20} MiB of the guest's output"),
+    ("errors", f"a response of the provider | {MAX_BYTES // 10**6} MB, {MAX_DEPTH} levels"),
+    ("errors", f"a token | {MAX_TOKEN_LENGTH:,} characters, its header {MAX_HEADER_BYTES} bytes"),
+    ("errors", f"a key set | {MAX_KEYS} keys; RSA keys of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"),
+    (
+        "errors",
+        "a URL; `sub`; a parameter of a callback | "
+        f"{MAX_URL_LENGTH}; {MAX_SUBJECT_LENGTH}; {MAX_PARAMETER_LENGTH} characters",
+    ),
+    ("logout", f"the last {MOST_LISTED:,} of them"),
+    ("scaling", f"opens at most {DEFAULT_CONNECTIONS} connections in each process"),
+    ("sessions", f"at most {MAXIMUM_COOKIE_BYTES} bytes"),
+    ("vmm/errors", f"`max_body_bytes`, {DEFAULT_MAX_BODY_BYTES} by default"),
+    ("vmm/errors", f"a unix socket's may be ({LONGEST_PATH} bytes)"),
+]
+
+
+@pytest.mark.parametrize(("page", "promise"), PROMISES)
+def test_a_number_in_the_documents_is_that_of_the_code(page: str, promise: str) -> None:
+    assert promise in (REPOSITORY / f"docs/{page}.md").read_text()
+
+
+# The documentation site: complete, unbroken, and in need of no other host.
+
+
+READ = ["docs", "fastapi_oidc", "generated_vmm", "zensical.toml", "CHANGELOG.md", "CONTRIBUTING.md"]
+
+
+def built(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The site's strict build in `folder`, which has what the generator reads."""
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    environment = os.environ | {"NO_COLOR": "1"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
+    folder = made_once(tmp_path_factory, "site", build_site)
+    return {path: Page(path) for path in (folder / "build/site").rglob("[!4]*.html")}
+
+
+def build_site(folder: Path) -> None:
+    for name in READ:
+        path = REPOSITORY / name
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / name)
+    result = built(folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def home(pages: dict[Path, Page]) -> Path:
+    return next(path for path in pages if path.parent.name == "site" and path.name == "index.html")
+
+
+def test_every_page_is_within_two_clicks_of_the_first(pages: dict[Path, Page]) -> None:
+    reached = {home(pages)}
+    for _ in range(2):
+        reached |= {path for page in reached & set(pages) for path in pages[page].neighbours()}
+    assert set(pages) <= reached
+
+
+def test_no_link_of_the_built_site_is_broken(pages: dict[Path, Page]) -> None:
+    broken = []
+    for page in pages.values():
+        for path, anchor in filter(None, map(page.target, page.links)):
+            known = pages[path].ids if path in pages else set()
+            if not path.exists() or (anchor and anchor not in known):
+                broken.append(f"{page.path.name}: {path.name}#{anchor}")
+    assert broken == []
+
+
+def test_no_page_asks_another_host_for_anything(pages: dict[Path, Page]) -> None:
+    hosts = {urlsplit(address).netloc for page in pages.values() for address in page.fetched}
+    assert hosts == {""}
+
+
+def test_the_reference_has_every_public_name(pages: dict[Path, Page]) -> None:
+    public: list[Any] = [fastapi_oidc, fastapi_oidc.testing, generated_vmm]
+    public += [generated_vmm.process, generated_vmm.testing]
+    names = {name for package in public for name in package.__all__}
+    reference = [page for path, page in pages.items() if path.parent.name == "reference"]
+    documented = {anchor.rpartition(".")[2] for page in reference for anchor in page.ids}
+    assert sorted(names - documented) == []
+
+
+def test_broken_links_fail_the_build(tmp_path: Path) -> None:
+    shutil.copy(REPOSITORY / "zensical.toml", tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/index.md").write_text("[one](nowhere.md) and [one](errors.md#nowhere)\n")
+    (tmp_path / "docs/errors.md").write_text("# Errors\n")
+    result = built(tmp_path)
+    assert result.returncode != 0
+    assert "page does not exist" in result.stdout + result.stderr
+    assert "anchor does not exist" in result.stdout + result.stderr

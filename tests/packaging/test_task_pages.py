@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,23 +16,34 @@ from types import ModuleType
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 import fastapi_oidc
-from fastapi_oidc import LoginOptions
+from fastapi_oidc import OIDC, LoginOptions, OIDCSettings
 from fastapi_oidc.testing import (
     AuthorizationRequested,
     DevClient,
     DevProvider,
     DevUser,
+    TokensIssued,
+    sign_in,
     sign_in_sync,
 )
 from fastapi_oidc.web.login_query import LoginQuery
+from tests.oidc.world import BASE_URL, application
+from tests.packaging.built import REPOSITORY
+from tests.packaging.tutorial import Reader
 
-DOCS = Path(__file__).parents[2] / "docs"
-BASE_URL = "https://app.test"
+DOCS = REPOSITORY / "docs"
 USERS = (DevUser("alice", "Alice"), DevUser("bob", "Bob", "bob@example.com"))
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin", "accept": "text/html"}
 
@@ -198,3 +210,85 @@ def test_some_of_it_is_protected(monkeypatch: pytest.MonkeyPatch) -> None:
     with page.browser("mixed") as browser:
         assert browser.get("/health").json() == "ok"
         assert browser.get("/staff/machines").status_code == 401
+
+
+# The settings of docs/conformance.md for the FAPI 2.0 Security Profile sign a user in.
+
+
+async def test_the_settings_of_the_page_sign_a_user_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = generate_private_key(65537, 2048)
+    page = (REPOSITORY / "docs/conformance.md").read_text().partition("## FAPI 2.0 in one step")[2]
+    block = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0]
+    chosen = dict(line.split("=", 1) for line in shlex.split(block))
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    op = DevProvider(
+        users=[DevUser("alice")],
+        clients=[
+            DevClient(
+                client_id="app",
+                redirect_uris=[f"{BASE_URL}/auth/callback"],
+                token_endpoint_auth_method="private_key_jwt",
+                public_key=public.decode(),
+                id_token_signed_response_alg="PS256",
+                require_pushed_authorization_requests=True,
+                dpop_bound_access_tokens=True,
+            )
+        ],
+    )
+    common = {
+        "OIDC_ISSUER": op.issuer,
+        "OIDC_CLIENT_ID": "app",
+        "OIDC_COOKIE_SECRET": secrets.token_urlsafe(32),
+        "OIDC_BASE_URL": BASE_URL,
+    }
+    for name, value in (chosen | common | {"OIDC_CLIENT_PRIVATE_KEY": pem}).items():
+        monkeypatch.setenv(name, value)
+    oidc = OIDC(OIDCSettings(), transport=httpx.ASGITransport(op.app))
+    async with op.browser(application(oidc, None, {}), base_url=BASE_URL) as browser:
+        answer = await sign_in(browser, "/auth/login?return_to=/me", user="alice")
+    assert answer.json()["sub"] == "alice"
+    assert [asked.pushed for asked in op.record.of(AuthorizationRequested)] == [True]
+    assert len(op.record.of(TokensIssued)) == 1
+
+
+# The README's application, started as the README says: two commands in two terminals.
+
+
+README = (REPOSITORY / "README.md").read_text()
+FIRST_PROGRAM = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    program = FIRST_PROGRAM.search(README)
+    assert program is not None
+    (tmp_path / "app.py").write_text(program[1])
+    reader = Reader(tmp_path)
+    with reader.two_terminals():
+        yield reader
+
+
+def test_it_names_the_two_commands() -> None:
+    assert "\npython -m fastapi_oidc.testing\n" in README
+    assert "\nuvicorn app:app " in README
+
+
+def test_the_first_page_leads_to_the_login_and_to_the_sign_out(reader: Reader) -> None:
+    for host in ("127.0.0.1", "localhost"):
+        with httpx.Client() as browser:
+            page = sign_in_sync(browser, f"http://{host}:{reader.port}/me", user="alice")
+        assert str(page.url) == f"{reader.address}/me"
+        assert page.json()["name"] == "Alice Example"
+
+    headers = {"accept": "text/html", "origin": reader.address}
+    with httpx.Client(base_url=reader.address, headers=headers, follow_redirects=True) as browser:
+        home = browser.get("/")
+        [link] = re.findall(r'<a href="(.*?)">', home.text)
+        [(method, action)] = re.findall(r'<form method="(.*?)" action="(.*?)">', home.text)
+        assert sign_in_sync(browser, link, user="alice").json()["name"] == "Alice Example"
+        for _ in range(2):
+            after = browser.request(method, action)
+            assert (str(after.url), after.text) == (f"{reader.address}/", home.text)
+            assert browser.get(link, follow_redirects=False).status_code == 302
+        assert "Sign in" in browser.get(link).text, "the session at the provider has ended too"
