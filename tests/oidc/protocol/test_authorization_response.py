@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from fastapi_oidc.protocol.authorization import (
     Parameters,
     response_state,
 )
-from tests.oidc.protocol.examples import ISSUER, refused
+from tests.oidc.protocol.examples import ISSUER, Rules, breaking, changes, refused
 
 ANSWER: Parameters = {
     "code": ["code-1"],
@@ -40,29 +41,26 @@ def test_the_unchanged_answer_is_accepted() -> None:
     assert "code-1" not in repr(code)
 
 
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({"state": []}, Code.AUTHORIZATION_STATE_MISSING),
-        ({"state": [""]}, Code.AUTHORIZATION_STATE_MISSING),
-        ({"state": ["state-2"]}, Code.AUTHORIZATION_STATE_MISMATCH),
-        ({"state": ["STATE-1"]}, Code.AUTHORIZATION_STATE_MISMATCH),
-        ({"state": ["\ud800é"]}, Code.AUTHORIZATION_STATE_MISMATCH),
-        ({"iss": []}, Code.AUTHORIZATION_ISSUER_MISSING),
-        ({"iss": [""]}, Code.AUTHORIZATION_ISSUER_MISMATCH),
-        ({"iss": ["https://op.test"]}, Code.AUTHORIZATION_ISSUER_MISMATCH),
-        ({"iss": ["https://evil.test/"]}, Code.AUTHORIZATION_ISSUER_MISMATCH),
-        ({"code": []}, Code.AUTHORIZATION_CODE_MISSING),
-        ({"code": [""]}, Code.AUTHORIZATION_CODE_MISSING),
-        ({"code": ["code\n1"]}, Code.AUTHORIZATION_MALFORMED),
-        ({"code": ["codé"]}, Code.AUTHORIZATION_MALFORMED),
-        ({"error": ["access_denied"]}, Code.AUTHORIZATION_MALFORMED),
-        ({"code": ["a" * 4097]}, Code.AUTHORIZATION_PARAMETER_TOO_LONG),
-        ({"state": ["a" * 4097]}, Code.AUTHORIZATION_PARAMETER_TOO_LONG),
-        ({"error_description": ["a" * 4097]}, Code.AUTHORIZATION_PARAMETER_TOO_LONG),
+BROKEN: Rules = {
+    Code.AUTHORIZATION_STATE_MISSING: changes("state", [], [""]),
+    Code.AUTHORIZATION_STATE_MISMATCH: changes("state", ["state-2"], ["STATE-1"], ["\ud800é"]),
+    Code.AUTHORIZATION_ISSUER_MISSING: changes("iss", []),
+    Code.AUTHORIZATION_ISSUER_MISMATCH: [
+        *changes("iss", [""], ["https://op.test"], ["https://evil.test/"])
     ],
-)
-def test_one_wrong_parameter_is_named(change: Mapping[str, Sequence[str]], code: Code) -> None:
+    Code.AUTHORIZATION_CODE_MISSING: changes("code", [], [""]),
+    Code.AUTHORIZATION_MALFORMED: [
+        *changes("code", ["code\n1"], ["codé"]),
+        *changes("error", ["access_denied"]),
+    ],
+    Code.AUTHORIZATION_PARAMETER_TOO_LONG: [
+        {name: ["a" * 4097]} for name in ("code", "state", "error_description")
+    ],
+}
+
+
+@pytest.mark.parametrize(("change", "code"), breaking(BROKEN))
+def test_one_wrong_parameter_is_named(change: Any, code: Code) -> None:
     with refused(code, ProtocolViolation):
         parse({**ANSWER, **change})
 

@@ -20,6 +20,7 @@ from fastapi_oidc.protocol.dpop import (
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.testing.keys import public_jwk
+from tests.oidc.protocol.examples import Changes, Rules, breaking, changes
 from tests.oidc.protocol.jose.keypairs import rsa_key
 
 NOW = 1_800_000_000
@@ -83,33 +84,26 @@ def test_at_a_token_endpoint_neither_token_nor_nonce_is_needed() -> None:
     assert accept_proof(proof, method="POST", url=URL, now=NOW).thumbprint == KEY.thumbprint
 
 
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({"jti": None}, Code.DPOP_MALFORMED),
-        ({"jti": ""}, Code.DPOP_MALFORMED),
-        ({"jti": "x" * 257}, Code.DPOP_MALFORMED),
-        ({"htm": None}, Code.DPOP_MALFORMED),
-        ({"htm": "POST"}, Code.DPOP_TARGET),
-        ({"htm": "get"}, Code.DPOP_TARGET),
-        ({"htu": None}, Code.DPOP_MALFORMED),
-        ({"htu": "https://["}, Code.DPOP_MALFORMED),
-        ({"htu": "https://api.test:x/machines"}, Code.DPOP_MALFORMED),
-        ({"htu": "http://api.test/machines"}, Code.DPOP_TARGET),
-        ({"htu": "https://other.test/machines"}, Code.DPOP_TARGET),
-        ({"htu": "https://api.test/other"}, Code.DPOP_TARGET),
-        ({"htu": "https://api.test:8443/machines"}, Code.DPOP_TARGET),
-        ({"iat": None}, Code.DPOP_MALFORMED),
-        ({"iat": "now"}, Code.DPOP_MALFORMED),
-        ({"iat": NOW - 61}, Code.DPOP_ISSUED_AT),
-        ({"iat": NOW + 61}, Code.DPOP_ISSUED_AT),
-        ({"ath": None}, Code.DPOP_ACCESS_TOKEN),
-        ({"ath": access_token_digest("another")}, Code.DPOP_ACCESS_TOKEN),
-        ({"nonce": None}, Code.DPOP_NONCE),
-        ({"nonce": "nonce-0"}, Code.DPOP_NONCE),
+BROKEN: Rules = {
+    Code.DPOP_MALFORMED: [
+        *changes("jti", None, "", "x" * 257),
+        *changes("htm", None),
+        *changes("htu", None, "https://[", "https://api.test:x/machines"),
+        *changes("iat", None, "now"),
     ],
-)
-def test_one_wrong_claim(change: dict[str, object], code: Code) -> None:
+    Code.DPOP_TARGET: [
+        *changes("htm", "POST", "get"),
+        *changes("htu", "http://api.test/machines", "https://other.test/machines"),
+        *changes("htu", "https://api.test/other", "https://api.test:8443/machines"),
+    ],
+    Code.DPOP_ISSUED_AT: changes("iat", NOW - 61, NOW + 61),
+    Code.DPOP_ACCESS_TOKEN: changes("ath", None, access_token_digest("another")),
+    Code.DPOP_NONCE: changes("nonce", None, "nonce-0"),
+}
+
+
+@pytest.mark.parametrize(("change", "code"), breaking(BROKEN))
+def test_one_wrong_claim(change: Changes, code: Code) -> None:
     assert refused(signed(claims(**change))) is code
 
 

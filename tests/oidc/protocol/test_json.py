@@ -17,6 +17,7 @@ from fastapi_oidc.protocol.metadata import tenant_of
 from fastapi_oidc.protocol.refusal import cleaned, refusal, shown, without
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.protocol.urls import fault_of_url, same_origin_path
+from tests.oidc.protocol.examples import each
 
 
 def test_only_json_whitespace_may_surround_it() -> None:
@@ -28,35 +29,19 @@ def test_json_is_read() -> None:
     assert parse_json(text.encode()) == {"a": [1, -2500.0, "é", None, True], "b": {"c": "é😀"}}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"{",
-        b"{'a': 1}",
-        b"\x0b{}",
-        b"{}\x0c",
-        "{}\xa0".encode(),
-        b'{"a": 1} {"a": 1}',
-        b"\xff",
-        b"\xef\xbb\xbf{}",
-        '{"a": 1}'.encode("utf-16"),
-        b'"a\nb"',
-        b'{"a": 1, "a": 1}',
-        b'{"a": {"b": 1, "\\u0062": 2}}',
-        b"NaN",
-        b"[-Infinity]",
-        b"1e400",
-        b"-1e400",
-        b"1" * 5000,
-        b'"\\ud800"',
-        b'{"\\udfff": 1}',
-        b"[" * 33 + b"]" * 33,
-        b'{"a":' * 33 + b"1" + b"}" * 33,
-        b"[" * 100_000,
-        b'{"a":' * 100_000,
-    ],
-)
+NO_JSON = {
+    "syntax": (b"", b"{", b"{'a': 1}", b'{"a": 1} {"a": 1}', b'"a\nb"'),
+    "white space": (b"\x0b{}", b"{}\x0c", "{}\xa0".encode()),
+    "encoding": (b"\xff", b"\xef\xbb\xbf{}", '{"a": 1}'.encode("utf-16")),
+    "a name twice": (b'{"a": 1, "a": 1}', b'{"a": {"b": 1, "\\u0062": 2}}'),
+    "a number": (b"NaN", b"[-Infinity]", b"1e400", b"-1e400", b"1" * 5000),
+    "a surrogate": (b'"\\ud800"', b'{"\\udfff": 1}'),
+    "depth": (b"[" * 33 + b"]" * 33, b'{"a":' * 33 + b"1" + b"}" * 33),
+    "endless depth": (b"[" * 100_000, b'{"a":' * 100_000),
+}
+
+
+@pytest.mark.parametrize("text", each(NO_JSON))
 def test_anything_else_is_refused(text: bytes) -> None:
     with pytest.raises(MalformedJSON):
         parse_json(text)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.metadata import ProviderMetadata
-from tests.oidc.protocol.examples import ABSENT, ISSUER, Changes, changed, refused
+from tests.oidc.protocol.examples import ABSENT, ISSUER, Changes, changed, changes, each, refused
 
 DOCUMENT: dict[str, JSON] = {
     "issuer": ISSUER,
@@ -23,6 +24,16 @@ DOCUMENT: dict[str, JSON] = {
     "backchannel_logout_supported": "a member that is not looked at",
     "an_unknown_member": {"of": "any kind"},
 }
+
+
+OPTIONAL = (
+    "userinfo_endpoint",
+    "end_session_endpoint",
+    "revocation_endpoint",
+    "pushed_authorization_request_endpoint",
+    "check_session_iframe",
+)
+REQUIRED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 def parse(document: object, *, allow_insecure_http: bool = False) -> ProviderMetadata:
@@ -60,19 +71,7 @@ def test_the_issuer_is_compared_exactly(issuer: JSON) -> None:
         parse(changed(DOCUMENT, {"issuer": issuer}))
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        "authorization_endpoint",
-        "token_endpoint",
-        "jwks_uri",
-        "userinfo_endpoint",
-        "end_session_endpoint",
-        "revocation_endpoint",
-        "pushed_authorization_request_endpoint",
-        "check_session_iframe",
-    ],
-)
+@pytest.mark.parametrize("endpoint", [*REQUIRED, *OPTIONAL])
 def test_an_http_endpoint_is_for_an_http_issuer_that_was_allowed(endpoint: str) -> None:
     issuer = "http://op.test"
     insecure = changed(DOCUMENT, {"issuer": issuer, endpoint: "http://op.test/x"})
@@ -80,7 +79,7 @@ def test_an_http_endpoint_is_for_an_http_issuer_that_was_allowed(endpoint: str) 
     assert getattr(metadata, endpoint) == "http://op.test/x"
 
 
-@pytest.mark.parametrize("endpoint", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
+@pytest.mark.parametrize("endpoint", REQUIRED)
 @pytest.mark.parametrize("allow_insecure_http", [True, False])
 def test_a_required_endpoint_of_an_https_issuer_is_https(
     endpoint: str, allow_insecure_http: bool
@@ -92,16 +91,7 @@ def test_a_required_endpoint_of_an_https_issuer_is_https(
         )
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        "userinfo_endpoint",
-        "end_session_endpoint",
-        "revocation_endpoint",
-        "pushed_authorization_request_endpoint",
-        "check_session_iframe",
-    ],
-)
+@pytest.mark.parametrize("endpoint", OPTIONAL)
 @pytest.mark.parametrize(
     "url", ["http://op.test/x", "", 1, "javascript:alert(1)", "https://op.test/#x", "https://a b/"]
 )
@@ -125,21 +115,16 @@ def test_a_flag_of_null_is_absent(name: str) -> None:
     assert null == absent
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"authorization_endpoint": ABSENT},
-        {"token_endpoint": ABSENT},
-        {"token_endpoint": None},
-        {"jwks_uri": ABSENT},
-        {"jwks_uri": "/jwks"},
-        {"jwks_uri": "https://999.1.1.1/jwks"},
-        {"token_endpoint": ["https://op.test/token"]},
-        {"authorization_response_iss_parameter_supported": "true"},
-        {"require_pushed_authorization_requests": 1},
-        {"authorization_response_iss_parameter_supported": []},
-    ],
-)
+MALFORMED: Mapping[str, Sequence[Changes]] = {
+    "no endpoint": [{name: ABSENT} for name in REQUIRED],
+    "token endpoint": changes("token_endpoint", None, ["https://op.test/token"]),
+    "keys": changes("jwks_uri", "/jwks", "https://999.1.1.1/jwks"),
+    "promise": changes("authorization_response_iss_parameter_supported", "true", []),
+    "requirement": changes("require_pushed_authorization_requests", 1),
+}
+
+
+@pytest.mark.parametrize("change", each(MALFORMED))
 def test_a_malformed_member_is_refused(change: Changes) -> None:
     with refused(Code.PROVIDER_METADATA_INVALID, ProviderError):
         parse(changed(DOCUMENT, change))

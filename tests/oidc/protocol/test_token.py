@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from fastapi_oidc.clock import LONGEST_DURATION
@@ -19,7 +21,7 @@ from fastapi_oidc.protocol.refusal import (
     without,
 )
 from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant, refresh_token_grant
-from tests.oidc.protocol.examples import ABSENT, Absent, Changes, changed, refused
+from tests.oidc.protocol.examples import ABSENT, Absent, Changes, changed, changes, each, refused
 
 ANSWER: dict[str, JSON] = {
     "access_token": "access-1",
@@ -113,28 +115,18 @@ def test_a_lifetime_is_a_number_of_seconds(expires_in: JSON | Absent, seconds: i
     assert TokenResponse.parse(answer).expires_in == seconds
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"access_token": ABSENT},
-        {"access_token": None},
-        {"access_token": ""},
-        {"access_token": 1},
-        {"access_token": ["access-1"]},
-        {"access_token": "access\r\n1"},
-        {"access_token": "accéss"},
-        {"token_type": ABSENT},
-        {"token_type": None},
-        {"token_type": ["Bearer"]},
-        {"id_token": ""},
-        {"id_token": {}},
-        {"refresh_token": True},
-        {"refresh_token": "refresh\x00"},
-        {"scope": ["openid", 1]},
-        {"scope": ["openid\n"]},
-        {"session_state": 1},
-    ],
-)
+MALFORMED: Mapping[str, Sequence[Changes]] = {
+    "no token": changes("access_token", ABSENT, None, "", 1, ["access-1"]),
+    "a character": changes("access_token", "access\r\n1", "accéss"),
+    "type": changes("token_type", ABSENT, None, ["Bearer"]),
+    "ID token": changes("id_token", "", {}),
+    "refresh token": changes("refresh_token", True, "refresh\x00"),
+    "scope": changes("scope", ["openid", 1], ["openid\n"]),
+    "session state": changes("session_state", 1),
+}
+
+
+@pytest.mark.parametrize("change", each(MALFORMED))
 def test_one_malformed_member_is_refused(change: Changes) -> None:
     with refused(Code.TOKEN_MALFORMED, ProviderError):
         TokenResponse.parse(changed(ANSWER, change))

@@ -12,7 +12,7 @@ from fastapi_oidc.protocol.urls import (
     same_origin_path,
     with_query,
 )
-from tests.oidc.protocol.examples import refused
+from tests.oidc.protocol.examples import each, refused
 
 LONGEST_HOST = ".".join(["a" * 62, *["a" * 63] * 2, "a" * 62])
 """253 characters."""
@@ -40,38 +40,22 @@ def test_http_is_insecure_unless_allowed() -> None:
     assert fault_of_url("http://op.test/", allow_insecure_http=True) is None
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        None,
-        1,
-        ["https://op.test"],
-        "",
-        "op.test/token",
-        "//op.test/token",
-        "/token",
-        "ftp://op.test/",
-        "javascript://op.test/%0aalert(1)",
-        "https:",
-        "https://",
-        "https:///token",
-        "https://user@op.test/",
-        "https://user:secret@op.test/",
-        "https://op.test/#fragment",
-        "https://op.test/#",
-        "https://op.test:port/",
-        "https://op.test:65536/",
-        "https://op.test:99999/",
-        f"https://a{LONGEST_HOST}/",
-        "https://[::1/",
-        "https://op.test\\@evil.test/",
-        "https://op.test/a b",
-        "https://op.test/\ttoken",
-        "https://op.test/\r\nX: 1",
-        "https://öp.test/",
-        "https://op.test/" + "a" * 2033,
-    ],
-)
+MALFORMED = {
+    "no text": (None, 1, ["https://op.test"], ""),
+    "no scheme": ("op.test/token", "//op.test/token", "/token"),
+    "another scheme": ("ftp://op.test/", "javascript://op.test/%0aalert(1)"),
+    "no host": ("https:", "https://", "https:///token", "https://[::1/"),
+    "a user": ("https://user@op.test/", "https://user:secret@op.test/"),
+    "a fragment": ("https://op.test/#fragment", "https://op.test/#"),
+    "a port": ("https://op.test:port/", "https://op.test:65536/", "https://op.test:99999/"),
+    "a character": ("https://op.test/a b", "https://op.test/\ttoken", "https://öp.test/"),
+    "a line": ("https://op.test/\r\nX: 1",),
+    "a backslash": ("https://op.test\\@evil.test/",),
+    "too long": (f"https://a{LONGEST_HOST}/", "https://op.test/" + "a" * 2033),
+}
+
+
+@pytest.mark.parametrize("url", each(MALFORMED))
 @pytest.mark.parametrize("allow_insecure_http", [True, False])
 def test_anything_else_is_malformed(url: object, allow_insecure_http: bool) -> None:
     assert fault_of_url(url, allow_insecure_http=allow_insecure_http) is URLFault.MALFORMED
@@ -109,30 +93,17 @@ def test_a_host_that_can_be_asked_is_fit(host: str) -> None:
     assert httpx.URL(url).host
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "xn--a.test",
-        "a.xn--a.test",
-        "xn--ls8h.test",  # an emoji
-        "999.1.1.1",
-        "1.2.3",
-        "[v1.a]",
-        "[::1]x",
-        "[fe80::1%25eth0]",
-        "[]",
-        "op..test",
-        "-op.test",
-        "op-.test",
-        "a" * 64 + ".test",
-        "a." * 127 + "test",
-        "op.test:65536",
-        "op.test:+1",
-        "op%2etest",
-        "op!test",
-        ":443",
-    ],
-)
+UNASKABLE = {
+    "punycode": ("xn--a.test", "a.xn--a.test", "xn--ls8h.test"),  # the last one is an emoji
+    "numbers": ("999.1.1.1", "1.2.3"),
+    "an address": ("[v1.a]", "[::1]x", "[fe80::1%25eth0]", "[]"),
+    "labels": ("op..test", "-op.test", "op-.test", "a" * 64 + ".test", "a." * 127 + "test"),
+    "a port": ("op.test:65536", "op.test:+1", ":443"),
+    "a character": ("op%2etest", "op!test"),
+}
+
+
+@pytest.mark.parametrize("host", each(UNASKABLE))
 def test_a_host_that_cannot_be_asked_is_malformed(host: str) -> None:
     assert fault_of_url(f"https://{host}/", allow_insecure_http=True) is URLFault.MALFORMED
 
@@ -191,65 +162,31 @@ def test_a_path_of_this_origin_is_accepted(path: str) -> None:
     assert same_origin_path(path, default="/home") == path
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        None,
-        1,
-        b"/a",
-        ["/a"],
-        "",
-        "a",
-        "evil.test",
-        "//evil.test",
-        "///evil.test",
-        "/\\evil.test",
-        "\\\\evil.test",
-        "\\/evil.test",
-        "/a\\b",
-        "/%09/evil.test",
-        "/\t/evil.test",
-        "/\r/evil.test",
-        "/\n/evil.test",
-        "/ /evil.test",
-        "/./\\evil.test",
-        "/.//evil.test",
-        "/..//evil.test",
+FOREIGN = {
+    "no text": (None, 1, b"/a", ["/a"]),
+    "no path": ("", "a", "evil.test", "?a=b", "#a"),
+    "another host": ("//evil.test", "///evil.test", "/a//b", "/.//evil.test", "/..//evil.test"),
+    "a backslash": ("/\\evil.test", "\\\\evil.test", "\\/evil.test", "/a\\b", "/./\\evil.test"),
+    "an encoded slash": ("/%2fevil.test", "/%5cevil.test", "/%5C/evil.test", "/a?b=c\\d"),
+    "a white space": ("/%09/evil.test", "/\t/evil.test", "/\r/evil.test", "/\n/evil.test"),
+    "a space": ("/ /evil.test", " /a", "/a ", "\t/a"),
+    "a dot segment": (
         "/./evil.test",
         "/../evil.test",
         "/a/..",
         "/%2e%2e/evil.test",
         "/%2E/evil.test",
-        "/%2fevil.test",
-        "/%5cevil.test",
-        "/%5C/evil.test",
-        "/a//b",
-        "https:evil.test",
-        "https:/evil.test",
-        "https://evil.test",
-        "https://own.test@evil.test",
-        "javascript:alert(1)",
-        "data:text/html,x",
-        " /a",
-        "/a ",
-        "\t/a",
-        "\x00/a",
-        "/a\x00",
-        "/a\x7f",
-        "/a%0d%0aSet-Cookie:%20a=b",
-        "/a%0ab",
-        "/a%00",
-        "/a%7F",
-        "/a?b=%0D",
-        "/a?b=c\\d",
-        "/é",
-        "/\u2028a",
-        "/\ud800",
-        "?a=b",
-        "#a",
-        "/" + "a" * 1000,
-    ],
-)
+    ),
+    "a URL": ("https:evil.test", "https:/evil.test", "https://evil.test"),
+    "another URL": ("https://own.test@evil.test", "javascript:alert(1)", "data:text/html,x"),
+    "a control character": ("\x00/a", "/a\x00", "/a\x7f", "/a%00", "/a%7F"),
+    "a line": ("/a%0d%0aSet-Cookie:%20a=b", "/a%0ab", "/a?b=%0D"),
+    "another alphabet": ("/é", "/\u2028a", "/\ud800"),
+    "too long": ("/" + "a" * 1000,),
+}
+
+
+@pytest.mark.parametrize("path", each(FOREIGN))
 def test_anything_else_becomes_the_default(path: object) -> None:
     assert not is_same_origin_path(path)
     assert same_origin_path(path, default="/home") == "/home"

@@ -7,7 +7,7 @@ import pytest
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.compact import MAX_TOKEN_LENGTH, CompactJWS
-from tests.oidc.protocol.examples import refused
+from tests.oidc.protocol.examples import each, refused
 from tests.oidc.protocol.jose.keypairs import compact, segment
 
 HEADER = {"alg": "RS256", "kid": "key-1", "typ": "JWT", "x5u": "https://evil.test/key"}
@@ -31,34 +31,20 @@ def test_only_the_algorithm_is_needed_in_the_header() -> None:
     assert (jws.algorithm, jws.kid, jws.typ) == ("ES256", None, None)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        ".",
-        "..",
-        "a.b",
-        token().rpartition(".")[0],
-        token() + ".",
-        token() + ".a.b",
-        token() + ".a.b.c",
-        token() + "=",
-        token() + "\n",
-        " " + token(),
-        token().replace("eyJ", "eyé", 1),
-        token(b"alg: RS256"),
-        token(["RS256"]),
-        token(b'{"alg": "RS256", "alg": "none"}'),
-        token(b'{"alg": "RS256", "x": NaN}'),
-        token({}),
-        token({"alg": None}),
-        token({"alg": ["RS256"]}),
-        token({**HEADER, "kid": None}),
-        token({**HEADER, "kid": 1}),
-        token({**HEADER, "typ": ["JWT"]}),
-        token({**HEADER, "padding": "a" * 4096}),
-    ],
-)
+MALFORMED = {
+    "parts": ("", ".", "..", "a.b", token().rpartition(".")[0], token() + "."),
+    "more parts": (token() + ".a.b", token() + ".a.b.c"),
+    "characters": (token() + "=", token() + "\n", " " + token(), token().replace("eyJ", "eyé", 1)),
+    "no object": (token(b"alg: RS256"), token(["RS256"])),
+    "odd JSON": (token(b'{"alg": "RS256", "alg": "none"}'), token(b'{"alg": "RS256", "x": NaN}')),
+    "algorithm": (token({}), token({"alg": None}), token({"alg": ["RS256"]})),
+    "name": (token({**HEADER, "kid": None}), token({**HEADER, "kid": 1})),
+    "type": (token({**HEADER, "typ": ["JWT"]}),),
+    "size": (token({**HEADER, "padding": "a" * 4096}),),
+}
+
+
+@pytest.mark.parametrize("text", each(MALFORMED))
 def test_a_malformed_token_is_refused(text: str) -> None:
     with refused(Code.JWS_MALFORMED, ProtocolViolation):
         CompactJWS.parse(text)
@@ -124,27 +110,15 @@ def test_octets_have_one_text(octets: bytes, text: str) -> None:
     assert base64url.decode(text) == octets
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A",
-        "AAAAA",
-        "AA==",
-        "YWJjZA==",
-        "+/8",
-        "AA+A",
-        "AA/A",
-        "YWJj++++",
-        "YWJj====",
-        "YW Jj",
-        "YWJj\n",
-        "YW.J",
-        "é",
-        "AAé",
-        "\ud800AA",
-        "=",
-    ],
-)
+NOT_BASE64URL = {
+    "length": ("A", "AAAAA"),
+    "padding": ("AA==", "YWJjZA==", "YWJj====", "="),
+    "ordinary base64": ("+/8", "AA+A", "AA/A", "YWJj++++"),
+    "character": ("YW Jj", "YWJj\n", "YW.J", "é", "AAé", "\ud800AA"),
+}
+
+
+@pytest.mark.parametrize("text", each(NOT_BASE64URL))
 def test_foreign_characters_padding_and_lengths_are_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  (which one is the decoder's affair)
         base64url.decode(text)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 import pytest
@@ -14,7 +15,7 @@ from fastapi_oidc.protocol.jose.keys import (
     verified_claims,
 )
 from fastapi_oidc.protocol.json import JSON, Claims
-from tests.oidc.protocol.examples import ABSENT, Changes, changed, refused
+from tests.oidc.protocol.examples import ABSENT, Changes, changed, changes, each, refused
 from tests.oidc.protocol.jose.keypairs import (
     base64url,
     compact,
@@ -83,86 +84,52 @@ def test_every_description_of_a_key_is_optional(name: str) -> None:
     JsonWebKey.parse(changed(RSA, {name: ABSENT}))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kty": ABSENT},
-        {"kty": None},
-        {"kty": "rsa"},
-        {"kty": "oct", "k": "c2VjcmV0"},
-        {"kty": "AKP"},
-        {"kty": ["RSA"]},
-        {"use": "enc"},
-        {"use": ["sig"]},
-        {"key_ops": ["encrypt"]},
-        {"key_ops": []},
-        {"key_ops": "verify"},
-        {"kid": 1},
-        {"kid": ["rsa-1"]},
-        {"alg": 1},
-        {"d": "AQAB"},
-        {"n": ABSENT},
-        {"n": None},
-        {"n": ""},
-        {"n": MODULUS},
-        {"n": number(MODULUS) + "="},
-        {"n": "not base64url!"},
-        {"n": number(MODULUS + 1)},
-        {"n": number(1 << 2046 | 1)},
-        {"n": number(1 << 8192 | 1)},
-        {"e": ABSENT},
-        {"e": 65537},
-        {"e": ""},
-        {"e": "AA"},
-        {"e": "AQ"},
-        {"e": "Ag"},
-        {"e": number((1 << 64) + 1)},
-    ],
-)
+RSA_DEFECTS: Mapping[str, Sequence[Changes]] = {
+    "type": changes("kty", ABSENT, None, "rsa", "AKP", ["RSA"]),
+    "secret": [{"kty": "oct", "k": "c2VjcmV0"}, {"d": "AQAB"}],
+    "use": changes("use", "enc", ["sig"]),
+    "operations": changes("key_ops", ["encrypt"], [], "verify"),
+    "description": [*changes("kid", 1, ["rsa-1"]), {"alg": 1}],
+    "no modulus": changes("n", ABSENT, None, "", MODULUS),
+    "text of the modulus": changes("n", number(MODULUS) + "=", "not base64url!"),
+    "modulus": changes("n", *map(number, (MODULUS + 1, 1 << 2046 | 1, 1 << 8192 | 1))),
+    "no exponent": changes("e", ABSENT, 65537, ""),
+    "exponent": changes("e", "AA", "AQ", "Ag", number((1 << 64) + 1)),
+}
+
+
+@pytest.mark.parametrize("change", each(RSA_DEFECTS))
 def test_one_defect_makes_an_rsa_key_unusable(change: Changes) -> None:
     with pytest.raises(UnusableKey):
         JsonWebKey.parse(changed(RSA, change))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"crv": ABSENT},
-        {"crv": "secp256k1"},
-        {"crv": "P-384"},
-        {"crv": "Ed25519"},
-        {"crv": ["P-256"]},
-        {"x": ABSENT},
-        {"x": ""},
-        {"x": 1},
-        {"x": number(POINT.x, 33)},
-        {"y": number(POINT.y, 33)},
-        {"x": number(POINT.x, 33), "y": number(POINT.y, 33)},
-        {"x": number(POINT.x >> 8, 31)},
-        {"x": base64url(bytes(32))},
-        {"x": base64url(b"\xff" * 32)},
-        {"y": number(POINT.y ^ 1, 32)},
-        {"y": number(POINT.x, 32)},
-        {"d": "AQAB"},
-    ],
-)
+EC_DEFECTS: Mapping[str, Sequence[Changes]] = {
+    "curve": changes("crv", ABSENT, "secp256k1", "P-384", "Ed25519", ["P-256"]),
+    "no point": changes("x", ABSENT, "", 1),
+    "too long": [{"x": number(POINT.x, 33)}, {"y": number(POINT.y, 33)}],
+    "both too long": [{"x": number(POINT.x, 33), "y": number(POINT.y, 33)}],
+    "too short": changes("x", number(POINT.x >> 8, 31)),
+    "not on the curve": changes("x", base64url(bytes(32)), base64url(b"\xff" * 32)),
+    "another point": changes("y", number(POINT.y ^ 1, 32), number(POINT.x, 32)),
+    "private": [{"d": "AQAB"}],
+}
+
+
+@pytest.mark.parametrize("change", each(EC_DEFECTS))
 def test_one_defect_makes_an_elliptic_curve_key_unusable(change: Changes) -> None:
     with pytest.raises(UnusableKey):
         JsonWebKey.parse(changed(EC, change))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"crv": "Ed448"},
-        {"crv": "X25519"},
-        {"crv": None},
-        {"x": ABSENT},
-        {"x": base64url(bytes(31))},
-        {"x": base64url(bytes(33))},
-        {"d": "AQAB"},
-    ],
-)
+OKP_DEFECTS: Mapping[str, Sequence[Changes]] = {
+    "curve": changes("crv", "Ed448", "X25519", None),
+    "octets": changes("x", ABSENT, base64url(bytes(31)), base64url(bytes(33))),
+    "private": [{"d": "AQAB"}],
+}
+
+
+@pytest.mark.parametrize("change", each(OKP_DEFECTS))
 def test_one_defect_makes_an_ed25519_key_unusable(change: Changes) -> None:
     with pytest.raises(UnusableKey):
         JsonWebKey.parse(changed(OKP, change))
