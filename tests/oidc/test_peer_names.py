@@ -9,7 +9,7 @@ import pytest
 from fastapi_oidc import OIDCSettings
 from fastapi_oidc.peer_names import PEER_NAMES, hint_for, require_known
 from fastapi_oidc.web.api_options import APIOptions
-from tests.packaging.test_documents import REPOSITORY
+from tests.packaging.built import REPOSITORY
 
 SETTINGS = OIDCSettings.model_fields
 

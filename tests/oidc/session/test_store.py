@@ -18,7 +18,7 @@ from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.session.sql.store import _place_of
 from fastapi_oidc.session.store import Cell, MemoryStore, Place, Store, Stored, ask_store
-from tests.oidc.protocol.examples import refused
+from tests.oidc.protocol.examples import each, refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW
 from tests.oidc.session.test_own_store import Dictionary
@@ -195,22 +195,16 @@ def test_what_is_a_store(given: object, kind: type[object]) -> None:
     assert store.is_in_memory is (kind is MemoryStore)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        None,
-        "",
-        "redis",
-        "redis:hunter2",
-        "mysql+aiomysql://app:hunter2@db/app",
-        "http://app:hunter2@db",
-        " redis://app:hunter2@db",
-        Dictionary,
-        MemoryStore,
-        object(),
-        b"memory",
-    ],
-)
+NO_STORES = {
+    "nothing": (None, "", "redis"),
+    "a URL": ("redis:hunter2", "http://app:hunter2@db", " redis://app:hunter2@db"),
+    "another database": ("mysql+aiomysql://app:hunter2@db/app",),
+    "a class": (Dictionary, MemoryStore),
+    "an object": (object(), b"memory"),
+}
+
+
+@pytest.mark.parametrize("given", each(NO_STORES))
 def test_what_is_none_is_refused_by_the_name_of_its_option(given: object) -> None:
     with pytest.raises(ConfigurationError, match="back_channel_logout_store is ") as caught:
         store_of(given, CLOCK, option="back_channel_logout_store")
