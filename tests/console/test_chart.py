@@ -1,12 +1,19 @@
-"""From samples to lines: gaps are gaps, axes have units and round figures."""
+"""What is drawn and told of a machine: charts, their figures, and times as people read them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from examples.console.chart import HEIGHT, WIDTH, Chart, Kind, chart
+from examples.console.figures import of_balloon, of_metrics, of_usage
 from examples.console.history import GAP_SECONDS, SHORTEST_PAUSE, WINDOW_SECONDS, History
-from examples.console.scale import BYTES_A_SECOND, MEBIBYTES, PERCENT, Unit
+from examples.console.scale import BYTES_A_SECOND, MEBIBYTES, PERCENT, Unit, ago, lasting
+from generated_vmm import BalloonStats
+from generated_vmm.process import Metrics, Usage
 
 KIND = Kind("Memory", MEBIBYTES, {"used": "Used", "free": "Free"})
 KIB, MIB = 1024, 1 << 20
@@ -153,3 +160,92 @@ def test_the_upper_edge_is_a_round_figure(unit: Unit, highest: float, top: float
 )
 def test_a_figure_is_told_with_its_unit(unit: Unit, value: float, told: str) -> None:
     assert unit.told(value) == told
+
+
+# What is drawn, made of what a balloon, a process and lines of metrics tell
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("told", "used"),
+    [
+        ({"total_memory": 100 * MIB, "available_memory": 60 * MIB, "free_memory": 10 * MIB}, 40),
+        ({"total_memory": 100 * MIB, "free_memory": 10 * MIB}, 90),
+        ({"total_memory": 10 * MIB, "available_memory": 60 * MIB}, 0),
+        ({"available_memory": 60 * MIB}, None),
+    ],
+)
+def test_what_no_program_of_the_guest_could_have_is_used(
+    told: Mapping[str, int], used: float | None
+) -> None:
+    sizes: Mapping[str, Any] = {"target_pages": 0, "actual_pages": 0, "target_mib": 0}
+    figures = of_balloon(BalloonStats(**sizes, actual_mib=16, **told))
+    assert figures.get("memory") == used
+    assert figures["balloon"] == 16
+
+
+def test_the_processors_share_is_that_of_the_time_between() -> None:
+    before, after = Usage(10.0, 5.0, MIB), Usage(12.0, 6.0, 2 * MIB)
+    assert of_usage(before, after) == {"resident": 2, "processor": 50}
+    assert of_usage(None, after) == {"resident": 2}
+    assert of_usage(after, after) == {"resident": 2}
+    assert of_usage(after, before) == {"resident": 1}
+
+
+def line(seconds: float | None, **groups: Mapping[str, int]) -> Metrics:
+    return Metrics(datetime.now(UTC), groups, seconds)
+
+
+def test_rates_are_those_of_all_devices_of_a_kind_together() -> None:
+    lines = [
+        line(
+            2.0,
+            block_a={"read_bytes": 100, "write_bytes": 40},
+            block_b={"read_bytes": 20},
+            net_eth0={"rx_bytes_count": 10, "tx_bytes_count": 2},
+        )
+    ]
+    assert of_metrics(lines) == {"read": 60, "written": 20, "received": 5, "sent": 1}
+
+
+def test_lines_are_weighed_by_the_time_they_counted() -> None:
+    lines = [line(9.0, block_a={"read_bytes": 90}), line(1.0, block_a={"read_bytes": 910})]
+    assert of_metrics(lines)["read"] == pytest.approx(100)
+
+
+def test_nothing_is_told_of_what_is_not_known() -> None:
+    assert of_metrics([]) == {}
+    assert of_metrics([line(None, block_a={"read_bytes": 5})]) == {}
+    assert of_metrics([line(2.0, block={"read_bytes": 5})]) == {}
+    known = [line(None, block_a={"read_bytes": 5}), line(2.0, block_a={"read_bytes": 6})]
+    assert of_metrics(known) == {"read": 3, "written": 0}
+
+
+# Ages and uptimes, as people read them
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected_ago", "expected_lasting"),
+    [
+        (-5, "just now", "0 s"),
+        (12, "just now", "12 s"),
+        (61, "1 minute ago", "1 min"),
+        (59 * 60 + 30, "59 minutes ago", "59 min"),
+        (3 * 3600 + 12 * 60 + 30, "3 hours ago", "3 h 12 min"),
+        (5 * 86_400 + 2 * 3600 + 30, "5 days ago", "5 d 2 h"),
+    ],
+)
+def test_a_moment_is_told_by_its_distance(
+    seconds: int, expected_ago: str, expected_lasting: str
+) -> None:
+    now = datetime.now(UTC)
+    moment = now - timedelta(seconds=seconds)
+    assert ago(moment, now) == expected_ago
+    assert lasting(moment, now) == expected_lasting
+
+
+def test_without_another_time_it_is_that_of_the_clock() -> None:
+    assert ago(datetime.now(UTC)) == "just now"
+    assert lasting(datetime.now(UTC) - timedelta(hours=2, minutes=5)) == "2 h 5 min"

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from urllib.parse import urljoin
 
 import httpx
 import pytest
 
 from examples.console.changes import CHANGES
+from examples.console.history import Sample
 from examples.console.host import Host
+from examples.console.hosted import HostedMonitor
+from generated_vmm import API_VERSION
+from generated_vmm.machines import Definition
+from generated_vmm.machines._async.held import AsyncHeld
+from generated_vmm.machines.records import now
+from generated_vmm.testing import SimulatedMonitor
 from generated_vmm.transport import AsyncUnixChannel
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create
-from tests.console.running import BOB, RunningConsole, signed_in
+from tests.console.running import ALICE, BOB, RunningConsole, running_console, signed_in
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +126,153 @@ def test_long_work_is_seen_by_others_with_its_progress(
         thread.join()
     alice.open("/")
     assert "<progress" not in alice.body
+
+
+# Several monitors: each with its state, none slowed down by another
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    """A console of a monitor that works, one that is gone and one that never answers."""
+    sockets = {name: str(tmp_path / f"{name}.socket") for name in ("web", "gone", "silent")}
+    with ExitStack() as stack:
+        stack.enter_context(SimulatedMonitor(sockets["web"]))
+        silent = stack.enter_context(socket.socket(socket.AF_UNIX))
+        silent.bind(sockets["silent"])
+        silent.listen()
+        console = stack.enter_context(running_console(sockets))
+        browser = stack.enter_context(Browser(console.url))
+        browser.home()
+        browser.click("AA Alice Admin")
+        yield browser
+
+
+def test_each_has_its_state(browser: Browser) -> None:
+    assert browser.path == "/"
+    assert "web Not started" in browser.text
+    assert "gone No answer" in browser.text
+    assert "silent No answer" in browser.text
+
+
+@pytest.fixture
+def long_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("examples.console.monitors.LOOK_SECONDS", 60.0)
+
+
+def test_one_that_never_answers_does_not_hold_the_list_up(
+    long_looks: None, browser: Browser
+) -> None:
+    began = time.monotonic()
+    browser.home()
+    assert time.monotonic() - began < 20
+    assert browser.status == 200
+
+
+def test_the_list_can_be_asked_for_alone(browser: Browser) -> None:
+    browser.home()
+    answer = httpx.get(urljoin(browser.url, "/states"), cookies=browser.cookies, timeout=60)
+    assert answer.json()["order"] == ["web", "gone", "silent"]
+
+
+def test_each_has_its_page(browser: Browser) -> None:
+    browser.open(browser.page.links["web"])
+    assert f"Firecracker {API_VERSION}" in browser.text
+    browser.open("/machines/silent")
+    assert "The monitor took too long to respond." in browser.text
+
+
+# A list of 200 machines: what a viewer gets after the first page
+
+
+MACHINES = 200
+MOST_BYTES = 20_000
+MOST_SECONDS = 0.01
+"""The processor time of the console for one refresh."""
+
+
+class Long:
+    """A host with machines that seem to run, without their monitors."""
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._records = host, host.machines._store.machines
+        self._ids = asyncio.run(self._made())
+        for number in range(MACHINES):
+            self._put(number, "Running")
+
+    async def _made(self) -> list[str]:
+        create = self._host.machines.create
+        return [(await create(f"machine-{n}", Definition())).id for n in range(MACHINES)]
+
+    def _put(self, number: int, state: str) -> None:
+        id = self._ids[number]
+        made = self._host.machines.get(id).record
+        self._records.put(id, made.model_copy(update={"should_be": state, "started_at": now()}))
+
+    def change(self, state: str) -> None:
+        """Gives one machine another state, and all of them other figures."""
+        self._put(7, state)
+        for one in self._host.hosted:
+            figures = {name: random.uniform(0, 1e6) for name in ("processor", "memory")}
+            one.history._samples.append(Sample(time.monotonic(), figures))
+
+    def remove(self) -> None:
+        for id in self._ids:
+            self._records.forget(id)  # the console removes what is left
+
+
+@pytest.fixture
+def long(host: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> Iterator[Long]:
+    async def figures(self: HostedMonitor) -> dict[str, float]:
+        self.last_state = "Running"
+        return {}
+
+    async def running(self: AsyncHeld) -> None:
+        """See `AsyncHeld.find`."""
+
+    monkeypatch.setattr(HostedMonitor, "_read_figures", figures)
+    monkeypatch.setattr(AsyncHeld, "find", running)
+    monkeypatch.setattr(AsyncHeld, "is_up", property(lambda _: True))
+    found = host.parts.monitors
+    assert isinstance(found, Host)
+    made = Long(found)
+    yield made
+    made.remove()
+
+
+async def used() -> float:
+    """The processor time of the console's thread, so far."""
+    return time.thread_time()
+
+
+def polled(browser: Browser, host: RunningConsole, at: str) -> httpx.Response:
+    headers = {"Accept": "application/json"}
+    url = f"{host.url}/states"
+    return httpx.get(url, params={"at": at}, headers=headers, cookies=browser.cookies, timeout=60)
+
+
+@pytest.mark.parametrize("person", [ALICE, BOB])
+def test_a_viewer_of_200_machines_gets_only_what_has_changed(
+    host: RunningConsole, long: Long, person: str
+) -> None:
+    with signed_in(host, person) as browser:
+        browser.open_until(f"machine-{MACHINES - 1} Running", "/")
+        assert browser.has_button("Stop machine-7") == (person == ALICE)
+        first = polled(browser, host, "").json()
+        assert len(first["rows"]) >= MACHINES
+        at = first["at"]
+        seconds = list[float]()
+        for state in ("Paused", "Running") * 5:
+            long.change(state)
+            began = host.server.do(used())
+            answer = polled(browser, host, at)
+            seconds.append(host.server.do(used()) - began)
+            assert len(answer.content) <= MOST_BYTES
+            found = answer.json()
+            at = found["at"]
+            assert [state in row for row in found["rows"].values()] == [True]
+            assert list(found["rows"]) == ["machine-7"]
+            assert len(found["figures"]) >= MACHINES
+            assert len(found["order"]) >= MACHINES
+        assert median(seconds) <= MOST_SECONDS
+        nothing = polled(browser, host, at).json()
+        assert nothing["rows"] == nothing["figures"] == {}

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 
+from examples.console.app import create_app
+from examples.console.bodies import LONGEST_BODY
+from examples.console.monitors import Monitors
+from examples.console.pages import STATIC_PATH
 from generated_vmm import VmmClient
 from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
-from tests.console.running import RunningConsole, running_console, signed_in
+from tests.console.running import ALICE, RunningConsole, asked, running_console, signed_in
+from tests.console.test_rights import NAVIGATION, addressed, own_routes
 
 
 def test_a_viewer_may_look(bob: Browser) -> None:
@@ -136,3 +143,88 @@ def test_an_unknown_address_is_a_sentence(alice: Browser, path: str, sentence: s
 def test_the_address_of_a_failed_change_leads_to_the_machine(alice: Browser) -> None:
     alice.open("/machines/demo/grow")
     assert alice.path == "/machines/demo/devices"
+
+
+# What a browser may send: nothing long, and no files, whoever sends it
+
+
+PATHS = ("/account/end-session", "/images/delete", "/machines/demo/stop", "/nowhere")
+
+
+@pytest.fixture(params=[False, True], ids=["stranger", "admin"])
+def client(host: RunningConsole, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    with signed_in(host, ALICE) as alice:
+        cookies = alice.cookies if request.param else None
+        with httpx.Client(base_url=host.url, cookies=cookies, timeout=20) as client:
+            yield client
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_files_are_refused(client: httpx.Client, path: str) -> None:
+    answer = client.post(path, files={"file": b"a" * 100})
+    assert answer.status_code == 415
+    assert "The console takes no files." in answer.text
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_long_form_is_refused(client: httpx.Client, path: str) -> None:
+    answer = client.post(path, data={"a": "b" * LONGEST_BODY})
+    assert answer.status_code == 413
+
+
+def test_a_form_that_does_not_say_its_length_is_read_to_the_limit(client: httpx.Client) -> None:
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    chunks = (b"a" * 65_536 for _ in range(8))
+    answer = client.post("/machines/demo/stop", content=chunks, headers=kind)
+    assert answer.status_code in (401, 403, 413)
+    assert answer.headers["content-security-policy"]
+
+
+# No response of the console is kept by a cache, framed, or runs what is not the console's
+
+
+@pytest.fixture
+def admin(host: RunningConsole) -> Iterator[Browser]:
+    with signed_in(host) as browser:
+        browser.open_until(" up ", "/")
+        yield browser
+
+
+def hold(response: httpx.Response, cached: str = "no-store private") -> None:
+    headers, url = response.headers, response.request.url
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; "), url
+    assert "frame-ancestors 'none'" in policy, url
+    assert "unsafe" not in policy, url
+    assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
+    assert headers["cache-control"] in cached.split(), url
+    assert headers["referrer-policy"] in ("same-origin", "no-referrer"), url
+
+
+def test_what_a_user_gets_is_that_users_alone(host: RunningConsole, admin: Browser) -> None:
+    headers = {"origin": host.url, **NAVIGATION}
+    with httpx.Client(base_url=host.url, cookies=admin.cookies, headers=headers) as client:
+        for method, path in own_routes(host, host.parts.apis):
+            sent = {"csrf_token": "no"} if method == "POST" else None
+            asked_for = addressed(path, "demo")
+            response = client.request(
+                method, asked_for, params={"seconds": "0"}, data=sent, timeout=20
+            )
+            hold(response)
+            assert response.headers["vary"] == "Cookie", path
+            assert "set-cookie" not in response.headers, path
+            assert method == "GET" or response.status_code in (403, 409, 422), path
+            assert method == "POST" or response.status_code in (200, 303, 404, 409), path
+
+
+def test_what_strangers_get(host: RunningConsole) -> None:
+    with httpx.Client(base_url=host.url, headers=NAVIGATION, timeout=20) as stranger:
+        for method, path in own_routes(host, host.parts.apis):
+            hold(stranger.request(method, addressed(path, "demo")))
+        hold(stranger.get("/signed-out"))
+        file = stranger.get(f"{STATIC_PATH}/console.css").headers
+        assert file["cache-control"] == "public, max-age=31536000, immutable"
+    app = create_app(host.parts.oidc, Monitors({}), metrics_token="of-prometheus")
+    refused = asked(app, "/metrics", {})
+    hold(refused)
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")

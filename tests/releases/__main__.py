@@ -35,7 +35,7 @@ TESTS = ("tests/vmm", "tests/console", "tests/typing")
 # before them checks the types of the client and the console.
 QUICK_TESTS = (
     *("tests/vmm/facade/test_members.py", "tests/vmm/facade/test_boot.py"),
-    *("tests/vmm/facade/test_config_file.py", "tests/vmm/models/test_unsupported.py"),
+    "tests/vmm/models/test_model.py",
     *("tests/console/test_demo.py", "tests/console/test_every_form.py"),
 )
 # Releases that can be had without their files: SPEC may be one of the names.

@@ -24,7 +24,7 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
 """Folder of modules -> the tests, folders or files, that must notice every change of them; of two
 folders that have a module the first."""
 
-UNRUN: Final = ("tests/vmm/facade/test_deprecation.py",)
+UNRUN: Final = ("tests/vmm/facade/test_warnings.py",)
 """Tests that play no part: for the calls on the stack, to which mutmut adds its own, or because
 they start processes or sign eighty users in, and hold together what quick tests beside them hold
 one by one."""

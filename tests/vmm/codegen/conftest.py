@@ -21,7 +21,7 @@ from codegen.document import Document
 from codegen.import_spec import import_spec
 from codegen.pipeline import Project, Run, make
 from tests.vmm.codegen.descriptions import PROJECT, write
-from tests.vmm.codegen.shapes import all_shapes, spec_file
+from tests.vmm.codegen.releases import all_shapes, spec_file
 
 
 @dataclass(frozen=True)

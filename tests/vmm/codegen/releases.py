@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from codegen.releases import has, is_older, read_releases
-from tests.vmm.codegen.descriptions import PROJECT, committed, reference, swagger
+from tests.vmm.codegen.descriptions import PROJECT, committed, published, reference, swagger, write
 
 
 def openapi_3_1() -> dict[str, Any]:
@@ -207,3 +209,25 @@ def _members() -> dict[str, Any]:
         "needed": {"type": ["string", "null"]},
         "absent": {"oneOf": [{"$ref": "#/components/schemas/Empty"}, {"type": "null"}]},
     }
+
+
+# 1.7 has the faults of all later releases too; the last one is in OpenAPI 3.1.
+SHAPES: dict[str, Callable[[], dict[str, Any]]] = {
+    "committed": committed,
+    "swagger": swagger,
+    "older": lambda: before("1.14.4"),
+    "release_1_7": lambda: release("1.7.0"),
+    "release_1_17": release_1_17,
+    "unlike_any_release": unlike_any_release,
+}
+
+
+def spec_file(shape: str, folder: Path) -> Path:
+    """The file of a shape: one of `SHAPES`, or the name of a published file."""
+    found = [path for path in published() if path.stem == shape]
+    return found[0] if found else write(SHAPES[shape](), folder, shape)
+
+
+def all_shapes() -> list[str]:
+    """Every shape that there is something to generate from."""
+    return [*SHAPES, *(path.stem for path in published())]

@@ -1,14 +1,16 @@
-"""What changes for a user between two descriptions."""
+"""What changes for a user between two descriptions, and what a run says of it."""
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from codegen.__main__ import main
-from tests.vmm.codegen.descriptions import edited, reference, swagger, write
+from codegen.report import report
+from tests.vmm.codegen.descriptions import described_reference, edited, reference, swagger, write
 from tests.vmm.codegen.releases import release, release_1_17
 
 
@@ -86,4 +88,34 @@ def test_another_answer_is_a_change(diff: Any) -> None:
 
     assert diff(swagger(), edited(answer))[1:] == [
         "~ GET /version: answers FirecrackerVersion -> InstanceInfo"
+    ]
+
+
+# What a run says to somebody who uses the client
+
+
+def changed() -> dict[str, Any]:
+    """The next version: a field that cannot keep its name, and one that could not before."""
+    after = copy.deepcopy(described_reference())
+    after["info"]["version"] = "9.0.0"
+    after["components"]["schemas"]["Drive"]["properties"]["copy"] = {"type": "string"}
+    return after
+
+
+def test_the_difference_to_the_description_so_far_is_told() -> None:
+    version = described_reference()["info"]["version"]
+    assert list(report(described_reference(), changed(), set())) == [
+        f"{version} -> 9.0.0: + field Drive.copy: type string, required no",
+        "name: Drive.copy is Drive.copy_ in Python, because every model has a member of that name",
+    ]
+
+
+def test_nothing_is_told_when_nothing_changes() -> None:
+    assert list(report(described_reference(), described_reference(), set())) == []
+    assert list(report(None, described_reference(), set())) == []
+
+
+def test_a_name_that_is_gone_is_told() -> None:
+    assert list(report(None, described_reference(), {"Pmem"})) == [
+        "name: Pmem is gone from generated_vmm; programs that import it fail"
     ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
-from tests.vmm.codegen.descriptions import ROOT
+from tests.vmm.codegen.descriptions import PROJECT, ROOT
 
 OLD = {"a.py": "old a", "gone.py": "old", "models/b.py": "old b"}
 NEW = {"a.py": "new a", "models/b.py": "new b", "models/c.py": "new c"}
@@ -132,3 +135,75 @@ def test_a_file_that_cannot_be_replaced_stays_as_it_was(
     with pytest.raises(OSError, match="no space"):
         write_whole(target, "new")
     assert target.read_text(encoding="utf-8") == "old"
+
+
+# Whatever became of the generated package, the next run makes it whole
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the project, codegen included, to run as a user does."""
+    root = tmp_path / "project"
+    for name in ("codegen", "openapi", "generated_vmm", "docs/vmm"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    PROJECT.mypy_cache.mkdir(parents=True, exist_ok=True)
+    (root / ".mypy_cache").symlink_to(PROJECT.mypy_cache.parent)
+    return root
+
+
+def test_the_next_run_makes_the_package_whole(checkout: Path) -> None:
+    """Of a broken package, left by a run that was killed between its two renames."""
+    package = checkout / "generated_vmm" / "_generated"
+    (package / "__init__.py").write_text("this is no Python", encoding="utf-8")
+    shutil.copytree(package, package.with_name("._generated.new"))
+    package.rename(package.with_name("._generated.old"))
+    subprocess.run(
+        [sys.executable, "-m", "codegen"], cwd=checkout, check=True, stdout=subprocess.DEVNULL
+    )
+    assert list(differences(package, PROJECT.package)) == []
+    assert not list(package.parent.glob("._generated.*"))
+
+
+# The same description gives the same bytes, anywhere, without the network and quickly
+
+
+# Imported by every Python that the run starts: whoever opens a connection fails.
+OFFLINE = """
+import socket
+def refuse(*_, **__):
+    raise RuntimeError("no network")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+"""
+# All but the trial, whose time is that of mypy.
+MAKE = """
+import sys
+from pathlib import Path
+from codegen.pipeline import Project, make
+project = Project(Path(sys.argv[1]))
+make(project, project.description(), Path(sys.argv[2]))
+"""
+SECONDS = 5  # of processor time
+
+
+def generate(out: Path, folder: Path, **environment: str) -> None:
+    """Generate in a process of its own, started elsewhere and cut off from the network."""
+    site = folder / "site"
+    site.mkdir(exist_ok=True)
+    (site / "sitecustomize.py").write_text(OFFLINE, encoding="utf-8")
+    subprocess.run(
+        [sys.executable, "-c", MAKE, str(ROOT), str(out)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{site}:{ROOT}", **environment},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def test_hash_seed_and_folder_change_nothing_in_five_seconds(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    generate(tmp_path / "out", tmp_path, PYTHONHASHSEED="0", LC_ALL="C", TZ="Asia/Tokyo")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SECONDS
+    assert list(differences(tmp_path / "out" / "_generated", PROJECT.package)) == []
+    made = tmp_path / "out" / PROJECT.description().name
+    assert made.read_bytes() == PROJECT.description().read_bytes()

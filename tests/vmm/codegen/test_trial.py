@@ -14,8 +14,7 @@ from codegen.generate import ADAPT, try_out
 from tests.releases.renames import LAYERS, WORKS, remove_announced, rename, tried
 from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import PROJECT, committed, write
-from tests.vmm.codegen.releases import release
-from tests.vmm.codegen.shapes import all_shapes
+from tests.vmm.codegen.releases import all_shapes, release
 from tests.vmm.codegen.trials import faults_of
 from tests.vmm.simulator.conftest import IS_OLDER
 

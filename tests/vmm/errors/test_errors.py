@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from generated_vmm import (
     BootSource,
@@ -21,6 +24,7 @@ from generated_vmm._generated.operations import (
     get_mmds,
     put_guest_boot_source,
 )
+from generated_vmm.transport.calls import fault_message_in
 
 OPERATION = put_guest_boot_source(BootSource(kernel_image_path="/secret"))
 KINDS = [VmmError, VmmConnectionError, VmmTimeoutError, VmmProtocolError, VmmRequestTooLarge]
@@ -87,3 +91,21 @@ def test_an_api_error_without_a_fault_is_its_status() -> None:
 )
 def test_the_body_that_was_sent_is_not_shown(error: VmmError) -> None:
     assert "secret" not in f"{error} {error!r} {error.operation} {error.operation!r}"
+
+
+# Any bytes at all give a fault message, and a proper fault is read exactly
+
+
+@given(st.binary(max_size=200))
+def test_any_body_is_readable(body: bytes) -> None:
+    assert isinstance(fault_message_in(body), str)
+
+
+@given(st.text())
+def test_a_fault_of_the_monitor_is_exact(text: str) -> None:
+    assert fault_message_in(json.dumps({"fault_message": text}).encode()) == text
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\\")))
+def test_an_error_of_the_http_layer_is_exact_though_it_is_no_json(text: str) -> None:
+    assert fault_message_in(f'{{ "error": "{text}" }}'.encode()) == text

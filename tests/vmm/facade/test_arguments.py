@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, cast
@@ -10,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from generated_vmm import (
+    AsyncVmmClient,
     Balloon,
     Drive,
     MachineConfiguration,
@@ -19,6 +21,8 @@ from generated_vmm import (
     VmmClient,
     VmmRequestTooLarge,
 )
+from generated_vmm.facade import elsewhere
+from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.facade.conftest import Run
 from tests.vmm.scripted import ScriptedServer
 
@@ -144,3 +148,85 @@ def test_a_model_may_be_used_again(run: Run, accepting: ScriptedServer) -> None:
         run(lambda vm: vm.drive("d").set(drive))
     assert accepting.requests[0] == accepting.requests[1]
     assert drive == Drive(drive_id="d", is_root_device=False)
+
+
+# A part of the microVM is changed by calls: an assignment is an error that names them
+
+
+VM = AsyncVmmClient("/nowhere")
+ASSIGNED: dict[str, Callable[[], None]] = {
+    "machine_config cannot be assigned: only calls change a microVM; "
+    "call machine_config.set(...) or machine_config.update(...)": lambda: setattr(
+        VM, "machine_config", {"vcpu_count": 2}
+    ),
+    "vm_config cannot be assigned: only calls change a microVM": lambda: setattr(
+        VM, "vm_config", {}
+    ),
+    "vcpu_count cannot be assigned: only calls change a microVM; "
+    "call set(...) or update(...)": lambda: setattr(VM.machine_config, "vcpu_count", 2),
+    "timeout cannot be assigned: with_options(timeout=...) returns a client": lambda: setattr(
+        VM, "timeout", 900
+    ),
+    "stats cannot be assigned: only calls change a microVM; call stats.update(...)": lambda: (
+        setattr(VM.balloon, "stats", None)
+    ),
+}
+
+
+@pytest.mark.parametrize(("message", "assign"), ASSIGNED.items(), ids=[m[:30] for m in ASSIGNED])
+def test_it_is_refused(message: str, assign: Callable[[], None]) -> None:
+    with pytest.raises(AttributeError) as caught:
+        assign()
+    assert str(caught.value) == message
+
+
+def test_a_client_may_have_attributes_of_its_owner() -> None:
+    client = AsyncVmmClient("/nowhere")
+    client.name = "one"  # type: ignore[attr-defined]  # which is the point
+    assert vars(client)["name"] == "one"
+
+
+# Calls of other clients, and what is no path of a socket, say what to write here
+
+
+CLIENTS = [VmmClient, AsyncVmmClient]
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("name", elsewhere._HERE)
+def test_a_name_of_another_client_leads_to_a_member(name: str, kind: type[VmmClient]) -> None:
+    client = kind("vm.socket")
+    with pytest.raises(AttributeError, match=f"{kind.__name__} has no member '{name}': ") as caught:
+        getattr(client, name)
+    for member in re.findall(r"\bvm\.(\w+)", str(caught.value)):
+        assert hasattr(client, member)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_any_other_name_is_missing(kind: type[VmmClient]) -> None:
+    with pytest.raises(AttributeError, match=r"has no member 'fly'$"):
+        getattr(kind("vm.socket"), "fly")  # noqa: B009
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize(
+    ("path", "error", "said"),
+    [
+        ("http://localhost:8080", ValueError, "not a URL: 'http://local"),
+        ("unix:/run/vm.sock", ValueError, "without unix: before it"),
+        ("~/vm.sock", ValueError, "os.path.expanduser"),
+        ("127.0.0.1:8080", ValueError, "not an address"),
+        (8080, TypeError, "not of type int$"),
+        (SimulatedMonitor("vm.sock"), TypeError, "not of type SimulatedMonitor: pass its socket_p"),
+    ],
+)
+def test_what_is_no_path_of_a_socket(
+    kind: Callable[[object], object], path: object, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=f"socket_path is the path of a unix socket, .*{said}"):
+        kind(path)
+
+
+@pytest.mark.parametrize("path", ["vm:1/x.sock", "./unix:x", "a~"])
+def test_a_path_may_have_any_characters(path: str) -> None:
+    assert repr(VmmClient(path)) == f"VmmClient({path!r}, timeout=5.0)"

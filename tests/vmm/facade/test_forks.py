@@ -17,7 +17,7 @@ from generated_vmm import AsyncVmmClient, VmmClient, VmmConnectionError
 from tests.vmm.facade.conftest import Run, Serve, result_of
 from tests.vmm.forking import echo, echo_of, forked, open_sockets
 from tests.vmm.scripted import Wire, answer
-from tests.vmm.transport.test_signals import one_signal
+from tests.vmm.transport.test_time import one_signal
 
 T = TypeVar("T")
 CALLS = 100

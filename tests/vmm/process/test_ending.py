@@ -1,21 +1,38 @@
-# mypy: disable-error-code="func-returns-value"
-
 """Each way in which a monitor can end."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from generated_vmm import VmmClient
-from generated_vmm.process import MonitorError
+from generated_vmm import VmmClient, VmmConnectionError, VmmTimeoutError
+from generated_vmm.process import AsyncMonitor, Monitor, MonitorError, MonitorExited
+from generated_vmm.process._sync.waiting import wait_for
+from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.nursery import NURSERY
+from generated_vmm.process.owner import Owner, Phase
 from tests.vmm.described import has_field
-from tests.vmm.process.conftest import PATIENCE, Do, Make, both_halves, keeper_of
+from tests.vmm.process.conftest import (
+    PATIENCE,
+    Do,
+    Make,
+    Watch,
+    both_halves,
+    children_of,
+    keeper_of,
+    wait_until,
+    wait_until_empty,
+)
+
+# mypy: disable-error-code="func-returns-value"
 
 
 def test_a_monitor_without_a_guest_ends_by_a_signal(start: Make, do: Do) -> None:
@@ -197,3 +214,167 @@ def test_the_socket_of_a_restored_vsock_device_goes(
     do(restored.stop())
     assert not first.exists()
     assert not other.exists()
+
+
+# A monitor that has ended by itself, and what is told of it
+
+
+# mypy: disable-error-code="func-returns-value"
+
+
+def test_a_guest_that_is_done_ends_the_monitor(start: Make, do: Do, guest: dict[str, Any]) -> None:
+    monitor = start()
+    do(monitor.client.boot(**guest))
+    do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
+    do(monitor.client.action("SendCtrlAltDel"))
+    assert do(monitor.wait(PATIENCE)) == 0
+    assert do(monitor.stop()) == 0
+
+
+def test_a_monitor_that_has_ended_is_no_zombie(start: Make, do: Do) -> None:
+    monitor = start()
+    pid = monitor.pid
+    os.kill(pid, signal.SIGKILL)
+    assert not do(monitor.log.wait(10_000, PATIENCE))
+    with contextlib.suppress(ChildProcessError):
+        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT):
+            os.sched_yield()
+    assert not Path(f"/proc/{pid}").exists()
+    assert do(monitor.wait(float("inf"))) == -signal.SIGKILL
+
+
+@both_halves
+def test_waiting_has_its_time(start: Make, do: Do) -> None:
+    monitor = start()
+    with pytest.raises(VmmTimeoutError, match=r"not ended within 0\.01 s"):
+        do(monitor.wait(0.01))
+    assert monitor.running
+
+
+@both_halves
+def test_calls_say_that_the_monitor_has_ended(start: Make, do: Do) -> None:
+    monitor = start()
+    os.kill(monitor.pid, signal.SIGKILL)
+    with pytest.raises(MonitorExited, match="ended by signal SIGKILL") as failure:
+        do(monitor.client.get_version())
+    assert failure.value.returncode == -signal.SIGKILL
+    assert failure.value.log
+    assert failure.value.log[-1] in str(failure.value)
+    with pytest.raises(VmmConnectionError):
+        do(monitor.client.get_version())
+    with pytest.raises(MonitorExited):
+        monitor.usage()
+
+
+async def run_killed(binary: list[str], error: BaseException | None = None) -> None:
+    """A block in which the monitor is killed, and an error raised if one is given."""
+    async with AsyncMonitor(binary, timeout=PATIENCE) as monitor:
+        os.kill(monitor.pid, signal.SIGKILL)
+        await monitor.wait(PATIENCE)
+        if error is not None:
+            raise error
+
+
+async def test_leaving_the_block_says_that_the_monitor_has_ended(binary: list[str]) -> None:
+    with pytest.raises(MonitorExited, match="by signal SIGKILL"):
+        await run_killed(binary)
+
+
+async def test_an_error_on_its_way_is_told_that_the_monitor_has_ended(binary: list[str]) -> None:
+    with pytest.raises(KeyError) as failure:
+        await run_killed(binary, KeyError("x"))
+    assert any("by signal SIGKILL" in note for note in failure.value.__notes__)
+
+
+def test_leaving_the_block_after_an_ending_in_it_is_silent(binary: list[str]) -> None:
+    with Monitor(binary, timeout=PATIENCE) as monitor:
+        monitor.kill()
+    assert monitor.returncode == -signal.SIGKILL
+
+
+def test_an_exit_is_told_although_the_caller_ignores_its_children(
+    start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With SIGCHLD ignored, the system collects the children of this process by itself."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        NURSERY.start_over()  # the next one inherits it
+        monitor = start()
+        os.kill(monitor.pid, signal.SIGKILL)
+        assert do(monitor.wait(PATIENCE)) == -signal.SIGKILL
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+        NURSERY.start_over()
+
+
+def test_a_monitor_whose_keeper_was_killed_is_lost(
+    start: Make, do: Do, folder: Path, watch: Watch
+) -> None:
+    """The nursery ends the monitor, and removes what its record names, whoever else is killed."""
+    monitor = start(directory=folder / "vm")
+    program, keeper = watch(monitor.pid), watch(keeper_of(monitor.pid))
+    wait_until(lambda: len(children_of(NURSERY.pid or 0)) > 1)  # one waits for the next work
+    idle = [watch(pid) for pid in children_of(NURSERY.pid or 0) if pid != keeper.pid]
+    for each in idle:
+        each.send_signal(signal.SIGSTOP)
+    keeper.send_signal(signal.SIGKILL)
+    assert program.wait(PATIENCE)
+    assert do(monitor.wait(PATIENCE)) is None
+    assert monitor.ending == "lost"
+    with pytest.raises(MonitorExited, match="its keeper was killed"):
+        do(monitor.client.get_version())
+    wait_until_empty(folder)
+    assert do(monitor.stop()) is None
+    for each in idle:  # the next test's work is not for one that is about to end
+        each.send_signal(signal.SIGKILL)
+        assert each.wait(PATIENCE)
+
+
+def test_one_that_ends_as_soon_as_it_has_started_was_started(
+    start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end is known before the start returns; its calls and the end of the block tell of it."""
+    say = Owner.say
+
+    def say_and_kill(owner: Owner, word: str) -> None:
+        say(owner, word)
+        if word == "up":
+            os.kill(owner.pid, signal.SIGKILL)
+            wait_until(lambda: owner.phase is Phase.FINISHED)
+
+    monkeypatch.setattr(Owner, "say", say_and_kill)
+    monitor = start()
+    assert monitor.returncode == -signal.SIGKILL
+    with pytest.raises(MonitorExited, match="ended by signal SIGKILL"):
+        do(monitor.client.get_version())
+
+
+def test_a_keeper_that_is_killed_after_the_end_loses_no_status(make: Make) -> None:
+    owner = make()._owner
+    pidfd = Descriptor(os.pidfd_open, os.getpid())
+    owner._note("started", [pidfd], pid=os.getpid(), outlets=[])
+    owner._note("ready", [pidfd])
+    owner._note("ended", [], status=-signal.SIGKILL)
+    owner._finish()
+    assert (owner.ending, owner.returncode) == ("ended", -signal.SIGKILL)
+
+
+def test_a_monitor_is_not_lost_before_it_has_ended(make: Make) -> None:
+    """A killed process frees its memory for some time after its keeper's end is known."""
+    owner = make()._owner
+    program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+
+    def keep_and_be_killed(keeper: socket.socket) -> None:
+        owner._note(
+            "started", [Descriptor(os.pidfd_open, program.pid)], pid=program.pid, outlets=[]
+        )
+        owner._note("ready", [Descriptor(os.pidfd_open, program.pid)])
+
+    owner._begin(keep_and_be_killed)
+    wait_until(owner.has(Phase.READY))
+    with pytest.raises(TimeoutError):
+        wait_for(owner, owner.is_over, 0.2)
+    assert owner.is_running
+    program.communicate()
+    wait_for(owner, owner.is_over, PATIENCE)
+    assert (owner.ending, program.returncode) == ("lost", 0)

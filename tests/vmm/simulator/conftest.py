@@ -19,12 +19,8 @@ from tests.vmm.simulator.caller import Caller
 RULES_OF = (1, 16)
 IS_OLDER = tuple(int(part) for part in API_VERSION.split(".")[:2]) < RULES_OF
 collect_ignore = [
-    "test_bodies.py",
     "test_boot.py",
-    "test_client.py",
     "test_devices.py",
-    "test_memory.py",
-    "test_outlets.py",
     "test_refusals.py",
     "test_requests.py",
     "test_services.py",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from generated_vmm.errors import VmmProtocolError
 from generated_vmm.transport import CallFailed
@@ -157,3 +162,42 @@ def test_the_limit_begins_anew_with_each_part_that_is_taken() -> None:
 def test_headers_arrive_as_they_were_sent(call: Call, serve: Serve) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b"{}", b"Deprecation: true")))
     assert (b"deprecation", b"true") in call().headers
+
+
+# However an answer is cut into parts it reads the same; any bytes end in an answer or an error
+
+
+CHUNKED_IN_THREE = (
+    b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n5\r\n[1,2,\r\n2\r\n3]\r\n0\r\n\r\n"
+)
+ANSWERS = [
+    answer(200, b'{"a":1}'),
+    answer(400, b'{"fault_message":"no"}', b"Deprecation: true"),
+    b"HTTP/1.1 100 \r\n\r\nHTTP/1.1 204 \r\n\r\n",
+    CHUNKED_IN_THREE,
+]
+
+
+def read(parts: list[bytes]) -> tuple[int, bytes, list[tuple[bytes, bytes]], bool]:
+    parser = AnswerParser(10_000)
+    complete = [parser.feed(part) for part in parts]
+    assert complete == [False] * (len(parts) - 1) + [True]
+    return parser.status_code, parser.content, parser.headers, parser.reusable
+
+
+@given(st.sampled_from(ANSWERS), st.data())
+def test_the_cuts_do_not_matter(whole: bytes, data: st.DataObject) -> None:
+    places = sorted(data.draw(st.sets(st.integers(1, len(whole) - 1), max_size=8)))
+    bounds = [0, *places, len(whole)]
+    parts = [whole[start:end] for start, end in itertools.pairwise(bounds)]
+    assert read(parts) == read([whole])
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), max_size=5), st.sampled_from(ANSWERS))
+def test_any_bytes_end_in_an_answer_or_a_failed_call(parts: list[bytes], whole: bytes) -> None:
+    parser = AnswerParser(1_000)
+    with contextlib.suppress(CallFailed):
+        for part in [whole[:20], *parts]:
+            if parser.feed(part):
+                return
+        assert parser.feed(b"")

@@ -10,6 +10,7 @@ import pytest
 
 from generated_vmm import VmmConnectionError, VmmProtocolError, VmmTimeoutError
 from tests.vmm.scripted import ScriptedServer, Wire, full_queue
+from tests.vmm.transport.test_time import GIVEN_UP, SIGNALLED, signals
 from tests.vmm.vsock.conftest import Connect, Serve
 
 WRONG = {
@@ -175,3 +176,14 @@ def test_a_path_that_no_socket_can_have_is_not_waited_for(connect: Connect) -> N
         connect(52, 30)
     assert caught.value.permanent
     assert time.monotonic() - started < 5
+
+
+# The handshake ends within its time, whatever signals arrive
+
+
+def test_silence_ends_with_the_time_all_the_same(connect: Connect, serve: Serve) -> None:
+    serve(silent)
+    began = time.monotonic()
+    with signals(), pytest.raises(VmmTimeoutError):
+        connect(52, SIGNALLED)
+    assert time.monotonic() - began < GIVEN_UP / 2

@@ -1,7 +1,8 @@
-"""`Deprecation: true` becomes a warning at the caller's line."""
+"""Warnings at the line of the call: of deprecations, and of sync calls in an event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import linecache
 import warnings
@@ -63,3 +64,34 @@ def test_nothing_else_warns(run: Run, serve: Serve, header: bytes) -> None:
         warnings.simplefilter("always")
         run(lambda vm: vm.pause())
     assert caught == []
+
+
+# A sync call in an async function warns: nothing else runs in the event loop meanwhile
+
+
+async def stops(vm: VmmClient) -> None:
+    vm.pause()
+
+
+@pytest.mark.usefixtures("accepting")
+def test_a_sync_call_in_a_task_warns_at_its_line(socket_path: Path) -> None:
+    with (
+        VmmClient(socket_path) as vm,
+        pytest.warns(RuntimeWarning, match=r"stops the event loop .* a `def` endpoint") as caught,
+    ):
+        asyncio.run(stops(vm))
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert warning.lineno == inspect.getsourcelines(stops)[1] + 1
+
+
+@pytest.mark.usefixtures("accepting")
+async def test_another_thread_stops_no_event_loop(socket_path: Path) -> None:
+    with VmmClient(socket_path) as vm:
+        await asyncio.to_thread(vm.pause)
+
+
+@pytest.mark.usefixtures("accepting")
+async def test_the_async_client_stops_no_event_loop(socket_path: Path) -> None:
+    async with AsyncVmmClient(socket_path) as vm:
+        await vm.pause()

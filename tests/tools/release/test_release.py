@@ -1,4 +1,4 @@
-"""`make audit`, against a vulnerability service on this machine."""
+"""What precedes a release: `make audit`, and the lowest versions that pyproject.toml allows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tools.release.audit import accepted_in, main
+from tools.release.lowest import lowest
 
 FOUND = {"id": "GHSA-aaaa-bbbb-cccc", "aliases": ["CVE-2026-1234"], "fixed": "1.1"}
 STANDS = {
@@ -109,3 +110,21 @@ def test_without_the_service_it_says_that_nothing_was_audited(
 def test_only_that_section_of_the_security_policy_accepts_findings() -> None:
     policy = "CVE-2020-1\n## Accepted findings\n| CVE-2021-2 |\n## More\nCVE-2022-3\n"
     assert accepted_in(policy) == ["CVE-2021-2"]
+
+
+# The lowest versions that pyproject.toml allows, as constraints
+
+
+def project(*dependencies: str, **extras: list[str]) -> dict[str, object]:
+    return {"dependencies": list(dependencies), "optional-dependencies": extras}
+
+
+def test_each_dependency_and_extra_is_pinned_to_its_lower_bound() -> None:
+    lines = lowest(project("b>=2.1,<3", "a[x]>=1", redis=["c==4", "b>=2.1,<3"]))
+    assert list(lines) == ["a==1", "b==2.1", "c==4"]
+
+
+@pytest.mark.parametrize("dependency", ["a", "a<2", "a>=1,>=2"])
+def test_a_dependency_without_one_lower_bound_is_refused(dependency: str) -> None:
+    with pytest.raises(ValueError, match="no lower bound"):
+        list(lowest(project(dependency)))
