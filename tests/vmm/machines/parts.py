@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from generated_vmm import BootSource, Drive, FullVmConfiguration, MachineConfiguration
-from generated_vmm.machines import Definition, Jail, Machines
+from generated_vmm.machines import AsyncMachines, Definition, Jail, Machines
 from generated_vmm.transport import UnixChannel
 
 SIMULATED = [sys.executable, "-m", "generated_vmm.testing"]
@@ -22,6 +22,12 @@ def machines_in(folder: Path, *, real: bool = False, **options: Any) -> Machines
     options.setdefault("binary", os.environ["FIRECRACKER_BIN"] if real else SIMULATED)
     jailer = os.environ.get("JAILER_BIN", "jailer")
     return Machines(folder / "machines", jailer=jailer, timeout=60, **options)
+
+
+def async_machines_in(folder: Path, **options: Any) -> AsyncMachines:
+    """The same for tasks, with simulated monitors that end with it."""
+    options = {"timeout": 60, "detached": False, **options}
+    return AsyncMachines(folder / "machines", binary=SIMULATED, **options)
 
 
 def definition(folder: Path, *, real: bool = False, jailed: bool = False) -> Definition:

@@ -137,9 +137,7 @@ def test_two_threads_take_control_at_once(
     assert errors == []
 
 
-def test_a_forked_process_has_no_control(folder: Path, machines: Machines) -> None:
-    web = machines.create("web", definition(folder))
-
+def test_a_forked_process_has_no_control(folder: Path, machines: Machines, web: Machine) -> None:
     def start() -> str:
         with pytest.raises(MachineError) as refused:
             web.start()
@@ -154,9 +152,8 @@ def test_a_forked_process_has_no_control(folder: Path, machines: Machines) -> No
 
 
 def test_an_interruption_after_the_record_leaves_no_operation(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = machines.create("web", definition(folder))
     put = Records.put
 
     def interrupted(store: Records[Any], id: str, record: Any) -> None:
@@ -229,9 +226,8 @@ def test_an_interruption_at_any_moment_leaves_no_machine_busy(
 
 
 def test_what_was_done_and_not_tidied_up_is_told_as_finished(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = machines.create("web", definition(folder))
     web.start()
 
     put = Records.put
@@ -261,9 +257,8 @@ def test_what_was_done_and_not_tidied_up_is_told_as_finished(
 
 
 def test_a_full_disk_does_not_keep_a_machine_from_its_deletion(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = machines.create("web", definition(folder))
     put = Records.put
 
     def full(store: Records[Any], id: str, record: Any) -> None:
@@ -307,12 +302,11 @@ def test_a_monitor_that_does_not_respond_does_not_keep_reconcile_from_the_others
 
 @pytest.mark.parametrize("act", [Machine.stop, Machine.delete])
 def test_a_monitor_that_does_not_respond_can_be_ended_whatever_was_left_half_done(
-    folder: Path,
     machines: Machines,
+    web: Machine,
     monkeypatch: pytest.MonkeyPatch,
     act: Callable[[Machine], object],
 ) -> None:
-    web = machines.create("web", definition(folder))
     web.start()
     hung(machines, web, monkeypatch)
     with pytest.raises(VmmTimeoutError):
@@ -323,9 +317,8 @@ def test_a_monitor_that_does_not_respond_can_be_ended_whatever_was_left_half_don
 
 
 def test_a_keeper_that_was_killed_before_its_record_does_not_keep_a_machine(
-    folder: Path, machines: Machines
+    folder: Path, machines: Machines, web: Machine
 ) -> None:
-    web = machines.create("web", definition(folder))
     (folder / "machines" / "run" / web.id).mkdir(mode=0o700)
     web.delete()
     assert (machines.all(), machines.operations()) == ([], [])
@@ -437,9 +430,8 @@ def test_an_edit_keeps_a_restart_that_is_due(
 
 @pytest.mark.parametrize("by_edit", [True, False])
 def test_a_definition_that_changes_before_an_edit_begins_is_not_lost(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch, by_edit: bool
+    web: Machine, monkeypatch: pytest.MonkeyPatch, by_edit: bool
 ) -> None:
-    web = machines.create("web", definition(folder))
     entropy = {"entropy": EntropyDevice()}
     mine = web.definition.configuration.model_copy(update={"balloon": None})
     other = web.definition.configuration.model_copy(update=entropy)
@@ -457,18 +449,16 @@ def test_a_definition_that_changes_before_an_edit_begins_is_not_lost(
 
 
 def test_other_members_that_change_before_an_edit_begins_are_kept(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = machines.create("web", definition(folder))
     before(monkeypatch, Control, "occupy", lambda *_: web.change(order=1))
     web.change(restart="always")
     assert (web.definition.order, web.definition.restart) == (1, "always")
 
 
 def test_a_snapshot_that_begins_while_the_folder_is_tidied_stays(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = machines.create("web", definition(folder))
     store, snapshot = machines._store, "a" * 12
     operation = Operation(kind="snapshot", machine=web.id, name="web", target=snapshot)
     begun: list[bool] = []
@@ -491,9 +481,8 @@ def test_a_snapshot_that_begins_while_the_folder_is_tidied_stays(
 
 
 def test_two_callers_delete_a_snapshot(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = machines.create("web", definition(folder))
     web.start()
     snapshot = web.snapshot()
     store = machines._store.snapshots
@@ -558,10 +547,7 @@ def test_files_that_are_not_there_are_not_the_same(folder: Path, machines: Machi
         machines.all()[0].start()
 
 
-def test_a_definition_that_a_caller_changes_is_not_that_of_the_machine(
-    folder: Path, machines: Machines
-) -> None:
-    web = machines.create("web", definition(folder))
+def test_a_definition_that_a_caller_changes_is_not_that_of_the_machine(web: Machine) -> None:
     changed = web.definition
     assert changed.configuration.machine_config is not None
     changed.configuration.machine_config.vcpu_count = 4
@@ -656,10 +642,9 @@ def test_names_of_new_files_are_on_the_disk_before_the_record(
 
 
 def test_control_that_a_full_disk_does_not_let_be_noted_is_taken(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that machines can be deleted, which frees some."""
-    web = machines.create("web", definition(folder))
     machines.close()
     with machines_in(folder, detached=False) as second:
         monkeypatch.setattr(os, "pwrite", disk_full)

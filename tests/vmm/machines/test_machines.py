@@ -15,7 +15,6 @@ import pytest
 
 from generated_vmm import Drive, NetworkInterface, Pmem, VmmApiError
 from generated_vmm.machines import (
-    AsyncMachines,
     Definition,
     Jail,
     Machine,
@@ -24,7 +23,7 @@ from generated_vmm.machines import (
     Machines,
 )
 from generated_vmm.transport._async.unix import AsyncUnixChannel
-from tests.vmm.machines.parts import SIMULATED, at_calls, definition, machines_in
+from tests.vmm.machines.parts import async_machines_in, at_calls, definition, machines_in
 
 
 def own_disk(folder: Path, machine: Machine) -> Path:
@@ -46,9 +45,8 @@ def with_devices(made: Definition, **devices: object) -> Definition:
 
 
 def test_a_machine_has_a_copy_of_its_disk_and_nobody_else_may_read_it(
-    folder: Path, machines: Machines
+    folder: Path, machines: Machines, web: Machine
 ) -> None:
-    web = machines.create("web", definition(folder))
     disk = own_disk(folder, web)
     assert disk.read_bytes() == (folder / "disk").read_bytes()
     assert not disk.samefile(folder / "disk")
@@ -58,9 +56,8 @@ def test_a_machine_has_a_copy_of_its_disk_and_nobody_else_may_read_it(
 
 
 def test_a_snapshot_and_a_clone_have_the_disk_of_their_moment(
-    folder: Path, machines: Machines
+    folder: Path, machines: Machines, web: Machine
 ) -> None:
-    web = machines.create("web", definition(folder))
     web.start()
     own_disk(folder, web).write_bytes(b"then" * 1024)
     snapshot = web.snapshot("first")
@@ -76,10 +73,7 @@ def test_a_snapshot_and_a_clone_have_the_disk_of_their_moment(
     assert back.state() == "Running"
 
 
-def test_a_disk_of_its_own_that_became_read_only_is_copied_too(
-    folder: Path, machines: Machines
-) -> None:
-    web = machines.create("web", definition(folder))
+def test_a_disk_of_its_own_that_became_read_only_is_copied_too(folder: Path, web: Machine) -> None:
     made = web.definition
     for own in made.configuration.drives or []:
         own.is_read_only = True
@@ -91,8 +85,9 @@ def test_a_disk_of_its_own_that_became_read_only_is_copied_too(
         assert not own_disk(folder, copy).samefile(own_disk(folder, web))
 
 
-def test_two_drives_may_read_one_disk_of_the_machines_own(folder: Path, machines: Machines) -> None:
-    web = machines.create("web", definition(folder))
+def test_two_drives_may_read_one_disk_of_the_machines_own(
+    folder: Path, machines: Machines, web: Machine
+) -> None:
     disk = own_disk(folder, web)
     path = f"disks/{disk.name}"
     both = [drive(name, path, is_read_only=True) for name in ("a", "b")]
@@ -105,8 +100,7 @@ def test_two_drives_may_read_one_disk_of_the_machines_own(folder: Path, machines
         assert not own.samefile(disk)
 
 
-def test_a_disk_of_its_own_is_that_under_whatever_path(folder: Path, machines: Machines) -> None:
-    web = machines.create("web", definition(folder))
+def test_a_disk_of_its_own_is_that_under_whatever_path(folder: Path, web: Machine) -> None:
     disk, before = own_disk(folder, web), web.definition
     (folder / "link").symlink_to(disk)
     for path in (disk, folder / "link"):
@@ -140,9 +134,8 @@ def test_an_invalid_name_is_refused(folder: Path, machines: Machines, name: str)
 
 
 def test_a_refusal_of_the_monitor_leaves_a_machine_that_can_be_started(
-    folder: Path, machines: Machines
+    folder: Path, machines: Machines, web: Machine
 ) -> None:
-    web = machines.create("web", definition(folder))
     (folder / "kernel").unlink()
     with pytest.raises(VmmApiError):
         web.start()
@@ -153,9 +146,8 @@ def test_a_refusal_of_the_monitor_leaves_a_machine_that_can_be_started(
 
 
 def test_a_busy_machine_says_with_what_and_nothing_else_begins(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    folder: Path, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = machines.create("web", definition(folder))
     web.start()
 
     found: list[str] = []
@@ -201,9 +193,8 @@ def test_a_state_that_this_process_cannot_know_is_not_told(folder: Path) -> None
 
 
 def test_what_cannot_be_recorded_is_not_done(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = machines.create("web", definition(folder))
     web.start()
     calls: list[object] = []
 
@@ -234,9 +225,8 @@ def test_a_disk_has_one_writer_under_whatever_path(folder: Path, machines: Machi
 
 
 def test_a_disk_of_its_own_grows_and_a_guest_that_runs_is_told(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    web = machines.create("web", definition(folder))
     before = own_disk(folder, web).stat().st_size
     web.grow("rootfs", 2 * before)
     web.start()
@@ -293,9 +283,7 @@ def test_a_file_that_a_machine_is_given_while_it_runs_must_be_allowed(folder: Pa
 
 
 async def test_the_same_in_tasks(folder: Path) -> None:
-    async with AsyncMachines(
-        folder / "machines", binary=SIMULATED, timeout=60, detached=False
-    ) as machines:
+    async with async_machines_in(folder) as machines:
         web = await machines.create("web", definition(folder))
         await web.start()
         copy = await web.clone("copy")
@@ -311,9 +299,7 @@ async def test_a_clone_whose_every_await_is_cancelled_leaves_its_origin_running(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a scope of anyio does, in Starlette for one, until the task has left it."""
-    async with AsyncMachines(
-        folder / "machines", binary=SIMULATED, timeout=60, detached=False
-    ) as machines:
+    async with async_machines_in(folder) as machines:
         web = await machines.create("web", definition(folder))
         await web.start()
         exchange, paused = AsyncUnixChannel.exchange, asyncio.Event()
@@ -368,8 +354,7 @@ def test_an_empty_folder_keeps_its_mode(folder: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o700, 0o600}
 
 
-def test_a_definition_says_how_it_is_changed(folder: Path, machines: Machines) -> None:
-    web = machines.create("web", definition(folder))
+def test_a_definition_says_how_it_is_changed(web: Machine) -> None:
     with pytest.raises(AttributeError, match=r"machine\.change\(restart=\.\.\.\)"):
         web.definition.restart = "always"  # type: ignore[misc]
     changed = web.definition
@@ -395,8 +380,9 @@ def test_a_restart_that_nobody_would_notice_is_logged_once(
     assert caplog.messages == []
 
 
-def test_a_drive_without_a_disk_of_its_own_is_refused(folder: Path, machines: Machines) -> None:
-    web = machines.create("web", definition(folder))
+def test_a_drive_without_a_disk_of_its_own_is_refused(
+    folder: Path, machines: Machines, web: Machine
+) -> None:
     (own,) = web.definition.configuration.drives or []
     disk = folder / "disk"
     refused: dict[str, dict[str, object]] = {
@@ -464,9 +450,8 @@ def test_what_a_monitor_shows_is_not_stored(folder: Path, machines: Machines) ->
 
 
 def test_a_machine_whose_next_start_has_other_disks_is_not_copied_until_then(
-    folder: Path, machines: Machines
+    folder: Path, web: Machine
 ) -> None:
-    web = machines.create("web", definition(folder))
     web.start()
     now = web.definition
     (root,) = now.configuration.drives or []
@@ -484,9 +469,8 @@ def test_a_machine_whose_next_start_has_other_disks_is_not_copied_until_then(
 
 
 def test_a_disk_that_the_next_start_does_not_have_is_removed_then(
-    folder: Path, machines: Machines
+    folder: Path, web: Machine
 ) -> None:
-    web = machines.create("web", definition(folder))
     web.start()
     disk = own_disk(folder, web)
     with web.changing(configuration=with_devices(web.definition, drives=[]).configuration):
@@ -497,16 +481,14 @@ def test_a_disk_that_the_next_start_does_not_have_is_removed_then(
     assert not disk.exists()
 
 
-def test_what_an_edit_compares_is_not_changed_otherwise(folder: Path, machines: Machines) -> None:
-    web = machines.create("web", definition(folder))
+def test_what_an_edit_compares_is_not_changed_otherwise(web: Machine) -> None:
     with pytest.raises(TypeError, match="change does not take configuration: use `edit`"):
         web.change(configuration=web.definition.configuration)
     with pytest.raises(TypeError, match="change does not take jail: use `edit`"):
         web.change(jail=Jail())
 
 
-def test_a_block_that_raises_stores_nothing(folder: Path, machines: Machines) -> None:
-    web = machines.create("web", definition(folder))
+def test_a_block_that_raises_stores_nothing(machines: Machines, web: Machine) -> None:
     web.start()
 
     def change_and_fail() -> None:
@@ -541,21 +523,17 @@ def test_a_clone_that_cannot_have_its_own_devices_is_refused(
 
 async def test_a_block_whose_every_await_is_cancelled_gives_up_all_machines(folder: Path) -> None:
     with anyio.CancelScope() as scope:
-        async with AsyncMachines(
-            folder / "machines", binary=SIMULATED, timeout=60, grace=0, detached=False
-        ) as machines:
+        async with async_machines_in(folder, grace=0) as machines:
             for name in ("db", "web"):
                 await (await machines.create(name, definition(folder))).start()
             scope.cancel()
     assert [one.is_up for one in machines.all()] == [False, False]
-    async with AsyncMachines(folder / "machines", binary=SIMULATED) as second:
+    async with async_machines_in(folder) as second:
         second.take_control()
 
 
 async def test_a_snapshot_whose_deletion_is_cancelled_leaves_no_file(folder: Path) -> None:
-    async with AsyncMachines(
-        folder / "machines", binary=SIMULATED, timeout=60, detached=False
-    ) as machines:
+    async with async_machines_in(folder) as machines:
         web = await machines.create("web", definition(folder))
         await web.start()
         snapshot = await web.snapshot()
@@ -575,10 +553,7 @@ def test_two_interfaces_on_one_tap_are_refused(folder: Path) -> None:
     assert with_devices(made, network_interfaces=taps).configuration.network_interfaces == taps
 
 
-def test_a_change_of_a_copy_that_was_not_stored_is_told_at_the_start(
-    folder: Path, machines: Machines
-) -> None:
-    web = machines.create("web", definition(folder))
+def test_a_change_of_a_copy_that_was_not_stored_is_told_at_the_start(web: Machine) -> None:
     web.definition.configuration.machine_config.mem_size_mib = 256  # type: ignore[union-attr]
     assert web.definition.order == 0
     with pytest.warns(
@@ -591,8 +566,7 @@ def test_a_change_of_a_copy_that_was_not_stored_is_told_at_the_start(
     web.start()
 
 
-def test_a_change_of_a_copy_that_was_stored_is_not_told(folder: Path, machines: Machines) -> None:
-    web = machines.create("web", definition(folder))
+def test_a_change_of_a_copy_that_was_stored_is_not_told(web: Machine) -> None:
     larger = web.definition
     larger.configuration.machine_config.mem_size_mib = 48  # type: ignore[union-attr]
     web.edit(larger)
@@ -605,7 +579,7 @@ def test_a_change_of_a_copy_that_was_stored_is_not_told(folder: Path, machines: 
 
 
 async def test_a_change_of_a_copy_is_told_to_async_programs_too(folder: Path) -> None:
-    async with AsyncMachines(folder / "machines", binary=SIMULATED, detached=False) as machines:
+    async with async_machines_in(folder) as machines:
         web = await machines.create("web", definition(folder))
         (web.definition.configuration.drives or []).append(image(folder, "disk"))
         with pytest.warns(RuntimeWarning, match=r"machine\.definition is a copy") as told:

@@ -33,9 +33,8 @@ def told(machines: Machines) -> list[tuple[str, str]]:
 
 
 def test_the_end_of_a_monitor_is_told_once_with_its_status(
-    folder: Path, machines: Machines
+    machines: Machines, web: Machine
 ) -> None:
-    web = machines.create("web", definition(folder))
     web.start()
     assert told(machines) == []
     killed(web)
