@@ -7,18 +7,19 @@ maybe INITRD, and /dev/kvm. Without them a test is reported as not run.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from generated_vmm.testing import SimulatedMonitor
-from tests.vmm.real import script
 from tests.vmm.real.conftest import required
 from tests.vmm.real.monitors import wait_until
-from tests.vmm.real.script import Step
-from tests.vmm.real.walking import comparable, require_expected, walk
+from tests.vmm.real.walking import SCRIPT, comparable, require_case, require_expected, walk
 from tests.vmm.simulator.caller import Reply, connect
+from tests.vmm.simulator.test_transcripts import REFUSALS, STATES
+from tests.vmm.transcripts import Case, Step
 
 StartProcess = Callable[[str], Path]
 
@@ -37,7 +38,7 @@ class Pair:
         real = self._replies_of_the_real_one(name, steps)
         simulated = self._replies_of_the_simulated_one(name, steps)
         for step, ours, theirs in zip(steps, simulated, real, strict=True):
-            require_expected(step, theirs)
+            require_expected(step, theirs, self._names("real"))
             assert comparable(ours, self._names("simulated")) == comparable(
                 theirs, self._names("real")
             ), step
@@ -73,19 +74,37 @@ def booting(pair: Pair) -> Pair:
 
 
 def test_a_fresh_monitor_reads_the_same(pair: Pair) -> None:
-    pair.walk("reading", script.READING)
+    pair.walk("reading", SCRIPT["reading"])
 
 
 def test_bad_bodies_are_refused_in_the_same_words(pair: Pair) -> None:
-    pair.walk("bodies", script.REFUSED_BODIES)
+    pair.walk("bodies", SCRIPT["refused bodies"])
 
 
 def test_configuring_goes_the_same_way(pair: Pair) -> None:
-    pair.walk("configuration", script.CONFIGURATION)
+    pair.walk("configuration", SCRIPT["configuration"])
+
+
+# Those that need neither a guest with its drivers nor a tap device or a backend of this host.
+WITHOUT_A_GUEST = [
+    case
+    for case in (*STATES, *REFUSALS)
+    if not case.has_pci and not re.search("InstanceStart|host_dev_name|{backend}", str(case.steps))
+]
+
+
+@pytest.mark.parametrize("case", WITHOUT_A_GUEST, ids=str)
+def test_the_real_one_answers_as_the_cases_of_the_simulated_one_say(
+    start_process: StartProcess, folder: Path, file: Path, case: Case
+) -> None:
+    (folder / "empty").touch()
+    names = {"folder": str(folder), "empty": str(folder / "empty")}
+    names |= dict.fromkeys(("kernel", "disk"), str(file))
+    require_case(start_process("anonymous-instance"), case, names)
 
 
 def test_a_failed_load_ends_the_process(pair: Pair) -> None:
-    pair.walk("failed-load", script.FAILED_LOAD)
+    pair.walk("failed-load", SCRIPT["failed load"])
     wait_until(lambda: not listens(pair.real_socket("failed-load")))
     assert not listens(pair.real_socket("failed-load"))
 
@@ -99,5 +118,5 @@ def listens(path: Path) -> bool:
 
 
 def test_a_guest_boots_pauses_and_is_restored_in_a_second_process(booting: Pair) -> None:
-    booting.walk("first", script.BOOT, script.SNAPSHOT)
-    booting.walk("second", script.RESTORE)
+    booting.walk("first", SCRIPT["boot"], SCRIPT["snapshot"])
+    booting.walk("second", SCRIPT["restore"])

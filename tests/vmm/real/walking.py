@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from generated_vmm.testing.description import Json
 from tests.vmm.real.agreement import fault_of, first_words
-from tests.vmm.real.script import Step
 from tests.vmm.simulator.caller import Caller, Reply, shows
+from tests.vmm.transcripts import Case, Step, cases_in
 
+SCRIPT = {one.title: one.steps for one in cases_in(Path(__file__).with_name("script.txt"))}
 OPTIONAL = ("initrd",)
 VARIES = {"vmm_version", "firecracker_version", "id"}
 
@@ -21,16 +23,23 @@ def walk(socket_path: Path, steps: Iterable[Step], names: Mapping[str, str]) -> 
     return [call(step.method, step.path, _filled(step.body, names)) for step in steps]
 
 
-def require_expected(step: Step, reply: Reply) -> None:
+def require_expected(step: Step, reply: Reply, names: Mapping[str, str]) -> None:
     """Fails with the step unless the reply is what its script says."""
     assert reply.status == step.status, (step, reply)
-    if isinstance(step.says, str):
-        if step.says:
-            assert reply.fault.startswith(step.says), (step, reply)
-        return
-    assert isinstance(reply.json, dict)
-    for name, value in step.says.items():
-        assert shows(reply.json[name], value), (step, reply)
+    says: Any = _filled(step.says, names)
+    if isinstance(says, dict):
+        assert shows(reply.json, says), (step, reply)
+    elif says.endswith("…"):
+        assert reply.fault.startswith(says[:-1]), (step, reply)
+    elif says:
+        assert reply.fault == says, (step, reply)
+
+
+def require_case(socket_path: Path, case: Case, names: Mapping[str, str]) -> None:
+    """Walks a monitor through a case."""
+    for step in case.steps:
+        [reply] = walk(socket_path, [step], names)
+        require_expected(step, reply, names)
 
 
 def comparable(reply: Reply, names: Mapping[str, str]) -> tuple[int, str]:
@@ -52,6 +61,8 @@ def _filled(body: object, names: Mapping[str, str]) -> object:
     if isinstance(body, dict):
         given = {key: value for key, value in body.items() if value not in absent}
         return {key: _filled(value, names) for key, value in given.items()}
+    if isinstance(body, list):
+        return [_filled(value, names) for value in body]
     return body
 
 

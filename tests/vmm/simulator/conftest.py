@@ -19,12 +19,11 @@ from tests.vmm.simulator.caller import Caller
 RULES_OF = (1, 16)
 IS_OLDER = tuple(int(part) for part in API_VERSION.split(".")[:2]) < RULES_OF
 collect_ignore = [
-    "test_boot.py",
-    "test_devices.py",
-    "test_refusals.py",
+    "test_machine.py",
     "test_requests.py",
     "test_services.py",
     "test_snapshots.py",
+    "test_transcripts.py",
 ] * IS_OLDER
 
 

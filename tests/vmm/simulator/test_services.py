@@ -13,27 +13,16 @@ import pytest
 from generated_vmm.testing import SimulatedMonitor
 from generated_vmm.testing.description import Json
 from generated_vmm.testing.rules.services import merge_patch
-from tests.vmm.simulator.caller import Caller, connect, shows
+from tests.vmm.simulator.caller import Caller, connect
 from tests.vmm.simulator.conftest import MakeMonitor
 
-NOT_INITIALIZED = "MMDS error: The MMDS data store is not initialized."
 TOO_LARGE = "MMDS limit exceeded error: The MMDS patch request doesn't fit."
-
-
-@pytest.fixture
-def interface(call: Caller) -> None:
-    call.accepted("PUT", "/network-interfaces/eth0", {"iface_id": "eth0", "host_dev_name": "tap0"})
 
 
 @pytest.mark.parametrize("content", [{"b": {"c": [1, None]}, "a": "é"}, [1, 2], "text", 5, True])
 def test_any_json_is_stored_as_it_is(call: Caller, content: object) -> None:
     call.accepted("PUT", "/mmds", json.dumps(content))
     assert call("GET", "/mmds").json == content
-
-
-def test_a_patch_needs_a_put_before_it(call: Caller) -> None:
-    reply = call("PATCH", "/mmds", {"a": 1})
-    assert (reply.status, reply.fault) == (400, NOT_INITIALIZED)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +45,6 @@ def test_a_patch_is_merged_as_rfc_7396_appendix_a_says(
     assert merge_patch(target, patch) == result
 
 
-def test_a_patch_of_the_configuration_patches_the_data(call: Caller) -> None:
-    call.accepted("PUT", "/mmds", {"a": 1})
-    call.accepted("PATCH", "/mmds/config", {"b": 2})
-    assert call.get("/mmds") == {"a": 1, "b": 2}
-
-
 def test_data_over_the_limit_is_refused_with_413(make_monitor: MakeMonitor) -> None:
     call = Caller(make_monitor(mmds_size_limit=20).socket_path)
     call.accepted("PUT", "/mmds", {"a": "x" * 12})
@@ -69,71 +52,6 @@ def test_data_over_the_limit_is_refused_with_413(make_monitor: MakeMonitor) -> N
     assert (reply.status, reply.fault) == (413, TOO_LARGE)
     assert call("PATCH", "/mmds", {"b": 1}).status == 413
     assert call.get("/mmds") == {"a": "x" * 12}
-
-
-@pytest.mark.usefixtures("interface")
-def test_the_configuration_shows_the_address_in_effect(call: Caller) -> None:
-    call.accepted("PUT", "/mmds/config", {"version": "V2", "network_interfaces": ["eth0"]})
-    assert call.get("/vm/config")["mmds-config"] == {
-        "version": "V2",
-        "network_interfaces": ["eth0"],
-        "ipv4_address": "169.254.169.254",
-        "imds_compat": False,
-    }
-
-
-@pytest.mark.usefixtures("interface")
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"network_interfaces": []}, "forwarding MMDS requests is empty."),
-        ({"network_interfaces": ["eth0", "eth1"]}, "does not correspond to any existing"),
-        ({"ipv4_address": "10.0.0.1"}, "The MMDS IPv4 address is not link local."),
-        ({"ipv4_address": "169.254.0.1"}, "The MMDS IPv4 address is not link local."),
-        ({"ipv4_address": "169.254.255.1"}, "The MMDS IPv4 address is not link local."),
-    ],
-)
-def test_a_bad_configuration_is_refused(
-    call: Caller, change: dict[str, object], words: str
-) -> None:
-    valid = {"version": "V2", "network_interfaces": ["eth0"], "ipv4_address": "169.254.1.1"}
-    call.accepted("PUT", "/mmds/config", valid)
-    fault = call("PUT", "/mmds/config", valid | change).fault
-    assert fault.startswith("MMMDS config error: ")
-    assert words in fault
-
-
-@pytest.mark.parametrize(("method", "body"), [("GET", None), ("PUT", {}), ("PATCH", {})])
-def test_a_running_guest_without_the_service_has_no_data(
-    call: Caller, start: Callable[[], None], method: str, body: object
-) -> None:
-    call.accepted("PUT", "/mmds", {})
-    start()
-    assert call(method, "/mmds", body).fault == NOT_INITIALIZED
-
-
-@pytest.mark.usefixtures("interface")
-def test_the_service_goes_with_its_last_interface(call: Caller) -> None:
-    other = {"iface_id": "eth1", "host_dev_name": "tap1"}
-    call.accepted("PUT", "/network-interfaces/eth1", other)
-    both = {"network_interfaces": ["eth0", "eth1"], "version": "V2"}
-    call.accepted("PUT", "/mmds/config", both)
-    call.accepted("PUT", "/network-interfaces/eth1", other)
-    assert shows(call.get("/vm/config")["mmds-config"], {"network_interfaces": ["eth0"]})
-    eth0 = {"iface_id": "eth0", "host_dev_name": "tap0"}
-    call.accepted("PUT", "/network-interfaces/eth0", eth0)
-    assert call.get("/vm/config")["mmds-config"] is None
-
-
-@pytest.mark.usefixtures("interface")
-def test_a_running_guest_with_the_service_keeps_its_data(
-    call: Caller, start: Callable[[], None]
-) -> None:
-    call.accepted("PUT", "/mmds", {"a": 1})
-    call.accepted("PUT", "/mmds/config", {"network_interfaces": ["eth0"]})
-    start()
-    call.accepted("PATCH", "/mmds", {"b": 2})
-    assert call.get("/mmds") == {"a": 1, "b": 2}
 
 
 @pytest.fixture
@@ -229,25 +147,6 @@ def test_metrics_are_set_once(call: Caller, folder: Path) -> None:
     assert call("PUT", "/metrics", {"metrics_path": str(metrics)}).fault == (
         f"{refusal}Reinitialization of metrics not allowed."
     )
-
-
-@pytest.mark.parametrize("path", ["/logger", "/serial", "/entropy", "/cpu-config", "/mmds"])
-def test_an_empty_object_is_enough(call: Caller, path: str) -> None:
-    call.accepted("PUT", path, {})
-
-
-def test_the_serial_limiter_is_a_bare_bucket(call: Caller) -> None:
-    call.accepted("PUT", "/serial", {"rate_limiter": {"size": 1, "refill_time": 1}})
-    assert "missing field `size`" in call("PUT", "/serial", {"rate_limiter": {"ops": None}}).fault
-
-
-def test_entropy_shows_its_limiter(call: Caller) -> None:
-    call.accepted("PUT", "/entropy", {})
-    assert shows(call.get("/vm/config")["entropy"], {"rate_limiter": None})
-    bucket = {"size": 1, "one_time_burst": None, "refill_time": 1}
-    call.accepted("PUT", "/entropy", {"rate_limiter": {"bandwidth": bucket}})
-    limiter = {"rate_limiter": {"bandwidth": bucket, "ops": None}}
-    assert shows(call.get("/vm/config")["entropy"], limiter)
 
 
 def test_the_console_goes_to_the_serial_file(

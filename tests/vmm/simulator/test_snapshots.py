@@ -102,22 +102,6 @@ def test_a_snapshot_can_be_resumed_at_once_with_other_devices(
     assert interfaces[0]["host_dev_name"] == "tap7"
 
 
-def test_a_running_guest_is_not_saved(paused: Caller, files: dict[str, str]) -> None:
-    paused.accepted("PATCH", "/vm", {"state": "Resumed"})
-    assert paused("PUT", "/snapshot/create", files).fault == (
-        "Create snapshot error: Cannot save the microVM state: "
-        "Operation not allowed: save/restore unavailable while running"
-    )
-
-
-def test_a_place_that_cannot_be_written_is_refused(paused: Caller, files: dict[str, str]) -> None:
-    body = files | {"snapshot_path": "/no/such/folder/state"}
-    assert paused("PUT", "/snapshot/create", body).fault == (
-        "Create snapshot error: Cannot perform open on the snapshot backing file: "
-        "No such file or directory (os error 2)"
-    )
-
-
 NOT_FRESH = (
     "Load snapshot error: Loading a microVM snapshot not allowed after configuring "
     "boot-specific resources."
@@ -221,22 +205,6 @@ def test_a_vsock_path_that_is_taken_cannot_be_restored(
     paused.accepted("PUT", "/snapshot/create", files)
     fault = Caller(fresh.socket_path)("PUT", "/snapshot/load", load(files)).fault
     assert "Error binding to the host-side Unix socket: Address already in use" in fault
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (
-            {"mem_file_path": "m", "mem_backend": {"backend_path": "m", "backend_type": "File"}},
-            "too many fields: either `mem_backend` or `mem_file_path` exclusively is required",
-        ),
-        ({}, "missing field: either `mem_backend` or `mem_file_path` is required"),
-    ],
-)
-def test_a_load_names_one_memory(call: Caller, body: dict[str, object], reason: str) -> None:
-    assert call("PUT", "/snapshot/load", {"snapshot_path": "s"} | body).fault == (
-        f"An error occurred when deserializing the json body of a request: {reason}."
-    )
 
 
 @pytest.mark.parametrize("what", ["snapshot_path", "mem_file_path"])
