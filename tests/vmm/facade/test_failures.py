@@ -40,31 +40,20 @@ def switches(wire: Wire) -> None:
     wire.send(b"HTTP/1.1 101 \r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nhello")
 
 
-def cuts(wire: Wire) -> None:
-    wire.request()
-    wire.send(answer(200, INFO)[:-1])
-
-
 def babbles(wire: Wire) -> None:
     wire.request()
     wire.send(b"220 smtp.example ready\r\n")
 
 
-def boasts(wire: Wire) -> None:
-    wire.answer_all(answer(200, b" " * 1_048_576))
-
-
 FAILURES = {
     "silence": (silent, VmmTimeoutError, f"did not come within 0.1 s; {ACTED}"),
     "killed during the call": (dies, VmmConnectionError, f"connection lost: .* {ACTED}"),
-    "cut": (cuts, VmmProtocolError, "cut off after"),
     "no HTTP": (
         babbles,
         VmmProtocolError,
         f": the response is not HTTP: Expected HTTP/.*; {ACTED}",
     ),
     "another protocol": (switches, VmmProtocolError, f": {SWITCHES}; {ACTED}"),
-    "huge": (boasts, VmmProtocolError, "larger than 1048576 bytes"),
 }
 UNREADABLE = {
     "no JSON": (b"<html>", f": the 200 response is not JSON; {ACTED}"),

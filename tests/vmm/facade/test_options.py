@@ -6,7 +6,6 @@ import asyncio
 import gc
 import time
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from threading import TIMEOUT_MAX
 from types import SimpleNamespace
@@ -19,7 +18,6 @@ from generated_vmm import (
     AsyncVmmClient,
     Operation,
     VmmClient,
-    VmmConnectionError,
     VmmProtocolError,
     VmmRequestTooLarge,
     VmmTimeoutError,
@@ -138,15 +136,6 @@ def test_a_negative_body_limit_is_refused() -> None:
         VmmClient("/s", max_body_bytes=-1)
 
 
-def test_a_closed_client_refuses_calls(serve: Serve, socket_path: Path) -> None:
-    serve(lambda wire: wire.answer_all(NO_CONTENT))
-    with VmmClient(socket_path) as vm:
-        vm.pause()
-    with pytest.raises(VmmConnectionError, match="the client is closed; nothing was sent"):
-        vm.with_options(timeout=1).pause()
-    vm.close()
-
-
 def test_a_forgotten_client_leaves_no_connection_behind(serve: Serve, socket_path: Path) -> None:
     serve(lambda wire: wire.answer_all(NO_CONTENT))
     vm = VmmClient(socket_path)
@@ -211,25 +200,6 @@ def test_a_socket_path_may_be_any_path(serve: Serve, socket_path: Path) -> None:
     for path in (socket_path, str(socket_path), PurePosixPath(socket_path)):
         with VmmClient(path) as vm:
             vm.pause()
-
-
-def test_threads_share_a_client(serve: Serve, socket_path: Path) -> None:
-    server = serve(lambda wire: wire.answer_all(answer(200, INFO)))
-    with VmmClient(socket_path) as vm, ThreadPoolExecutor(8) as threads:
-        states = [threads.submit(lambda: vm.get_instance_info().state) for _ in range(100)]
-        assert {state.result() for state in states} == {"Running"}
-    assert len(server.connections) == 1
-
-
-async def test_a_cancelled_call_leaves_a_client_that_works(serve: Serve, socket_path: Path) -> None:
-    serve(slow)
-    async with AsyncVmmClient(socket_path) as vm:
-        call = asyncio.create_task(vm.pause())
-        await asyncio.sleep(0.05)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        await vm.resume()
 
 
 @pytest.mark.parametrize("client", [VmmClient, AsyncVmmClient])

@@ -61,7 +61,7 @@ def test_json_is_made_of_mappings_and_sequences_at_any_depth() -> None:
     assert Anything.model_validate(given).root == {"a": [{"b": {"c": [1, None, "x"]}}, True, 0.5]}
 
 
-@pytest.mark.parametrize("value", [b"x", bytearray(b"x"), {1}, object(), {1: "x"}, {"a": b"x"}])
+@pytest.mark.parametrize("value", [b"x", float("nan"), {1}, object(), {1: "x"}, {"a": b"x"}])
 def test_what_json_cannot_say_is_refused(value: object) -> None:
     with pytest.raises(ValidationError):
         Anything.model_validate({"a": value})

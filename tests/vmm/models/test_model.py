@@ -40,18 +40,6 @@ def test_only_what_was_set_is_sent_under_the_monitors_names() -> None:
     assert Lamp(watts=5, colour=None).to_json() == b'{"watts":5}'
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"watts": 0}, {"watts": 61}, {"watts": "5"}, {"watts": 5.0}, {"watts": True},
-     {"colour": "blue"}, {"on-off": 1}, {"shade": "x"}],
-)  # fmt: skip
-def test_one_wrong_field_is_refused(change: dict[str, object]) -> None:
-    valid: dict[str, object] = {"watts": 5, "colour": "red", "on-off": True}
-    Lamp.model_validate(valid)
-    with pytest.raises(ValidationError, match=next(iter(change)).replace("shade", "Extra inputs")):
-        Lamp.model_validate(valid | change)
-
-
 def test_a_field_is_checked_when_it_is_assigned() -> None:
     lamp = Lamp(watts=5)
     with pytest.raises(ValidationError):
@@ -65,24 +53,12 @@ def test_a_field_can_be_given_by_either_name() -> None:
     assert by_alias == Lamp.model_validate({"watts": 5, "on_off": True})
 
 
-def test_an_answer_is_read_as_it_is() -> None:
-    lamp = Lamp.from_answer(b'{"watts": 99, "colour": "blue", "on-off": null, "shade": 1}')
-    assert lamp.model_dump() == {"watts": 99, "colour": "blue", "on_off": None}
-    assert lamp.to_json() == b'{"watts":99,"colour":"blue"}'
-
-
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"null", b"[]", b'{"watts": "5"}', b'{"watts": null}', b"\xff"]
 )
 def test_an_answer_of_another_shape_is_a_validation_error(content: bytes) -> None:
     with pytest.raises(ValidationError):
         Lamp.from_answer(content)
-
-
-@pytest.mark.parametrize("text", ['{"watts": 99}', '{"watts": 5, "shade": 1}', "{", b"\xff"])
-def test_json_of_a_caller_is_not_an_answer(text: str | bytes) -> None:
-    with pytest.raises(ValidationError):
-        Lamp.model_validate_json(text)
 
 
 def test_a_schema_shows_what_may_be_sent() -> None:
@@ -94,12 +70,6 @@ def test_a_schema_shows_what_may_be_sent() -> None:
 def test_null_is_a_value_in_free_form_json() -> None:
     assert Notes({"a": None, "b": {"c": None}}).to_json() == b'{"a":null,"b":{"c":null}}'
     assert Notes.from_answer(b'{"a": null}').root == {"a": None}
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1}, object()])
-def test_free_form_json_has_only_what_json_has(value: object) -> None:
-    with pytest.raises(ValidationError):
-        Notes.model_validate({"a": value})
 
 
 @pytest.mark.parametrize("path", [Path("/vm/k"), PurePosixPath("/vm/k"), "/vm/k"])

@@ -28,13 +28,6 @@ from tests.vmm.transport.conftest import Call, Serve, fails
 VERSION = Operation("own", "GET", "/version", None, bytes)
 
 
-def test_calls_share_one_connection(call_each: Call, serve: Serve) -> None:
-    server = serve(Wire.answer_all)
-    for _ in range(5):
-        call_each()
-    assert (len(server.requests), len(server.connections)) == (5, 1)
-
-
 def test_the_request_is_written_once_with_its_headers_and_body(
     call_each: Call, serve: Serve
 ) -> None:
@@ -78,19 +71,6 @@ def test_bytes_that_came_unasked_never_answer_the_next_call(call_each: Call, ser
     assert len(server.connections) == 2
 
 
-def _die_after_a_request(wire: Wire) -> None:
-    wire.request()
-
-
-def test_a_monitor_that_dies_during_a_call_is_a_read_error_and_sent_nothing_twice(
-    call_each: Call, serve: Serve
-) -> None:
-    server = serve(_die_after_a_request)
-    with fails(VmmConnectionError, sent=True, match="without a response"):
-        call_each("PUT", b"{}")
-    assert len(server.requests) == 1
-
-
 @pytest.mark.parametrize("size", [0, 1_000_000])
 def test_an_answer_given_before_the_request_was_read_is_the_answer(
     call_each: Call, serve: Serve, size: int
@@ -100,12 +80,6 @@ def test_an_answer_given_before_the_request_was_read_is_the_answer(
     assert call_each("PUT", bytes(size)).status_code == 503
     assert call_each("PUT", bytes(size)).status_code == 503
     assert len(server.connections) == 2
-
-
-def test_a_full_queue_of_connections_times_out(call_each: Call, socket_path: Path) -> None:
-    late = fails(VmmTimeoutError, sent=False, match=r"^the connection was not accepted$")
-    with full_queue(socket_path), late:
-        call_each(timeout=0.1)
 
 
 def test_opening_says_whether_there_is_a_connection(
@@ -150,12 +124,6 @@ def test_a_path_without_a_listener(
     make(socket_path)
     with fails(VmmConnectionError, sent=False, match=reason):
         call_each()
-
-
-@pytest.mark.parametrize("path", ["/tmp/" + "x" * 200, "/tmp/a\0b", "/tmp/\ud800"])
-def test_a_path_the_system_refuses(path: str) -> None:
-    with fails(VmmConnectionError, sent=False):
-        UnixChannel(path).exchange(VERSION, 5)
 
 
 def test_a_path_with_a_nul_does_not_lead_to_the_socket_before_it(
