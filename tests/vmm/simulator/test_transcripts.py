@@ -1,4 +1,4 @@
-"""What the monitor shows and refuses: walks through the cases of `states.txt` and `refusals.txt`."""
+"""What the monitor shows and refuses: it is walked through `states.txt` and `refusals.txt`."""
 
 from __future__ import annotations
 
