@@ -24,6 +24,7 @@ from fastapi_oidc.flows.relying_party import (
     PersistContext,
     RelyingParty,
     ResolveIdentity,
+    standard_identity,
 )
 from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.grants import Grants
@@ -37,7 +38,7 @@ from fastapi_oidc.session.cookies import (
     SameSite,
     TransactionCookies,
 )
-from fastapi_oidc.session.model import Identity, StandardIdentity
+from fastapi_oidc.session.model import Identity
 from fastapi_oidc.session.own_store import RefreshLock, SessionStore, store_of
 from fastapi_oidc.session.sealing import KeyRing, Sealer
 from fastapi_oidc.session.session_cookie import (
@@ -107,7 +108,7 @@ class Assembly:
         require_kind("http of OIDC", options.get("http"), HTTPOptions, NoneType)
         self._options, self._clock = options, options.get("clock")
         _require_callbacks(resolve_identity, load_request_data, options)
-        clock, announcer = self._clock or Clock(), _announcer(options.get("on_event"))
+        clock = self._clock or Clock()
         resolve = resolve_identity or standard_identity
         self._application = Application(resolve, options.get("before_session_persist"))
         identity_type = _identity_type(resolve_identity, options)
@@ -128,7 +129,7 @@ class Assembly:
             grants=Grants(clock),
             code_exchanges=CodeExchanges(clock),
             sign_outs=SingleFlight(),
-            announcer=announcer,
+            announcer=_announcer(clock, options.get("on_event")),
             records_endings=store is not None,
             patience=max(map(longest_login, settings), default=PATIENCE),
             render_page=options.get("render_page"),
@@ -171,6 +172,7 @@ class Assembly:
         http, network = self._options.get("http"), self.engine.network
         return RelyingParty(
             settings=settings,
+            tenants=settings.tenants(),
             provider=provider_of(settings, clock, http=http, network=network),
             sessions=sessions,
             refreshes=self.engine.refreshes,
@@ -296,18 +298,12 @@ def _require_callbacks(resolve: object, load: object, options: Options[Any, Any]
     require_takes("render_page", options.get("render_page"), Request, Page)
 
 
-def _announcer(on_event: EventListener | None) -> Announcer:
+def _announcer(clock: Clock, on_event: EventListener | None) -> Announcer:
     if on_event is not None and not callable(on_event):
         raise TypeError(f"on_event of OIDC must be a function, not {type(on_event).__name__}")
     if inspect.iscoroutinefunction(on_event):
         raise misconfigured("on_event is not async: it is called amid other work")
-    return Announcer(on_event)
-
-
-async def standard_identity(context: IdentityContext) -> StandardIdentity:
-    """The profile claims of the ID token; claims of UserInfo take precedence."""
-    claims = context.id_token_claims
-    return StandardIdentity.from_claims(str(claims["sub"]), claims, context.user_info or {})
+    return Announcer(clock, on_event)
 
 
 def _identity_type(resolve: ResolveIdentity[Any] | None, options: Options[Any, Any]) -> type[Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, OIDCError
 
 
@@ -80,17 +81,11 @@ _WARNINGS = frozenset(
 )
 
 
-def refusal(name: EventName, error: OIDCError, at: int) -> Event:
-    """The event for the refusal that `error` describes. `error` is marked as announced."""
-    error.is_announced = True
-    return Event(name, at, code=error.code, explanation=error.message)
-
-
 class Announcer:
     """Sends events to the log (`fastapi_oidc.<area>`, one line each) and to the listener."""
 
-    def __init__(self, listener: EventListener | None = None) -> None:
-        self._listener, self._registration = listener, ""
+    def __init__(self, clock: Clock, listener: EventListener | None = None) -> None:
+        self._clock, self._listener, self._registration = clock, listener, ""
         self._advised: set[str] = set()
 
     def of(self, registration: str) -> Announcer:
@@ -98,6 +93,33 @@ class Announcer:
         announcer = copy.copy(self)
         announcer._registration = registration
         return announcer
+
+    def announce(
+        self,
+        name: EventName,
+        *,
+        sub: str | None = None,
+        session_id: str | None = None,
+        sid: str | None = None,
+        code: Code | None = None,
+        explanation: str = "",
+    ) -> None:
+        """Announce an event that happens now."""
+        now = self._clock.now()
+        self(Event(name, now, sub, session_id, sid, code, explanation))
+
+    def announce_error(
+        self,
+        name: EventName,
+        error: OIDCError,
+        *,
+        sub: str | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        """Announce the refusal or failure that `error` describes, and mark `error` as announced."""
+        error.is_announced = True
+        code, explanation = error.code, error.message
+        self.announce(name, sub=sub, session_id=session_id, code=code, explanation=explanation)
 
     def __call__(self, event: Event) -> None:
         """Announce `event`. An exception of the listener is logged and has no other effect."""

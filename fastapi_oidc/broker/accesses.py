@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from fastapi_oidc.broker.access import Access, AccessEvent, Approval, Asked, Refused, Use
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.revocation import absolute_end_of
+from fastapi_oidc.flows.relying_party import RelyingParty, absolute_end_of
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.rows import Row

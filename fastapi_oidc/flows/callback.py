@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeAlias
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
-from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, confirm, scope_of, sign_in
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.resume import current, unless_ended
@@ -175,7 +175,7 @@ async def complete_login(
             outcome = replace(outcome, replayed=is_replay)
         return replace(outcome, changes=used_up)
     except OIDCError as error:
-        party.announcer(refusal(EventName.LOGIN_REFUSED, error, party.clock.now()))
+        party.announcer.announce_error(EventName.LOGIN_REFUSED, error)
         is_temporary = isinstance(error, ProviderError) or (
             isinstance(error, SessionError) and error.is_outage
         )
@@ -229,14 +229,14 @@ async def _redeem(party: RelyingParty, login: Login) -> LoginOutcome:
     try:
         return await _sign_in_once(party, login)
     except CodeNotSent as unsent:
-        party.announcer(refusal(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
+        party.announcer.announce_error(EventName.LOGIN_REFUSED, unsent.error)
         return LoginRefused(unsent.error, silent, may_be_retried=True)
     except OIDCError as error:
-        party.announcer(refusal(EventName.LOGIN_REFUSED, error, party.clock.now()))
+        party.announcer.announce_error(EventName.LOGIN_REFUSED, error)
         return LoginRefused(error, silent)
     except Exception as error:
         explanation = f"the application raised {type(error).__name__}"
-        party.announcer(Event(EventName.LOGIN_REFUSED, party.clock.now(), explanation=explanation))
+        party.announcer.announce(EventName.LOGIN_REFUSED, explanation=explanation)
         return LoginFailed(error)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.events import Announcer, Event, EventName, refusal
+from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.cells import MARGIN, Cells
 from fastapi_oidc.session.model import EndReason
@@ -33,19 +33,20 @@ class Ended(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Writing:
-    """An end that is being written. `first` has the row before it when that was tried once.
+class Ending:
+    """The end of a session, to be written. `expires_at` is the session's absolute end.
 
-    If it was not written then, `if_late` gets that row.
+    `before` is the row that has ended, as far as it is known. `first` has it when the end was tried
+    once; if the store had not taken the end then, `if_late` gets the row that is known later.
     """
 
     id: str
     reason: EndReason
     expires_at: int
-    keeps_grant: bool
-    first: asyncio.Future[Row]
-    if_late: IfLate | None
+    keeps_grant: bool = False
+    if_late: IfLate | None = None
     before: Row = field(default_factory=Row)
+    first: asyncio.Future[Row] = field(init=False)
 
     def end(self, row: Row, _: float) -> Row:
         """The row after its end."""
@@ -67,7 +68,7 @@ class Endings:
         """The sessions that this process has ended, and of which the store may not know it."""
         self._announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
         self.writes: set[asyncio.Task[None]] = set()
-        self._writing: dict[tuple[str, EndReason], _Writing] = {}
+        self._writing: dict[tuple[str, EndReason], Ending] = {}
 
     def end_here(self, id: str, reason: EndReason, *, keeps_grant: bool = False) -> None:
         """End the session in this process, by the rule of `rows.end`. `end` must follow."""
@@ -81,59 +82,44 @@ class Endings:
         self._announced.set(id, True, expires_at=self._clock.now() + MARGIN)
         return is_first
 
-    async def end(
-        self,
-        cells: Cells,
-        announcer: Announcer,
-        id: str,
-        reason: EndReason,
-        *,
-        expires_at: int,
-        keeps_grant: bool,
-        if_late: IfLate | None,
-    ) -> Row:
-        """See `Sessions.end`."""
-        self.end_here(id, reason, keeps_grant=keeps_grant)
-        loop = asyncio.get_running_loop()
-        writing = self._writing.get((id, reason))
+    async def end(self, cells: Cells, announcer: Announcer, ending: Ending) -> Row:
+        """See `Sessions.end`. Writes of the same end by several callers are one."""
+        self.end_here(ending.id, ending.reason, keeps_grant=ending.keeps_grant)
+        loop, key = asyncio.get_running_loop(), (ending.id, ending.reason)
+        writing = self._writing.get(key)
         if writing is None or writing.first.get_loop() is not loop:
-            first = loop.create_future()
-            writing = _Writing(id, reason, expires_at, keeps_grant, first, if_late)
-            self._writing[id, reason] = writing
-            task = loop.create_task(self._write(cells, announcer, writing))
+            writing = self._writing[key] = ending
+            ending.first = loop.create_future()
+            task = loop.create_task(self._write(cells, announcer, ending))
             self.writes.add(task)
             task.add_done_callback(self.writes.discard)
         return await asyncio.shield(writing.first)
 
-    async def _write(self, cells: Cells, announcer: Announcer, writing: _Writing) -> None:
-        id, first = writing.id, writing.first
+    async def _write(self, cells: Cells, announcer: Announcer, ending: Ending) -> None:
+        id, first = ending.id, ending.first
 
         def announce_failure(error: SessionError) -> None:
-            event = refusal(EventName.SESSION_NOT_REMOVED, error, self._clock.now())
-            announcer(replace(event, session_id=id))
-            first.set_result(writing.before)
-
-        def announce(name: EventName) -> None:
-            announcer(Event(name, self._clock.now(), session_id=id))
+            announcer.announce_error(EventName.SESSION_NOT_REMOVED, error, session_id=id)
+            first.set_result(ending.before)
 
         try:
             seen = await cells.insist(
-                row_key(id), writing.end, until=writing.expires_at, on_failure=announce_failure
+                row_key(id), ending.end, until=ending.expires_at, on_failure=announce_failure
             )
         except asyncio.CancelledError:
-            announce(EventName.SESSION_REMOVAL_GIVEN_UP)
+            announcer.announce(EventName.SESSION_REMOVAL_GIVEN_UP, session_id=id)
             raise
         finally:
             was_late = first.done()
             if not was_late:
-                first.set_result(writing.before)
-            if self._writing.get((id, writing.reason)) is writing:
-                del self._writing[id, writing.reason]
+                first.set_result(ending.before)
+            if self._writing.get((id, ending.reason)) is ending:
+                del self._writing[id, ending.reason]
         self.here.pop(id, None)
         if was_late and seen is not None:
-            announce(EventName.SESSION_REMOVED)
-            if writing.if_late is not None:
-                await writing.if_late(writing.before)
+            announcer.announce(EventName.SESSION_REMOVED, session_id=id)
+            if ending.if_late is not None:
+                await ending.if_late(ending.before)
 
     async def aclose(self) -> None:
         """Repeat the failed writes for some seconds."""

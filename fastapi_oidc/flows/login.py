@@ -73,7 +73,7 @@ async def begin_login(
     transaction = _transaction(party, options, redirect_uri, previous)
     request = _request(party, options, transaction, session)
     location = await _location(party, metadata, request)
-    party.announce(EventName.LOGIN_STARTED, sub=session.sub if session else None)
+    party.announcer.announce(EventName.LOGIN_STARTED, sub=session.sub if session else None)
     return Redirection(location, party.transactions.begun(transaction, cookies))
 
 

@@ -122,7 +122,7 @@ async def _accept_id_token(
         algorithm=verified.algorithm,
         max_age=transaction.max_age,
         acr_values=transaction.acr_values,
-        tenants=party.settings.tenants(),
+        tenants=party.tenants,
     )
     return accept_id_token(verified.claims, expected, party.clock.instant())
 
@@ -215,7 +215,7 @@ async def sign_in(
 def _announce(party: RelyingParty, live: Live) -> Live:
     """`live`, of which the listener knows that its user has signed in."""
     session = live.session
-    party.announce(
+    party.announcer.announce(
         EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
     )
     return live

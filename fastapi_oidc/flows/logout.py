@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fastapi_oidc.errors import Code, OIDCError, ProviderError
-from fastapi_oidc.events import Event, EventName
+from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
 from fastapi_oidc.flows.revocation import (
     TOKEN_REVOCATION_SECONDS,
@@ -88,13 +88,12 @@ def complete_logout(
 
     A wrong `state` is announced and leads to the default path; the session has ended already.
     """
-    now = party.clock.now()
-    pending = party.logouts.find(cookies, now=now)
+    pending = party.logouts.find(cookies, now=party.clock.now())
     states = parameters.get("state", ())
     if pending is None or len(states) != 1 or not _equal(states[0], pending.state):
-        party.sessions.announcer(Event(EventName.LOGOUT_RETURN_REFUSED, now))
+        party.sessions.announcer.announce(EventName.LOGOUT_RETURN_REFUSED)
         return Redirection(party.settings.default_return_path, (party.logouts.ended(),))
-    party.sessions.announcer(Event(EventName.LOGOUT_RETURNED, now))
+    party.sessions.announcer.announce(EventName.LOGOUT_RETURNED)
     default = party.settings.default_return_path
     return_to = same_origin_path(pending.return_to, default=default)
     return Redirection(return_to, (party.logouts.ended(),))
@@ -106,7 +105,8 @@ async def _end_session(party: RelyingParty, cookies: Mapping[str, str]) -> AnySe
     if session is None:
         return None
     serving = party.serving(session)
-    (serving or party).announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
+    announcer = (serving or party).announcer
+    announcer.announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
     # Tokens of another provider, from before the settings changed, must not be sent to this one.
     return None if serving is None else session
 
@@ -164,7 +164,8 @@ async def accept_back_channel_logout(
     require_endings(party.sessions.records_endings)
     token = await _accept_token(party, form)
     await _revoke(party, token)
-    party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
+    name = EventName.BACK_CHANNEL_LOGOUT_ACCEPTED
+    party.announcer.announce(name, sub=token.sub, sid=token.sid)
 
 
 async def accept_front_channel_logout(
@@ -176,9 +177,9 @@ async def accept_front_channel_logout(
     for a request without `iss` and `sid`, for another issuer, and while the store fails.
     """
     settings = party.settings
-    issuer, sid = front_channel_session(parameters, settings.issuer, tenants=settings.tenants())
+    issuer, sid = front_channel_session(parameters, settings.issuer, tenants=party.tenants)
     await revoke_at(party, issuer, sid=sid, reason="ended_by_provider")
-    party.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
+    party.announcer.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
 
 
 async def _accept_token(party: RelyingParty, form: Mapping[str, Sequence[str]]) -> LogoutToken:
@@ -188,7 +189,7 @@ async def _accept_token(party: RelyingParty, form: Mapping[str, Sequence[str]]) 
         settings.issuer,
         settings.client_id,
         frozenset(settings.trusted_id_token_audiences),
-        settings.tenants(),
+        party.tenants,
         accepts_without_exp=settings.logout_token_without_exp,
     )
     return accept_logout_token(

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, TypeAlias
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, SessionError
-from fastapi_oidc.events import Announcer, EventName, refusal
+from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.refusal import RefusedRequest
 from fastapi_oidc.protocol.token import TokenResponse
@@ -168,8 +168,8 @@ class Refreshes:
         refusals = self.refusals_of(session) + 1 if isinstance(error, RefusedRequest) else 0
         postponed = Postponed(session.generation, pause, now + pause, error.message, refusals)
         self._pauses.set(session.id, postponed, expires_at=session.last_end)
-        event = refusal(EventName.SESSION_REFRESH_POSTPONED, error, now)
-        announcer(replace(event, sub=session.sub, session_id=session.id))
+        name = EventName.SESSION_REFRESH_POSTPONED
+        announcer.announce_error(name, error, sub=session.sub, session_id=session.id)
         return replace(postponed, is_announced=True)
 
     def _last(self, session: AnySession) -> Postponed | None:

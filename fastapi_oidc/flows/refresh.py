@@ -250,7 +250,7 @@ async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
             await discard_tokens(party, prepared.session)
         return _of_row(run, turn.seen)
     session = prepared.session
-    party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
+    party.announcer.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
     # After a step-up the response sends another cookie.
     copy = live.copy._replace(epoch=max(live.copy.epoch, row.epoch))
     return Refreshed(Live(session, turn.seen, copy, prepared.cookie), run.is_new)

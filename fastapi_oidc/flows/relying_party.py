@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import ConcurrencyLimit, called
 from fastapi_oidc.errors import Code, SessionError, misconfigured
-from fastapi_oidc.events import Announcer, Event, EventName
+from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
 from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange, LogoutCookie, TransactionCookies
-from fastapi_oidc.session.model import AnySession, Identity, OIDCSession
+from fastapi_oidc.session.model import AnySession, Identity, OIDCSession, StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
 
 Changes: TypeAlias = tuple[CookieChange, ...]
@@ -90,6 +91,12 @@ BeforeSessionPersist: TypeAlias = Callable[
 ]
 
 
+async def standard_identity(context: IdentityContext) -> StandardIdentity:
+    """The profile claims of the ID token; claims of UserInfo take precedence."""
+    claims = context.id_token_claims
+    return StandardIdentity.from_claims(str(claims["sub"]), claims, context.user_info or {})
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
     """The application's callbacks for login and refresh; each may be sync or async."""
@@ -148,12 +155,14 @@ def _require_same_login(replacement: object, session: AnySession) -> None:
 class RelyingParty:
     """One client registered at one OpenID Provider, put together by `OIDC`.
 
-    `together` are the registrations that serve the same requests, this one among them: the session
-    says which of them serves it. A provider that hangs fills only its own `refreshing`.
-    `downstream_apis` are the APIs for which sessions get tokens.
+    `tenants` are the allowed tenants of a shared issuer. `together` are the registrations that
+    serve the same requests, this one among them: the session says which of them serves it. A
+    provider that hangs fills only its own `refreshing`. `downstream_apis` are the APIs for which
+    sessions get tokens.
     """
 
     settings: OIDCSettings
+    tenants: Tenants | None
     provider: Provider
     sessions: Sessions
     refreshes: Refreshes
@@ -168,25 +177,18 @@ class RelyingParty:
         default_factory=lambda: ConcurrencyLimit(CONCURRENT_REFRESHES)
     )
 
-    def announce(
-        self,
-        name: EventName,
-        *,
-        sub: str | None = None,
-        session_id: str | None = None,
-        sid: str | None = None,
-    ) -> None:
-        """Announce an event with the current time."""
-        self.announcer(Event(name, self.clock.now(), sub=sub, session_id=session_id, sid=sid))
-
     def announce_end(self, id: str, session: AnySession | None, code: Code, because: str) -> None:
         """Announce the end of a session once, however many requests find it."""
         party = None if session is None else self.serving(session)
         announcer = self.sessions.announcer if party is None else party.announcer
         if self.sessions.endings.is_first_to_find(id):
-            event = Event(EventName.SESSION_ENDED, self.clock.now(), session_id=id, code=code)
-            sub = None if session is None else session.sub
-            announcer(replace(event, sub=sub, explanation=because))
+            announcer.announce(
+                EventName.SESSION_ENDED,
+                sub=None if session is None else session.sub,
+                session_id=id,
+                code=code,
+                explanation=because,
+            )
 
     def api(self, target: Target) -> DownstreamAPI | None:
         """The configured API for `target`; None for the session's own token.
@@ -234,7 +236,7 @@ class RelyingParty:
                 explanation = f"no registration here has the issuer {shown(issuer)}"
                 raise misconfigured(explanation)
             return named
-        tenants = self.settings.tenants()
+        tenants = self.tenants
         if self.is_one_of_several or (tenants is not None and tenants.allowed is None):
             explanation = "with several issuers, a user is named by sub and issuer: pass both"
             raise misconfigured(explanation)
@@ -250,8 +252,7 @@ class RelyingParty:
     def _has_issuer(self, issuer: str) -> bool:
         if issuer == self.settings.issuer:
             return True
-        tenants = self.settings.tenants()
-        return tenants is not None and tenants.has_issuer(issuer)
+        return self.tenants is not None and self.tenants.has_issuer(issuer)
 
     def has_expired(self, session: AnySession) -> bool:
         """Whether the access token has expired."""
@@ -271,6 +272,27 @@ class RelyingParty:
             if task is None or task.cancelling():
                 raise
             raise RuntimeError("a callback of the application was cancelled from within") from None
+
+
+def end_of(session: AnySession, settings: OIDCSettings) -> int:
+    """The second at which the session ends if there are no further requests.
+
+    A shortened `session_lifetime` applies to existing sessions too.
+    """
+    end = absolute_end_of(session, settings)
+    if settings.idle_timeout is None:
+        return end
+    return min(end, idle_end_of(session, settings.idle_timeout))
+
+
+def absolute_end_of(session: AnySession, settings: OIDCSettings) -> int:
+    """The second at which the session ends, however much it is used."""
+    return min(session.expires_at, session.created_at + settings.session_lifetime)
+
+
+def idle_end_of(session: AnySession, idle_timeout: int) -> int:
+    """The second at which the idle timeout ends the session."""
+    return (session.last_seen_at or session.created_at) + idle_timeout
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, SessionError, misconfigured
-from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh
-from fastapi_oidc.flows.relying_party import Changes, RelyingParty
-from fastapi_oidc.flows.revocation import absolute_end_of, end, end_of
+from fastapi_oidc.flows.relying_party import Changes, RelyingParty, absolute_end_of, end_of
+from fastapi_oidc.flows.revocation import end
 from fastapi_oidc.flows.sessions import Found, Live, Over
 from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.session_cookie import Copy
@@ -56,18 +56,11 @@ class ClearCookie:
 
 
 @dataclass(frozen=True, slots=True)
-class NewSession:
-    """This request signed in: set the cookie."""
-
-    live: Live = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class SignedOut:
     """This request signed out or cleared the session: delete the cookie."""
 
 
-PendingCookie: TypeAlias = SetCookie | ClearCookie | NewSession | SignedOut
+PendingCookie: TypeAlias = SetCookie | ClearCookie | SignedOut
 
 
 class Resumed(NamedTuple):
@@ -204,16 +197,14 @@ async def cookie_changes(party: RelyingParty, pending: PendingCookie) -> Changes
     """
     try:
         match pending:
-            case NewSession(live) | SetCookie(live):
+            case SetCookie(live):
                 return await _set(party, live)
             case ClearCookie(copy, reason):
                 return await _clear(party, copy, reason)
             case SignedOut():
                 return party.sessions.clearing()
     except SessionError as error:
-        party.sessions.announcer(
-            refusal(EventName.SESSION_COOKIE_WITHHELD, error, party.clock.now())
-        )
+        party.sessions.announcer.announce_error(EventName.SESSION_COOKIE_WITHHELD, error)
         return ()
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
-from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import TokenAnswer
-from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.relying_party import RelyingParty, end_of
 from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
 from fastapi_oidc.session.model import AnySession, EndReason
@@ -23,7 +22,6 @@ from fastapi_oidc.session.revocations import (
     user_key,
 )
 from fastapi_oidc.session.rows import Row
-from fastapi_oidc.settings import OIDCSettings
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
 """Seconds that a sign-out waits for the provider to revoke a token, after the session's end."""
@@ -130,27 +128,6 @@ async def sessions_of(
     return sorted(active, key=lambda session: -session.created_at)
 
 
-def end_of(session: AnySession, settings: OIDCSettings) -> int:
-    """The second at which the session ends if there are no further requests.
-
-    A shortened `session_lifetime` applies to existing sessions too.
-    """
-    end = absolute_end_of(session, settings)
-    if settings.idle_timeout is None:
-        return end
-    return min(end, idle_end_of(session, settings.idle_timeout))
-
-
-def absolute_end_of(session: AnySession, settings: OIDCSettings) -> int:
-    """The second at which the session ends, however much it is used."""
-    return min(session.expires_at, session.created_at + settings.session_lifetime)
-
-
-def idle_end_of(session: AnySession, idle_timeout: int) -> int:
-    """The second at which the idle timeout ends the session."""
-    return (session.last_seen_at or session.created_at) + idle_timeout
-
-
 def end_reason(code: Code) -> EndReason:
     """The reason of a session's end by an error with `code`.
 
@@ -248,10 +225,11 @@ async def revoke_access_token(party: RelyingParty, session: AnySession, token: I
 
 def announce_failure(party: RelyingParty, session: AnySession | None, error: Exception) -> None:
     """Announce that the provider was not informed of the session's end."""
-    event = Event(EventName.LOGOUT_REVOCATION_FAILED, party.clock.now())
+    name, id = EventName.LOGOUT_REVOCATION_FAILED, None if session is None else session.id
     if isinstance(error, OIDCError):
-        event = refusal(event.name, error, event.at)
-    party.announcer(replace(event, session_id=None if session is None else session.id))
+        party.announcer.announce_error(name, error, session_id=id)
+    else:
+        party.announcer.announce(name, session_id=id)
 
 
 def token_key(session_id: str, api: DownstreamAPI, actor: str = "") -> str:

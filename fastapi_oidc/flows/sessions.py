@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Announcer
-from fastapi_oidc.flows.endings import Endings, IfLate
+from fastapi_oidc.flows.endings import Ending, Endings, IfLate
 from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.cells import Cells, Seen, Unreadable
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
@@ -304,19 +304,11 @@ class Sessions:
     ) -> Row:
         """End the session: at once in this process, and elsewhere as soon as the store has it.
 
-        `expires_at` is the session's absolute end. A failed write is announced and repeated. The
-        result is the row that has ended, as far as it is known; `if_late` gets the one that is
-        known later.
+        A failed write is announced and repeated. The result is the row that has ended, as far as it
+        is known; see `Ending` for the arguments.
         """
-        return await self.endings.end(
-            self.cells,
-            self.announcer,
-            id,
-            reason,
-            expires_at=expires_at,
-            keeps_grant=keeps_grant,
-            if_late=if_late,
-        )
+        ending = Ending(id, reason, expires_at, keeps_grant, if_late)
+        return await self.endings.end(self.cells, self.announcer, ending)
 
     def newest(self, session: AnySession | None, row: Row) -> AnySession | None:
         """The session of `row` if that is later than `session`."""

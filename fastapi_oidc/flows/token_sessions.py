@@ -22,7 +22,7 @@ from fastapi_oidc.errors import (
     ProtocolViolation,
     SessionError,
 )
-from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Live, Prepared
@@ -265,8 +265,7 @@ async def apply_callbacks(
         try:
             return party.sessions.prepare(whole)
         except (ConfigurationError, CookieTooLarge) as error:
-            now = party.clock.now()
-            party.announcer(refusal(EventName.SESSION_IDENTITY_NOT_UPDATED, error, now))
+            party.announcer.announce_error(EventName.SESSION_IDENTITY_NOT_UPDATED, error)
         tokens = session.tokens.model_copy(update={"id_token": before.tokens.id_token})
         small = resolved.model_copy(
             update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
@@ -291,7 +290,7 @@ async def _accept_id_token(
         nonce=NO_NONCE,
         access_token=response.access_token,
         trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
-        tenants=party.settings.tenants(),
+        tenants=party.tenants,
     )
     original = EarlierIdToken(
         iss=session.issuer,
@@ -332,5 +331,5 @@ async def _user_info(
     except OIDCError as error:
         if error.code is Code.USERINFO_SUBJECT:
             raise
-        party.announcer(refusal(EventName.SESSION_IDENTITY_NOT_UPDATED, error, party.clock.now()))
+        party.announcer.announce_error(EventName.SESSION_IDENTITY_NOT_UPDATED, error)
         return None

@@ -79,7 +79,7 @@ def _own_issuer(party: RelyingParty, audience: str, options: APIOptions[Any]) ->
     expected = ExpectedAccessToken(
         issuer=settings.issuer,
         audience=audience,
-        tenants=settings.tenants(),
+        tenants=party.tenants,
         accepts_plain_jwt=plain,
         client_claim=options.get("client_claim"),
         scope_claim=options.get("scope_claim", "scope"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from fastapi_oidc.errors import (
 from fastapi_oidc.flows.callback import SignedIn
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import (
-    NewSession,
     PendingCookie,
     Resumed,
     SetCookie,
@@ -42,8 +41,7 @@ from fastapi_oidc.web.headers import (
 )
 from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
 from fastapi_oidc.web.requests import OwnRequest
-from fastapi_oidc.web.routes import OwnRoutes
-from fastapi_oidc.web.runtime import Engine, OIDCLocals, RequestDataContext, Runtime
+from fastapi_oidc.web.runtime import OIDCLocals, RequestDataContext
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
@@ -54,27 +52,19 @@ class RequestContext(OwnRequest):
     It is also the `Holder` of the session.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        runtime: Runtime | None,
-        routes: OwnRoutes,
-        scope: Scope,
-        outer: RequestContext | None,
-    ) -> None:
-        super().__init__(engine, runtime, routes, scope, outer)
-        self._changes: dict[str, CookieChange] = {}
-        self._pending: PendingCookie | None = None
-        self._is_cleared = self._has_ended = False
-        self._begun: Live | None = None
-        self._changing: set[asyncio.Task[Live]] = set()
-        self._uses: list[Use] = []
-        self.step_ups: list[StepUp] = []
-        """The requirements of the guards that have run."""
-        self.is_open = True
-        """Whether the response has not started, so cookies can still be sent."""
-        self.known: OIDCLocals[Any, Any] | None = None
-        """The locals, once they are loaded."""
+    known: OIDCLocals[Any, Any] | None = None
+    """The locals, once they are loaded."""
+    is_open = True
+    """Whether the response has not started, so cookies can still be sent."""
+    step_ups: tuple[StepUp, ...] = ()
+    """The requirements of the guards that have run."""
+
+    _changes: tuple[CookieChange, ...] = ()
+    _pending: PendingCookie | None = None
+    _begun: Live | None = None
+    _is_cleared = _has_ended = False
+    _changing: frozenset[asyncio.Task[Live]] = frozenset()
+    _uses: Sequence[Use] = ()
 
     # Its session
 
@@ -128,7 +118,7 @@ class RequestContext(OwnRequest):
     async def current(self) -> Live:
         """See `Holder`. The session is not refreshed."""
         pending, live = self._pending, None
-        if isinstance(pending, NewSession | SetCookie):
+        if isinstance(pending, SetCookie):
             found = await self.party.sessions.judge_again(pending.live)
             live = unless_ended(self.party, found)
         elif not self._is_cleared:
@@ -141,16 +131,19 @@ class RequestContext(OwnRequest):
         if not self.is_open:
             raise response_started()
         task = asyncio.create_task(self._change(live, change))
-        self._changing.add(task)
-        task.add_done_callback(self._changing.discard)
+        self._changing |= {task}
+        task.add_done_callback(self._forget)
         return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[Live]) -> None:
+        self._changing -= {task}
 
     async def _change(self, live: Live, change: Change) -> Live:
         made = await change(live)
         if self._is_cleared:
             raise SessionError(Code.SESSION_SIGNED_OUT, "this request has cleared its session")
-        if isinstance(self._pending, NewSession):
-            self._pending = NewSession(made)
+        if isinstance(self._pending, SetCookie):
+            self._pending = SetCookie(made)
         elif not isinstance(self._pending, SignedOut):
             self._pending = pending_cookie(self.party, made) or self._pending
         if self.known is not None and self.known.session is not None:
@@ -166,7 +159,7 @@ class RequestContext(OwnRequest):
         is_new = not (continues or outcome.replayed)
         self._begun = outcome.live
         if outcome.live is not None:
-            self._pending = (NewSession if is_new else SetCookie)(outcome.live)
+            self._pending = SetCookie(outcome.live)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
@@ -178,7 +171,7 @@ class RequestContext(OwnRequest):
 
     async def abandon(self) -> None:
         """End the session of the login that this request completed."""
-        if isinstance(self._pending, NewSession | SetCookie):
+        if isinstance(self._pending, SetCookie):
             await end(self.party, self._pending.live.session, "signed_out")
         self.note_sign_out()
 
@@ -268,7 +261,7 @@ class RequestContext(OwnRequest):
 
     def faults(self) -> list[str]:
         """What is wrong with the guards that the request has used so far."""
-        uses, self._uses = self._uses, []
+        uses, self._uses = self._uses, ()
         if not any(map(is_lost, uses)):
             return []
         where = getattr(self.scope.get("endpoint"), "__qualname__", self.path)
@@ -276,7 +269,7 @@ class RequestContext(OwnRequest):
 
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Send these cookie changes with the response; the last change of each cookie counts."""
-        self._changes.update((change.name, change) for change in changes)
+        self._changes = (*self._changes, *changes)
 
     @property
     def has_changes(self) -> bool:
@@ -294,9 +287,8 @@ class RequestContext(OwnRequest):
         pending, self._pending = self._pending, None
         if pending is not None:
             self.record(await cookie_changes(self.party, pending))
-        changes = list(self._changes.values())
-        self._changes.clear()
-        return changes
+        changes, self._changes = self._changes, ()
+        return list({change.name: change for change in changes}.values())
 
     @property
     def depends_on_cookies(self) -> bool:

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.callback import (
     Callback,
     LoginFailed,
@@ -32,7 +32,7 @@ from fastapi_oidc.flows.logout import (
     begin_logout,
     complete_logout,
 )
-from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
+from fastapi_oidc.flows.relying_party import Redirection
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.session.model import Identity
@@ -160,7 +160,7 @@ class Endpoints(Serving[Identity, RequestData]):
             form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
             await accept_back_channel_logout(party, form)
         except OIDCError as error:
-            _announce(party, EventName.BACK_CHANNEL_LOGOUT_REFUSED, error)
+            party.announcer.announce_error(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error)
             content = {"error": "invalid_request", "error_description": str(error.code)}
             return JSONResponse(content, 400, headers=NO_STORE)
         return Response(status_code=200, headers=NO_STORE)
@@ -335,7 +335,7 @@ class Endpoints(Serving[Identity, RequestData]):
         try:
             await accept_front_channel_logout(party, query_parameters(request))
         except OIDCError as error:
-            _announce(party, EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)
+            party.announcer.announce_error(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)
             raise
         url = urlsplit(party.settings.issuer)
         policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"
@@ -351,10 +351,6 @@ def _to_provider(request: Request, response: ToProvider) -> ToProvider:
 def _redirect(location: str, *, after_post: bool = False) -> Response:
     """Redirect the browser to `location`; after a POST with a GET (303, RFC 9700 4.12)."""
     return RedirectResponse(location, 303 if after_post else 302, headers=UNREFERRED)
-
-
-def _announce(party: RelyingParty, name: EventName, error: OIDCError) -> None:
-    party.announcer(refusal(name, error, party.clock.now()))
 
 
 def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:

@@ -19,7 +19,7 @@ from starlette.websockets import WebSocketClose
 
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
-from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.events import EventName
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.web.access_tokens import AccessTokenError
@@ -106,8 +106,7 @@ def announce_refusal(context: RequestContext, error: OIDCError) -> None:
         # The query may have a token, and need not be UTF-8, as Starlette expects.
         error.details["websocket"] = URL(scope={**context.scope, "query_string": b""})
     if (is_websocket or error.code not in _FIRST_VISITS) and not error.is_announced:
-        now = context.party.clock.now()
-        context.party.sessions.announcer(refusal(EventName.REQUEST_REFUSED, error, now))
+        context.party.sessions.announcer.announce_error(EventName.REQUEST_REFUSED, error)
 
 
 def is_navigation(connection: HTTPConnection) -> bool:

@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError, SessionError
-from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.revocation import idle_end_of, revoke, sessions_of
+from fastapi_oidc.flows.relying_party import RelyingParty, idle_end_of
+from fastapi_oidc.flows.revocation import revoke, sessions_of
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession

@@ -43,7 +43,7 @@ async def _require_step_up(
     session: OIDCSession[Any],
 ) -> None:
     """Raises SessionError (session.step_up_required, session.forbidden)."""
-    context.step_ups.append(step_up)
+    context.step_ups += (step_up,)
     at = context.party.clock.instant()
     if step_up.is_met(session.auth_time, session.acr, at):
         return

@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, Event, EventName, OIDCSession, SessionError
-from fastapi_oidc.events import Announcer, refusal
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.events import Announcer
 from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
@@ -59,7 +60,7 @@ def test_event_is_one_record_in_the_logger_of_its_area(
 ) -> None:
     event = Event(name, AT)
     with caplog.at_level(logging.INFO, logger="fastapi_oidc"):
-        Announcer()(event)
+        Announcer(Clock())(event)
     [record] = caplog.records
     assert record.getMessage() == str(name)
     assert record.name == f"fastapi_oidc.{name.split('.')[0]}"
@@ -78,7 +79,7 @@ def test_line_of_the_log_has_no_line_break(caplog: pytest.LogCaptureFixture) -> 
         explanation="it's over",
     )
     with caplog.at_level(logging.INFO, logger="fastapi_oidc"):
-        Announcer().of("acme")(event)
+        Announcer(Clock()).of("acme")(event)
     assert caplog.messages == [
         "login.refused registration='acme' sub='alice\\nlogin.succeeded' session='session-1'"
         " sid='op-1' code='token.refused' because=\"it's over\""
@@ -88,8 +89,11 @@ def test_line_of_the_log_has_no_line_break(caplog: pytest.LogCaptureFixture) -> 
 
 def test_refusal_has_what_its_error_says() -> None:
     error = SessionError(Code.SESSION_EXPIRED, "it is over", seconds=7)
-    event = refusal(EventName.SESSION_ENDED, error, AT)
-    assert (event.code, event.explanation) == (Code.SESSION_EXPIRED, "it is over (seconds=7)")
+    events: list[Event] = []
+    Announcer(Clock(read=lambda: AT), events.append).announce_error(EventName.SESSION_ENDED, error)
+    assert [(event.at, event.code, event.explanation) for event in events] == [
+        (AT, Code.SESSION_EXPIRED, "it is over (seconds=7)")
+    ]
     assert error.is_announced
 
 
