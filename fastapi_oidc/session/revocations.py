@@ -16,8 +16,8 @@ from fastapi_oidc.session.store import Cell
 MINIMUM_LIFETIME: Final = 30 * 24 * 3600
 """Seconds. A shorter `session_lifetime` must not make a revoked session valid again."""
 
-STAMP_LENGTH: Final = 16
-"""Length in characters of a stamp that combines several revocations."""
+DIGEST_LENGTH: Final = 16
+"""Length in characters of the digest of earlier stamps."""
 
 ANY, NO_SID = "", "no sid"
 """Which sessions of a key are meant: all of them, or those without a `sid`. For the key of a `sid`,
@@ -40,14 +40,14 @@ class Revocation(NamedTuple):
         """Both combined, in the order in which the store received them."""
         if earlier is None:
             return self
-        latest = self if self.stamp else earlier
-        stamp = latest.stamp
-        if self.stamp and earlier.stamp and self.stamp != earlier.stamp:
-            # Not the latest stamp alone: if it is written again after a later one, logins between
-            # the two would have it.
-            both = f"{earlier.stamp} {self.stamp}".encode()
-            stamp = hashlib.sha1(both, usedforsecurity=False).hexdigest()[:STAMP_LENGTH]
-        return Revocation(max(self.issued_at, earlier.issued_at), stamp, latest.reason)
+        stamp, reason = earlier.stamp, self.reason if self.stamp else earlier.reason
+        # A stamp whose reply was lost is written again: logins that have found it are later.
+        if not stamp.endswith(self.stamp):
+            # Not this stamp alone: if it is written again after a later one, logins between the
+            # two would have it.
+            before = hashlib.sha1(stamp.encode(), usedforsecurity=False).hexdigest()
+            stamp = before[:DIGEST_LENGTH] + self.stamp
+        return Revocation(max(self.issued_at, earlier.issued_at), stamp, reason)
 
     def reason_for(self, session: AnySession) -> EndReason | None:
         """Why `session` has ended; None when its login was later."""

@@ -98,6 +98,16 @@ def test_a_revocation_that_is_written_again_takes_no_later_one_back() -> None:
     assert reason_in(between, [added(value, ANY, first), b""]) == "revoked"
 
 
+def test_a_revocation_that_is_written_twice_ends_no_login_that_has_found_it() -> None:
+    """A store repeats what it has written if it loses the reply."""
+    session, value = a_session(), b""
+    for revocation in (by_application("revoked"), by_application("revoked")):
+        value = added(value, ANY, revocation)
+        later = session.model_copy(update={"prior_revocations": stamps_in(session, [value, b""])})
+        value = added(value, ANY, revocation)
+        assert reason_in(later, [value, b""]) is None
+
+
 def test_revocations_of_provider_and_application_are_kept_side_by_side() -> None:
     value = added(added(b"", ANY, by_application("revoked")), ANY, BY_PROVIDER)
     session = a_session()
