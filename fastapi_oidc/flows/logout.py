@@ -57,7 +57,8 @@ async def begin_logout(
     the browser is not sent to the provider, unless `logout_without_session` is set. The provider
     redirects back only to a `post_logout_redirect_uri`, by default `logged_out_url`.
     """
-    session = await _end_session(party, cookies)
+    revokes = not options.local or party.settings.revoke_on_local_logout
+    session = await _end_session(party, cookies, revokes=revokes)
     if session is not None:
         party = party.of(session)
     default, origin = party.settings.default_return_path, party.settings.origin
@@ -99,9 +100,11 @@ def complete_logout(
     return Redirection(return_to, (party.logouts.ended(),))
 
 
-async def _end_session(party: RelyingParty, cookies: Mapping[str, str]) -> AnySession | None:
+async def _end_session(
+    party: RelyingParty, cookies: Mapping[str, str], *, revokes: bool
+) -> AnySession | None:
     """End the browser's session and return it. The sign-out succeeds even if the store is down."""
-    session = await end_current(party, cookies)
+    session = await end_current(party, cookies, revokes=revokes)
     if session is None:
         return None
     serving = party.serving(session)

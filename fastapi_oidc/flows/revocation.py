@@ -32,13 +32,16 @@ async def end(party: RelyingParty, session: AnySession, reason: EndReason) -> No
     await party.sessions.end(session.id, reason, expires_at=session.last_end)
 
 
-async def end_current(party: RelyingParty, cookies: Mapping[str, str]) -> AnySession | None:
+async def end_current(
+    party: RelyingParty, cookies: Mapping[str, str], *, revokes: bool = False
+) -> AnySession | None:
     """End the session of these cookies and return its newest state; None if its user did before.
 
     A copy from before a step-up ends nothing.
 
     A session that has ended otherwise is returned too: the provider may not know of that end. The
-    cookie is enough to end the session while the store is down.
+    cookie is enough to end the session while the store is down. With `revokes`, the caller revokes
+    the tokens of the result; those of a session that the store returns only later are revoked then.
     """
     copy = party.sessions.copy_in(cookies)
     if copy is None:
@@ -56,9 +59,10 @@ async def end_current(party: RelyingParty, cookies: Mapping[str, str]) -> AnySes
 
     async def discard_later(row: Row) -> None:
         newest = party.sessions.newest(known, row)
-        if known is not None and newest is not None:
+        if newest is not None:
             await discard_answer_in(party, newest, row)
-            if newest is not known:  # of a refresh that came before the store took the end
+            # Of a refresh that came before the store took the end, or of what it did not return.
+            if newest is not known and (revokes or known is not None):
                 await discard_tokens(party, newest)
 
     # Also if it is over: perhaps only in this process yet.

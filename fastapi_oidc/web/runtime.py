@@ -100,8 +100,8 @@ class Engine:
         """
         async with AsyncExitStack() as closing:
             closing.push_async_callback(self.store.aclose)
-            closing.push_async_callback(self.endings.aclose)
             closing.push_async_callback(self.network.aclose)
+            closing.push_async_callback(self.endings.aclose)
             closing.push_async_callback(self.last_steps.wait, SHUTDOWN_SECONDS)
             closing.push_async_callback(self.refreshes.aclose, self.patience)
             closing.push_async_callback(self.grants.aclose, self.patience)

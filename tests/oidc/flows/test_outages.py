@@ -80,6 +80,26 @@ async def test_end_is_written_when_the_application_ends(place: Place) -> None:
     assert await generation(copy) is None
 
 
+async def test_tokens_are_revoked_before_the_connections_to_the_provider_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place, steps = make_place("store"), list[str]()
+    party, network = place.world.oidc.runtime.party, place.world.oidc.registrations.engine.network
+
+    async def revoke(*_: str) -> None:
+        steps.append("revoked")
+
+    async def close() -> None:
+        steps.append("closed")
+
+    monkeypatch.setattr(party.provider, "revoke", revoke)
+    monkeypatch.setattr(network, "aclose", close)
+    await place.signed_out()
+    place.outage.is_down = False
+    await place.world.oidc.aclose()
+    assert steps == ["revoked", "closed"]
+
+
 async def test_end_that_cannot_be_written_is_given_up_when_the_application_ends(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +214,18 @@ async def test_session_in_a_cookie_ends_at_the_provider_too() -> None:
     answer = await browser.post("/auth/logout", follow_redirects=False)
     assert "id_token_hint=ey" in answer.headers["location"]
     assert len(place.world.op.record.of(TokenRevoked)) == 1
+
+
+@pytest.mark.parametrize("is_revoked", [True, False])
+async def test_a_sign_out_revokes_the_token_that_the_store_returns_only_later(
+    mode: str, is_revoked: bool
+) -> None:
+    settings = {"revoke_on_local_logout": is_revoked}
+    place = make_place(mode, settings=settings)
+    await place.signed_out()
+    place.outage.is_down = False
+    await place.written()
+    assert len(place.world.op.record.of(TokenRevoked)) == is_revoked
 
 
 async def test_an_end_that_is_written_late_revokes_the_token_of_a_refresh_that_came_before(
