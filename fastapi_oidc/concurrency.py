@@ -16,17 +16,17 @@ Result = TypeVar("Result")
 
 
 class SingleFlight(Generic[Key, Result]):
-    """Runs at most one operation per key at a time; concurrent callers share its result.
+    """Runs one operation per key and event loop at a time; concurrent callers share its result.
 
     An operation does not belong to a caller: if a caller is cancelled, even the first one, the
     operation continues.
     """
 
     def __init__(self) -> None:
-        self._tasks: dict[Key, asyncio.Task[Result]] = {}
+        self._tasks: PerLoop[dict[Key, asyncio.Task[Result]]] = PerLoop(dict)
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self._tasks.here())
 
     def is_running(self, key: Key) -> bool:
         """Whether an operation of `key` is running in this event loop, so `run` would join it."""
@@ -44,28 +44,28 @@ class SingleFlight(Generic[Key, Result]):
         """The task that is running for `key`, or else a new one. Callers must not cancel it."""
         task = self._running(key)
         if task is None:
-            task = self._tasks[key] = asyncio.create_task(operation())
-            task.add_done_callback(lambda done: self._forget(key, done))
+            tasks = self._tasks.here()
+            task = tasks[key] = asyncio.create_task(operation())
+            task.add_done_callback(lambda done: self._forget(tasks, key, done))
         return task
 
     async def wait(self, seconds: float) -> None:
         """Wait up to `seconds` for the operations that are running in this event loop."""
-        tasks = [task for key in self._tasks if (task := self._running(key)) is not None]
-        if tasks:
+        if tasks := [*self._tasks.here().values()]:
             await asyncio.wait(tasks, timeout=seconds)
 
     def _running(self, key: Key) -> asyncio.Task[Result] | None:
-        task = self._tasks.get(key)
-        # A task of another event loop (an earlier test, the parent of a fork) never finishes here.
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            return None
-        return task
+        task = self._tasks.here().get(key)
+        return None if task is None or task.done() else task
 
-    def _forget(self, key: Key, done: asyncio.Task[Result]) -> None:
+    @staticmethod
+    def _forget(
+        tasks: dict[Key, asyncio.Task[Result]], key: Key, done: asyncio.Task[Result]
+    ) -> None:
         if not done.cancelled():
             done.exception()  # asyncio warns about exceptions that are never retrieved
-        if self._tasks.get(key) is done:
-            del self._tasks[key]
+        if tasks.get(key) is done:
+            del tasks[key]
 
 
 STALLS: Final = 8
@@ -151,16 +151,11 @@ class ConcurrencyLimit:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._semaphore = asyncio.Semaphore(limit)
+        self._slots = PerLoop(lambda: asyncio.Semaphore(limit))
 
     def slot(self) -> asyncio.Semaphore:
         """`async with limit.slot():` runs the block when a slot is free."""
-        # A semaphore is bound to the event loop in which it is first awaited.
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._semaphore = loop, asyncio.Semaphore(self.limit)
-        return self._semaphore
+        return self._slots.here()
 
 
 async def called(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeAlias
+from weakref import WeakKeyDictionary
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Announcer, EventName
-from fastapi_oidc.flows.sessions import Live
+from fastapi_oidc.flows.sessions import Live, Over
 from fastapi_oidc.protocol.refusal import RefusedRequest
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.model import AnySession, EndReason
@@ -81,6 +82,14 @@ class Ended:
     reason: EndReason = "signed_out"
     is_refused: bool = False
 
+    @classmethod
+    def of(cls, found: Over | None) -> Self:
+        """The outcome for what was found in place of the session."""
+        if found is None:
+            return cls(Code.SESSION_SIGNED_OUT)
+        code = ENDED_CODES[found.reason]
+        return cls(code, reason=found.reason, is_refused=found.is_refused)
+
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
@@ -101,6 +110,13 @@ class Postponed:
 
 Outcome: TypeAlias = Refreshed | Ended | Postponed
 
+ENDED_CODES: Final[Mapping[EndReason, Code]] = {
+    "expired": Code.SESSION_EXPIRED,
+    "revoked": Code.SESSION_REVOKED,
+    "ended_by_provider": Code.SESSION_REVOKED,
+    "signed_out": Code.SESSION_SIGNED_OUT,
+}
+
 
 class ShuttingDown(Exception):
     """The refresh had not started when the application shut down."""
@@ -116,8 +132,8 @@ class Refreshes:
         self._clock = clock
         self._pauses: TTLCache[str, Postponed] = TTLCache(clock, max_entries=MOST_POSTPONED)
         self.tasks: SingleFlight[str, Outcome] = SingleFlight()
-        self.runs: dict[str, Any] = {}
-        """The attempt that each task began with, which knows how far it is."""
+        self.runs: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
+        """The attempt that each of these tasks makes, which knows how far it is."""
         self._is_open = [True]
 
     def ticket(self) -> Callable[[], None]:

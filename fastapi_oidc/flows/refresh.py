@@ -95,16 +95,19 @@ async def refresh(
     """The outcome of refreshing `live`: one request to the provider for all waiting callers.
 
     A newer state of the session is the outcome if it `serves`; otherwise that state is
-    refreshed. Raises SessionError when the store fails.
+    refreshed. A revocation that came meanwhile ends it. Raises SessionError when the store fails.
     """
     while True:
         if (postponed := party.refreshes.pause_of(live.session)) is not None:
             return postponed
         outcome = await _join(_Run(party, live))
         if isinstance(outcome, Refreshed):
-            if outcome.is_new or serves(outcome.live.session):
-                return outcome
-            live = outcome.live
+            found = await party.sessions.judge_again(outcome.live)
+            if not isinstance(found, Live):
+                return Ended.of(found)
+            if outcome.is_new or serves(found.session):
+                return Refreshed(found, outcome.is_new)
+            live = found
         elif outcome is not None:
             return outcome
 
@@ -149,11 +152,10 @@ async def _join(run: _Run) -> Outcome | None:
     """
     live, settings, refreshes = run.live, run.party.settings, run.party.refreshes
     id = live.session.id
-    if not refreshes.tasks.is_running(id):
-        refreshes.runs[id] = run
-        run.settled.clear()  # of an attempt before
-    current = refreshes.runs[id]
     task = refreshes.tasks.start(id, lambda: _begin(run))
+    current: _Run = refreshes.runs.setdefault(task, run)
+    if current is run:
+        run.settled.clear()  # of an attempt before
     task.add_done_callback(lambda _: current.settled.set())
     if current is run and run.make is not None:
         # A login waits for its own result, because a reload of the callback gets it too.
@@ -190,9 +192,7 @@ def _of_row(run: _Run, seen: Seen, cookie: str = "") -> Outcome:
         if found.session.generation < seen.row.generation:
             return run.party.refreshes.briefly(found.session, "another cookie has its tokens")
         return Refreshed(found)
-    if found is None:
-        return Ended(Code.SESSION_SIGNED_OUT)
-    return Ended(Code.SESSION_SIGNED_OUT, reason=found.reason, is_refused=found.is_refused)
+    return Ended.of(found)
 
 
 async def _begin(run: _Run) -> Outcome:
@@ -209,7 +209,6 @@ async def _begin(run: _Run) -> Outcome:
         return refreshes.postpone(session, error, run.party.announcer)
     finally:
         run.started.set()
-        del refreshes.runs[session.id]
 
 
 async def _take_turn(run: _Run) -> Outcome:

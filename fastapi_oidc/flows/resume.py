@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
+from fastapi_oidc.flows.outcomes import ENDED_CODES, Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty, absolute_end_of, end_of
 from fastapi_oidc.flows.revocation import end
@@ -20,13 +20,6 @@ from fastapi_oidc.settings import OIDCSettings
 
 WRITES_PER_IDLE_TIMEOUT: Final = 10
 """Maximum number of writes of `last_seen_at` within one `idle_timeout`."""
-
-ENDED_CODES: Final[Mapping[EndReason, Code]] = {
-    "expired": Code.SESSION_EXPIRED,
-    "revoked": Code.SESSION_REVOKED,
-    "ended_by_provider": Code.SESSION_REVOKED,
-    "signed_out": Code.SESSION_SIGNED_OUT,
-}
 
 _SEALED_OTHERWISE: Final = (
     "the session cookie {name} was not sealed with it, so its user has to sign in again. Use the "

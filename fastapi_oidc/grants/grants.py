@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.flows.outcomes import Ended, Outcome, Postponed, Refreshed
+from fastapi_oidc.flows.outcomes import ENDED_CODES, Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.relying_party import RelyingParty, absolute_end_of
-from fastapi_oidc.flows.resume import ENDED_CODES, require_refresh_token, unavailable_until
+from fastapi_oidc.flows.resume import require_refresh_token, unavailable_until
 from fastapi_oidc.flows.revocation import revoke_access_token, token_key
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Over
 from fastapi_oidc.flows.token_sessions import being_applied

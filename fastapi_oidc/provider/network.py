@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
+from fastapi_oidc.concurrency import PerLoop
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError, misconfigured
 from fastapi_oidc.protocol.refusal import cleaned
 
@@ -125,31 +125,23 @@ class Connections:
     ) -> None:
         self._options, self._transport = options or HTTPOptions(), transport
         self._verify = self._options.verification()
-        self._client: httpx.AsyncClient | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clients = PerLoop(self._new_client)
 
     def client(self) -> httpx.AsyncClient:
-        """The pooled client; a new one if the event loop has changed, as between tests.
-
-        Raises ProviderError for an unusable proxy.
-        """
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            try:
-                self._client, self._loop = self._new_client(), loop
-            except (ValueError, ImportError) as error:
-                explanation = f"the proxy cannot be used: {cleaned(str(error))}"
-                raise ProviderError(Code.PROVIDER_UNREACHABLE, explanation) from error
-        return self._client
+        """The pooled client of this event loop; raises ProviderError for an unusable proxy."""
+        try:
+            return self._clients.here()
+        except (ValueError, ImportError) as error:
+            explanation = f"the proxy cannot be used: {cleaned(str(error))}"
+            raise ProviderError(Code.PROVIDER_UNREACHABLE, explanation) from error
 
     def proxy_for(self, url: str) -> str | None:
         """The host and port of the proxy for `url`, without credentials."""
         return None if self._transport else self._options.proxy_for(url)
 
     async def aclose(self) -> None:
-        """Close the pooled connections. A later call opens new ones."""
-        client, self._client = self._client, None
-        if client is not None and self._loop is asyncio.get_running_loop():
+        """Close the pooled connections of this event loop. A later call opens new ones."""
+        if (client := self._clients.forget()) is not None:
             await client.aclose()
 
     def _new_client(self) -> httpx.AsyncClient:

@@ -19,8 +19,9 @@ from tests.oidc.flows.steps import (
     copy_of,
     generation,
     refreshes,
+    until,
 )
-from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.interleaving import PATIENCE, Held, another_process, begun
 from tests.oidc.world import World, make_world
 
 EIGHT_HOURS = 8 * 3600
@@ -123,6 +124,27 @@ async def test_limited_number_of_refreshes_runs_at_a_time(world: World) -> None:
     answers = await asyncio.gather(*requests)
     assert {answer.json()["generation"] for answer in answers} == {1}
     assert refreshes(world) == sessions
+
+
+async def test_refreshes_of_a_session_in_two_event_loops_do_not_disturb_each_other() -> None:
+    world = make_world(session_store="memory")
+    browser, held = await world.signed_in(), Held(first=True)
+    other = copy_of(browser, world)
+    world.op.faults.put("token", held)
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    first = begun(browser.get("/me"))
+    await held.gate.until_reached()
+
+    async def refreshed_there() -> int | None:
+        async with asyncio.timeout(PATIENCE):
+            return await generation(other)
+
+    second = asyncio.create_task(asyncio.to_thread(asyncio.run, refreshed_there()))
+    runs = world.oidc.registrations.engine.refreshes.runs
+    await until(lambda: len(runs) > 1)
+    held.gate.opened.set()
+    assert ((await first).json()["generation"], await second) == (1, 1)
+    assert refreshes(world) == 1
 
 
 async def test_request_waits_for_the_start_of_its_refresh_for_a_limited_time(

@@ -21,6 +21,7 @@ from fastapi_oidc.session.store import Cell
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
+    SHORTLY_BEFORE_EXPIRY,
     callback_url,
     copy_of,
     generation,
@@ -28,7 +29,7 @@ from tests.oidc.flows.steps import (
     two_processes,
     user,
 )
-from tests.oidc.interleaving import Gate, another_process, begun
+from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 
 HOUR = 3600
@@ -110,6 +111,24 @@ async def test_revocation_during_a_login_ends_its_session(mode: str, callback: s
     await login
     assert await generation(browser) is None
     assert await generation(await here.signed_in()) == 0, "a later login sees what is new"
+
+
+@pytest.mark.parametrize("named", ["sub", "sid", "session_id"])
+async def test_revocation_during_a_refresh_ends_the_request_that_waits(
+    processes: tuple[World, World], named: str
+) -> None:
+    here, there = processes
+    browser, held = await here.signed_in(), Held(first=True)
+    began = next(event for event in here.events if event.name == "login.succeeded")
+    here.op.faults.put("token", held)
+    here.time.advance(SHORTLY_BEFORE_EXPIRY)
+    waiting = [begun(copy_of(browser, here).get("/me")) for _ in range(2)]
+    await held.gate.until_reached()
+    await there.oidc.revoke(**{named: getattr(began, named)})
+    held.gate.opened.set()
+    assert [(await request).status_code for request in waiting] == [401, 401]
+    ended = [event for event in here.events if event.name == "session.ended"]
+    assert [event.code for event in ended] == ["session.revoked"]
 
 
 async def test_session_whose_end_the_application_shortened_stays_ended(mode: str) -> None:
