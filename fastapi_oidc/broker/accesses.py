@@ -44,8 +44,7 @@ class Accesses:
 
     async def of(self, machine: str) -> Access | None:
         """What the machine was given last; None after its withdrawal and its time."""
-        found = await self._find(_digest(machine))
-        return found if found and self.party.clock.now() < found.until else None
+        return await self._find(_digest(machine))
 
     async def give(self, access: Access) -> Access:
         """Store the access, which ends with its session at the latest.
@@ -56,8 +55,9 @@ class Accesses:
         session = require_live(self.party, await self.party.sessions.judge(copy_of(access))).session
         ends = absolute_end_of(session, self.party.of(session).settings)
         access = _with(access, until=min(access.until, ends))
-        before = await self._find(_digest(access.machine))
-        ended = before.id if before and await self._has_ended(before) else ""
+        before, ended = await self._find(_digest(access.machine)), ""
+        if before and not isinstance(await self.party.sessions.judge(copy_of(before)), Live):
+            ended = before.id  # whichever registration serves its session
 
         def given(found: Access | None) -> Access:
             if found is None or found.id == ended or _is_of(found, access):
@@ -71,8 +71,8 @@ class Accesses:
         """The access and its session, read together; raises Refused when either has ended."""
         copy, key = copy_of(access), _key(_digest(access.machine))
         found, [seen] = await self.party.sessions.judge_beside(copy, key)
-        current = _read(seen.row)
-        if self.party.clock.now() >= access.until:  # the store forgets it then
+        current = self._read(seen.row)
+        if self.party.clock.now() >= access.until:
             raise Refused(Code.BROKER_EXPIRED, "the access has reached its time")
         if current is None or current.id != access.id:
             raise Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn or replaced")
@@ -165,14 +165,8 @@ class Accesses:
                     return access, asked
         raise _nothing_waits()
 
-    async def _has_ended(self, access: Access) -> bool:
-        """Whether it has, whichever registration serves its session."""
-        if self.party.clock.now() >= access.until:
-            return True
-        return not isinstance(await self.party.sessions.judge(copy_of(access)), Live)
-
     async def _find(self, digest: str) -> Access | None:
-        return _read((await self._cells.see(_key(digest)))[0].row)
+        return self._read((await self._cells.see(_key(digest)))[0].row)
 
     async def _change(self, access: Access, rule: Callable[[Access], Access | None]) -> None:
         """Apply `rule`, unless the access is withdrawn or replaced."""
@@ -183,11 +177,20 @@ class Accesses:
 
     async def _move(self, machine: str, rule: Rule) -> None:
         def moved(row: Row, _: float) -> Row:
-            before = _read(row)
+            before = self._read(row)
             after = rule(before)
             return row if after == before else _row(after)
 
         await self._cells.move(_key(_digest(machine)), moved)
+
+    def _read(self, row: Row) -> Access | None:
+        """The access in a row; None after its time, and if nobody has given one."""
+        try:
+            found = Access.model_validate_json(row.content) if row.content else None
+        except ValidationError:
+            explanation = "another release of this library wrote the access"
+            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
+        return found if found and self.party.clock.now() < found.until else None
 
 
 def undecided(access: Access, now: int) -> list[Approval]:
@@ -236,15 +239,6 @@ def _digest(machine: str) -> str:
 
 def _key(digest: str) -> str:
     return f"access:{digest}"
-
-
-def _read(row: Row) -> Access | None:
-    """The access in a row; None if nobody has given one."""
-    try:
-        return Access.model_validate_json(row.content) if row.content else None
-    except ValidationError:
-        explanation = "another release of this library wrote the access"
-        raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
 
 
 def _row(access: Access | None) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -38,7 +39,8 @@ def normalised(raw: bytes) -> str:
     path = _ESCAPE.sub(_unescaped, path)
     if _DISGUISED.search(path):
         raise Refused(Code.BROKER_REQUEST, "servers would read the path in different ways")
-    return _without_dots(path.split("/")[1:])
+    ends = "/" if path.endswith(("/", "/.", "/..")) else ""
+    return posixpath.normpath(path).rstrip("/") + ends or "/"
 
 
 def readable_query(raw: bytes) -> str:
@@ -114,16 +116,3 @@ def _expression(call: str) -> str:
 def _unescaped(escape: re.Match[str]) -> str:
     character = chr(int(escape[0][1:], 16))
     return character if _UNRESERVED.match(character) else escape[0].upper()
-
-
-def _without_dots(segments: list[str]) -> str:
-    """RFC 3986 5.2.4."""
-    kept: list[str] = []
-    for segment in segments:
-        if segment == "..":
-            del kept[-1:]
-        elif segment != ".":
-            kept.append(segment)
-    if segments[-1] in (".", ".."):
-        kept.append("")
-    return "/" + "/".join(kept)
