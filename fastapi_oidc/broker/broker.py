@@ -168,7 +168,7 @@ class Broker:
 
         The socket has mode 0600; `owner` is the user and group of a monitor that runs as another
         user. A socket that a dead process has left is replaced. Raises OSError when another process
-        serves `path`.
+        serves `path`, or makes a socket in its folder at the same time.
         """
         if re.fullmatch(r"[^/]*:\d+", fspath(path)):
             raise misconfigured(f"path of broker.serve is that of a unix socket, not {path}")

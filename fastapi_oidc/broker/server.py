@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import logging
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final, TypeAlias
 
 from anyio import CancelScope
@@ -80,18 +81,36 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
 
 
 def _listener(path: str, owner: Owner | None) -> socket.socket:
-    """A socket at `path`, to which nobody can connect before it has its mode and its owner."""
-    _remove_dead(path)
+    """A socket at `path`, which listens, and which only its owner can open."""
     listener = socket.socket(socket.AF_UNIX)
     try:
-        os.fchmod(listener.fileno(), 0o600)  # the file has this mode from its beginning
-        listener.bind(path)
-        if owner is not None:
-            _give(path, owner)
+        with _alone_in(os.path.dirname(path) or "."):
+            _remove_dead(path)
+            os.fchmod(listener.fileno(), 0o600)  # the file has this mode from its beginning
+            listener.bind(path)
+            if owner is not None:
+                _give(path, owner)
+            listener.listen()  # from now on it is not dead
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, error.strerror, path) from error  # `bind` names no path
+        is_held = isinstance(error, BlockingIOError)
+        told = "another process makes a socket in this folder" if is_held else error.strerror
+        raise OSError(error.errno, told, path) from error  # `bind` names no path
     return listener
+
+
+@contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """No other process makes a socket in the folder meanwhile; raises BlockingIOError.
+
+    Two that find the same dead socket would remove each other's new one.
+    """
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)  # and unlock
 
 
 def _give(path: str, owner: Owner) -> None:
@@ -107,9 +126,11 @@ def _give(path: str, owner: Owner) -> None:
 
 def _remove_dead(path: str) -> None:
     """Remove a socket to which nobody listens; any other file stays, and `bind` fails."""
-    with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX) as probe:
+    # A server that is busy or stopped has a full queue: BlockingIOError, and it is not dead.
+    with suppress(FileNotFoundError, BlockingIOError), socket.socket(socket.AF_UNIX) as probe:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             return
+        probe.setblocking(False)
         try:
             probe.connect(path)
         except ConnectionRefusedError:

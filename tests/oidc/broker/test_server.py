@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import stat
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -107,6 +110,53 @@ async def test_what_is_another_ones_is_left_alone(tmp_path: Path) -> None:
                     raise AssertionError
         assert (await rig.guest.get()).status_code == 200
         assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("moment", ["before it removes", "before it serves"])
+async def test_of_two_that_replace_a_dead_socket_one_serves_and_the_other_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    async with rigged() as rig:
+        path, told = str(tmp_path / "vsock_8080"), list[str]()
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(path)
+        owner: Any = os if moment == "before it removes" else asyncio.get_running_loop()
+        name = "unlink" if owner is os else "create_unix_server"
+        step = getattr(owner, name)
+
+        def another_first(*arguments: Any, **named: Any) -> Any:
+            monkeypatch.undo()
+            with pytest.raises(OSError, match=f"{path!r}") as error:
+                server._listener(path, None)  # what another process does
+            told.append(error.value.strerror)
+            return step(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, another_first)
+        async with rig.broker.serve(rig.access, path):
+            assert (await Guest(path).get()).status_code == 200
+        assert told in (
+            ["another process makes a socket in this folder"],
+            [os.strerror(errno.EADDRINUSE)],
+        )
+
+
+async def test_a_server_that_accepts_no_connections_is_not_dead(tmp_path: Path) -> None:
+    async with rigged() as rig:
+        path = str(tmp_path / "vsock_8080")
+        with ExitStack() as stack:
+            stopped = stack.enter_context(socket.socket(socket.AF_UNIX))
+            stopped.bind(path)
+            stopped.listen(0)
+            with pytest.raises(BlockingIOError):
+                while True:
+                    waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+                    waiting.setblocking(False)
+                    waiting.connect(path)
+            stack.callback(socket.setdefaulttimeout, None)
+            socket.setdefaulttimeout(PATIENCE)  # a probe that waits fails
+            with pytest.raises(OSError, match="in use"):
+                async with rig.broker.serve(rig.access, path):
+                    raise AssertionError
 
 
 async def test_an_address_is_no_path() -> None:
