@@ -19,12 +19,17 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
         "tests/oidc/redis_topologies/test_operations.py",
     ),
     "fastapi_oidc/session/": ("tests/oidc/session", "tests/oidc/web/test_endpoint_signatures.py"),
+    "fastapi_oidc/broker/": ("tests/oidc/broker",),
     "generated_vmm/transport/": ("tests/vmm/transport", "tests/vmm/facade", "tests/vmm/vsock"),
 }
 """Folder of modules -> the tests, folders or files, that must notice every change of them; of two
 folders that have a module the first."""
 
-UNRUN: Final = ("tests/vmm/facade/test_warnings.py",)
+UNRUN: Final = (
+    "tests/oidc/broker/test_processes.py",
+    "tests/oidc/broker/test_storm.py",
+    "tests/vmm/facade/test_warnings.py",
+)
 """Tests that play no part: for the calls on the stack, to which mutmut adds its own, or because
 they start processes or sign eighty users in, and hold together what quick tests beside them hold
 one by one."""
