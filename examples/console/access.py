@@ -138,6 +138,9 @@ class Accesses:
             except (OSError, VmmError) as error:  # it is tried again
                 given.fault = as_sentence(error)
             await asyncio.sleep(LOOK_SECONDS)
+        if self._host.get(machine.name) is not machine:
+            with suppress(SessionError):  # the store is down: nobody uses it until its time
+                await self.broker.withdraw(given.access)
         del self.given[machine.key], self._kept[machine.key]
         self._host.records.forget_access(machine.key)
 

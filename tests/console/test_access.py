@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from examples.console import access
 from examples.console.apis import apis_in
@@ -106,6 +107,12 @@ def trail(house: RunningConsole) -> Trail:
 
     before = len(events())
     return lambda: events()[before:]
+
+
+def accesses_of(house: RunningConsole) -> access.Accesses:
+    app = house.server.config.app
+    assert isinstance(app, FastAPI)
+    return cast(access.Accesses, app.state.accesses)
 
 
 def has_access(house: RunningConsole, name: str) -> bool:
@@ -261,8 +268,11 @@ def test_each_machine_has_its_own_and_a_copy_has_none(house: RunningConsole) -> 
         alice.open("/machines/copy/guest")
         alice.click("Give access")
         assert has_access(house, "copy")
+        accesses = accesses_of(house)
+        [given] = [each for each in accesses.given.values() if "copy" in each.access.machine]
         delete(alice, "copy")
         until(lambda: len(house.parts.monitors.records.accesses()) == 1)
+        assert house.server.do(accesses.broker.access_of(given.access.machine)) is None
 
 
 @pytest.fixture
