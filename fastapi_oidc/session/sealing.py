@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from threading import Lock
 from typing import Final, Generic, TypeVar
 
 from cryptography.exceptions import InvalidTag
@@ -13,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.jose import base64url
 
@@ -112,42 +110,21 @@ class DecryptionCache(Generic[Sealed, Opened]):
 
     def __init__(self, read: Callable[[Sealed], tuple[Opened, int]], *, clock: Clock) -> None:
         self._read, self._clock = read, clock
-        # The first entry of each is the oldest one. A text that is opened once leaves its hash.
-        self._opened: OrderedDict[Sealed, tuple[int, Opened]] = OrderedDict()
-        self._seen: OrderedDict[int, None] = OrderedDict()
-        self._writing = Lock()
+        self._opened: TTLCache[Sealed, Opened] = TTLCache(clock, max_entries=CACHED_TEXTS)
+        # A text that is opened once leaves its hash.
+        self._seen: TTLCache[int, bool] = TTLCache(clock, max_entries=CACHED_TEXTS)
 
     def open(self, sealed: Sealed) -> Opened:
         """The content of `sealed`; raises what `read` raises."""
-        now = self._clock.now()
-        cached = self._opened.get(sealed)
-        if cached is not None and now < cached[0]:
-            return cached[1]
+        if (cached := self._opened.get(sealed)) is not None:
+            return cached
         opened, size = self._read(sealed)
-        with self._writing:
-            if not self._is_new(hash(sealed)) and size <= LARGEST_CACHED_TEXT:
-                self._opened[sealed] = now + CACHED_SECONDS, opened
-                self._opened.move_to_end(sealed)
-            self._evict(now)
+        text_hash, expires_at = hash(sealed), self._clock.now() + CACHED_SECONDS
+        self._opened.remove_expired(CACHED_TEXTS)
+        if text_hash in self._seen and size <= LARGEST_CACHED_TEXT:
+            self._opened.set(sealed, opened, expires_at=expires_at)
+        self._seen.set(text_hash, True, expires_at=expires_at)
         return opened
-
-    def _is_new(self, text_hash: int) -> bool:
-        """Whether the text is not among the last that were opened."""
-        if text_hash in self._seen:
-            return False
-        self._seen[text_hash] = None
-        if len(self._seen) > CACHED_TEXTS:
-            self._seen.popitem(last=False)
-        return True
-
-    def _evict(self, now: int) -> None:
-        """Remove the oldest entries that are too many, have expired, or are from a later clock."""
-        while self._opened:
-            expires_at, _ = next(iter(self._opened.values()))
-            is_current = now < expires_at <= now + CACHED_SECONDS
-            if is_current and len(self._opened) <= CACHED_TEXTS:
-                return
-            self._opened.popitem(last=False)
 
 
 def sealed_length(plaintext_length: int) -> int:

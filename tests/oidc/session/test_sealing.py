@@ -150,12 +150,3 @@ def test_the_oldest_texts_leave_the_cache_and_its_memory(moving: MovableClock) -
     moving.second += CACHED_SECONDS
     cache.open("another")
     assert len(cache._opened) == 0
-
-
-def test_texts_of_a_clock_that_was_set_back_leave_the_cache(moving: MovableClock) -> None:
-    cache = DecryptionCache(Reads(), clock=moving.clock)
-    for _ in range(2):
-        cache.open("a")
-    moving.second -= 3600
-    cache.open("another")
-    assert len(cache._opened) == 0
