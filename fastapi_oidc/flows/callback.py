@@ -15,7 +15,7 @@ from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, confirm, scope_of, sign_in
+from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, scope_of, sign_in
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.resume import current, unless_ended
 from fastapi_oidc.flows.sessions import Found, Live
@@ -278,7 +278,7 @@ async def _sign_in_once(party: RelyingParty, login: Login) -> SignedIn[Any]:
         await turn.pause()
     try:
         async with turn.renewing():
-            live = await (confirm if silent else sign_in)(party, login, turn.require_lease)
+            live = await sign_in(party, login, turn.require_lease)
     except CodeNotSent:
         await turn.last(turn.release)
         raise

@@ -19,11 +19,7 @@ from fastapi_oidc.protocol.authorization import (
 )
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.urls import same_origin_path
-from fastapi_oidc.session.model import (
-    AnySession,
-    LoginTransaction,
-    PreviousSession,
-)
+from fastapi_oidc.session.model import AnySession, LoginTransaction, PreviousSession
 
 Prompt = Literal["none", "login", "consent", "select_account"]
 

@@ -19,19 +19,16 @@ from fastapi_oidc.flows.token_sessions import (
     TokenBundle,
     apply_callbacks,
     applying,
+    expected_of,
     new_session,
     with_new_login,
     with_new_tokens,
 )
 from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
+from fastapi_oidc.protocol.id_token import IdToken, accept_id_token
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.model import (
-    AnySession,
-    LoginTransaction,
-    SteppedUp,
-)
+from fastapi_oidc.session.model import AnySession, LoginTransaction, SteppedUp
 from fastapi_oidc.session.session_cookie import Copy
 
 NOBODY: Final[Any] = None
@@ -55,16 +52,46 @@ class CodeNotSent(Exception):
         self.error = error
 
 
-async def exchange_code(
-    party: RelyingParty, login: Login, before_sending: Callable[[], None]
-) -> tuple[TokenBundle, IdToken, tuple[str, ...]]:
-    """Exchange the code and validate the result. The code is used up unless CodeNotSent is raised.
+async def sign_in(party: RelyingParty, login: Login, before_sending: Callable[[], None]) -> Live:
+    """The session of this login: a new one, after which the browser's former one ends.
 
-    The provider's keys are fetched afterwards: its response may name a new key. The third part of
-    the result are the stamps of earlier revocations of the user. They are read before everything
-    that a revocation may be about, such as the user's roles.
+    After a silent login or a step-up it is the next generation of the browser's session.
+    `before_sending` may raise SessionError right before the code is sent. The code is used up
+    unless CodeNotSent is raised. Raises SessionError when the session that a silent login confirms
+    has ended in the meantime, ProtocolViolation (authorization.other_user) for another user.
     """
     transaction, key = login.transaction, await _proof_key(party, login)
+    tokens = await _exchange_code(party, login, key, before_sending)
+    received_at = party.clock.now()
+    # The provider's keys are fetched now: its response may name a new key.
+    id_token = await _accept_id_token(party, tokens, transaction)
+    session_state = login.code.session_state or tokens.session_state
+    bundle = TokenBundle(tokens, id_token, None, session_state, received_at, key)
+    try:
+        # Before everything that a revocation may be about, such as the user's roles.
+        stamps = await party.sessions.stamps(new_session(party, bundle, id_token, NOBODY))
+        if party.settings.fetch_userinfo:
+            access_token, sub = tokens.access_token, id_token.sub
+            user_info = await party.provider.userinfo(access_token, sub=sub, key=key)
+            bundle = replace(bundle, user_info=user_info)
+        if transaction.silent:
+            return await _confirm(party, login, bundle, id_token)
+        before = await _before(party, login)
+        continued = unless_ended(party, before) if transaction.steps_up else None
+        if continued is not None and _is_of(party, continued, id_token):
+            return _announce(party, await _stepped_up(party, continued, login, bundle, id_token))
+        live = await _begin(party, login, bundle, id_token, stamps)
+    except Exception:
+        await discard(party, login, bundle, id_token)
+        raise
+    await _end_previous(party, login, before, live.session)
+    return _announce(party, live)
+
+
+async def _exchange_code(
+    party: RelyingParty, login: Login, key: DPoPKey | None, before_sending: Callable[[], None]
+) -> TokenResponse:
+    transaction = login.transaction
     try:
         tokens = await party.provider.exchange_code(
             login.code,
@@ -81,21 +108,7 @@ async def exchange_code(
         raise
     if tokens.scope is None:  # the requested scope (RFC 6749 5.1)
         tokens = replace(tokens, scope=scope_of(party, transaction))
-    received_at = party.clock.now()
-    id_token = await _accept_id_token(party, tokens, transaction)
-    bundle = TokenBundle(tokens, id_token, None, None, received_at, key)
-    user_info = None
-    try:
-        stamps = await party.sessions.stamps(new_session(party, bundle, id_token, NOBODY))
-        if party.settings.fetch_userinfo:
-            access_token, sub = tokens.access_token, id_token.sub
-            user_info = await party.provider.userinfo(access_token, sub=sub, key=key)
-    except Exception:
-        await discard(party, login, bundle, id_token)
-        raise
-    session_state = login.code.session_state or tokens.session_state
-    bundle = replace(bundle, user_info=user_info, session_state=session_state)
-    return bundle, id_token, stamps
+    return tokens
 
 
 async def _proof_key(party: RelyingParty, login: Login) -> DPoPKey | None:
@@ -113,16 +126,10 @@ async def _accept_id_token(
     party: RelyingParty, tokens: TokenResponse, transaction: LoginTransaction
 ) -> IdToken:
     verified = await party.provider.verify(tokens.required_id_token())
-    expected = Expected(
-        issuer=party.settings.issuer,
-        client_id=party.settings.client_id,
-        trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
-        nonce=transaction.nonce,
-        access_token=tokens.access_token,
-        algorithm=verified.algorithm,
+    expected = replace(
+        expected_of(party, tokens, verified, transaction.nonce),
         max_age=transaction.max_age,
         acr_values=transaction.acr_values,
-        tenants=party.tenants,
     )
     return accept_id_token(verified.claims, expected, party.clock.instant())
 
@@ -173,43 +180,28 @@ _OFFLINE: Final = (
 )
 
 
-async def sign_in(
+async def _begin(
     party: RelyingParty,
     login: Login,
-    before_sending: Callable[[], None],
+    bundle: TokenBundle,
+    id_token: IdToken,
+    stamps: tuple[str, ...],
 ) -> Live:
-    """A new session, and the browser's former one ends; after a step-up, its next generation.
-
-    `before_sending` may raise SessionError right before the code is sent.
-    """
-    bundle, id_token, stamps = await exchange_code(party, login, before_sending)
-    try:
-        before = await _before(party, login)
-        continued = unless_ended(party, before) if login.transaction.steps_up else None
-        if continued is not None and _is_of(party, continued, id_token):
-            live = await _stepped_up(party, continued, login, bundle, id_token)
-            return _announce(party, live)
-        resolving = party.application.identity_of(
-            id_token.claims,
-            bundle.user_info,
-            bundle.response.access_token,
-            party.settings.name,
-        )
-        session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
-        session = session.model_copy(
-            update={"prior_revocations": stamps, "stepped_up": _requirements(party, login)}
-        )
-        with applying(session):
-            approving = party.application.approve(session, "login")
-            session = await party.within_time_limit(approving)
-        prepared = party.sessions.prepare(session)
-        await _advise_on_tokens(party, bundle.response)
-        live = await party.sessions.begin(prepared)
-    except Exception:
-        await discard(party, login, bundle, id_token)
-        raise
-    await _end_previous(party, login, before, session)
-    return _announce(party, live)
+    """A new session. `stamps` are those of earlier revocations of the user."""
+    response, name = bundle.response, party.settings.name
+    resolving = party.application.identity_of(
+        id_token.claims, bundle.user_info, response.access_token, name
+    )
+    session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
+    session = session.model_copy(
+        update={"prior_revocations": stamps, "stepped_up": _requirements(party, login)}
+    )
+    with applying(session):
+        approving = party.application.approve(session, "login")
+        session = await party.within_time_limit(approving)
+    prepared = party.sessions.prepare(session)
+    await _advise_on_tokens(party, response)
+    return await party.sessions.begin(prepared)
 
 
 def _announce(party: RelyingParty, live: Live) -> Live:
@@ -315,26 +307,10 @@ async def _end_previous(
         await party.sessions.end(previous.id, "signed_out", expires_at=previous.expires_at)
 
 
-async def confirm(party: RelyingParty, login: Login, before_sending: Callable[[], None]) -> Live:
-    """The session with new tokens, if the end user is the same (Session Management 3.1).
-
-    `before_sending` is that of `sign_in`. Raises SessionError when the session has ended in the
-    meantime, ProtocolViolation (authorization.other_user) for another user.
-    """
-    bundle, id_token, _ = await exchange_code(party, login, before_sending)
-    try:
-        return await _confirm(party, login, bundle, id_token)
-    except Exception:
-        await discard(party, login, bundle, id_token)
-        raise
-
-
 async def _confirm(
-    party: RelyingParty,
-    login: Login,
-    bundle: TokenBundle,
-    id_token: IdToken,
+    party: RelyingParty, login: Login, bundle: TokenBundle, id_token: IdToken
 ) -> Live:
+    """The session with new tokens, if the end user is the same (Session Management 3.1)."""
     live = await current(party, login.cookies)
     if live is None:
         raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")

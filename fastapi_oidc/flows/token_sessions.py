@@ -12,16 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fastapi_oidc.clock import Instant
-from fastapi_oidc.errors import (
-    Code,
-    ConfigurationError,
-    OIDCError,
-    ProtocolViolation,
-    SessionError,
-)
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -32,6 +26,7 @@ from fastapi_oidc.protocol.id_token import (
     EarlierIdToken,
     Expected,
     IdToken,
+    NoNonce,
     accept_refreshed_id_token,
 )
 from fastapi_oidc.protocol.json import JSON
@@ -283,15 +278,7 @@ async def _accept_id_token(
     if response.id_token is None:
         return None
     verified = await _verify(party, response.id_token, answer.received_at)
-    expected = Expected(
-        issuer=party.settings.issuer,
-        client_id=party.settings.client_id,
-        algorithm=verified.algorithm,
-        nonce=NO_NONCE,
-        access_token=response.access_token,
-        trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
-        tenants=party.tenants,
-    )
+    expected = expected_of(party, response, verified, NO_NONCE)
     original = EarlierIdToken(
         iss=session.issuer,
         sub=session.sub,
@@ -303,6 +290,24 @@ async def _accept_id_token(
     at = party.clock.instant()
     received = Instant(min(answer.received_at, at.now), at.drift)
     return accept_refreshed_id_token(verified.claims, original, expected, at, received=received)
+
+
+def expected_of(
+    party: RelyingParty,
+    response: TokenResponse,
+    verified: VerifiedToken,
+    nonce: str | Literal[NoNonce.NO_NONCE],
+) -> Expected:
+    """What every ID token of this registration must match."""
+    return Expected(
+        issuer=party.settings.issuer,
+        client_id=party.settings.client_id,
+        algorithm=verified.algorithm,
+        nonce=nonce,
+        access_token=response.access_token,
+        trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
+        tenants=party.tenants,
+    )
 
 
 async def _verify(party: RelyingParty, id_token: str, received_at: int) -> VerifiedToken:
