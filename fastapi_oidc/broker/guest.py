@@ -23,9 +23,8 @@ from fastapi_oidc.broker.route import Route
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.sessions import Live
-from fastapi_oidc.grants import Actor, Grants, auth_of
+from fastapi_oidc.grants import Actor, Detached, Grants, auth_of
 from fastapi_oidc.grants.exchanges import own_token
-from fastapi_oidc.grants.holders import Detached
 from fastapi_oidc.protocol.downstream import MIN_VALIDITY, IssuedToken, Needed
 
 LOOK_SECONDS: Final = 0.5

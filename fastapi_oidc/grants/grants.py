@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.outcomes import ENDED_CODES, Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.relying_party import RelyingParty, absolute_end_of
-from fastapi_oidc.flows.resume import require_refresh_token, unavailable_until
+from fastapi_oidc.flows.resume import require_refresh_token, unavailable_until, unless_ended
 from fastapi_oidc.flows.revocation import revoke_access_token, token_key
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Over
 from fastapi_oidc.flows.token_sessions import being_applied
@@ -24,7 +24,6 @@ from fastapi_oidc.grants.exchanges import (
     own_token,
     token_of_callback,
 )
-from fastapi_oidc.grants.holders import Holder, require_session
 from fastapi_oidc.grants.once import Obtain, Once
 from fastapi_oidc.protocol.downstream import (
     MIN_VALIDITY,
@@ -36,9 +35,12 @@ from fastapi_oidc.protocol.downstream import (
 )
 from fastapi_oidc.provider import Proofs
 from fastapi_oidc.session.model import AnySession
+from fastapi_oidc.session.session_cookie import Copy
 
 Tokens: TypeAlias = Callable[[Needed], Coroutine[Any, Any, IssuedToken]]
 """Returns a token that meets the need."""
+
+Change: TypeAlias = Callable[[Live], Awaitable[Live]]
 
 SUBJECT_SECONDS: Final = 30
 """Minimum remaining lifetime, in seconds, of the session's access token at an exchange."""
@@ -48,6 +50,62 @@ ROW_SECONDS: Final = 24 * 3600
 
 MOST_TARGETS: Final = 1000
 """Maximum number of the application's own tokens that one process caches."""
+
+
+class Holder(Protocol):
+    """Provides a session, and delivers its changes. `party` serves it."""
+
+    @property
+    def party(self) -> RelyingParty:
+        """One of the registrations that serve the session."""
+        ...
+
+    async def current(self) -> Live:
+        """The current state of the session; raises SessionError when it has ended."""
+        ...
+
+    async def change(self, change: Change) -> Live:
+        """The result of `change` for the session. The browser gets a cookie that leads to it.
+
+        Raises SessionError when the session has ended, or with session.response_started when no
+        cookie can be sent. Also raises what `change` raises.
+        """
+        ...
+
+
+class Detached:
+    """A session outside of its request. It can be changed where the store has it."""
+
+    def __init__(self, party: RelyingParty, copy: Copy) -> None:
+        self.party, self._copy = party, copy
+
+    async def current(self) -> Live:
+        """See `Holder`."""
+        return require_session(
+            unless_ended(self.party, await self.party.sessions.judge(self._copy))
+        )
+
+    async def change(self, change: Change) -> Live:
+        """See `Holder`."""
+        if not self.party.sessions.in_store:
+            raise response_started()
+        return await change(await self.current())
+
+
+def require_session(live: Live | None) -> Live:
+    """`live`; raises SessionError (session.required) when it is None."""
+    if live is None:
+        raise SessionError(Code.SESSION_REQUIRED, "the session has ended, or there is none")
+    return live
+
+
+def response_started() -> SessionError:
+    """The error of a refresh whose cookie cannot be sent."""
+    return SessionError(
+        Code.SESSION_RESPONSE_STARTED,
+        "the session is in a cookie, which only its request's response can replace, before "
+        "it starts: get the token earlier, or use a session_store",
+    )
 
 
 class Actor(NamedTuple):

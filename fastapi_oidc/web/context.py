@@ -10,11 +10,7 @@ from typing import Any
 from starlette.types import Scope
 
 from fastapi_oidc.concurrency import called, is_in_event_loop
-from fastapi_oidc.errors import (
-    Code,
-    SessionError,
-    misconfigured,
-)
+from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.flows.callback import SignedIn
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import (
@@ -31,14 +27,11 @@ from fastapi_oidc.flows.resume import (
 )
 from fastapi_oidc.flows.revocation import end, end_current
 from fastapi_oidc.flows.sessions import Live
-from fastapi_oidc.grants.holders import Change, require_session, response_started
+from fastapi_oidc.grants.grants import Change, require_session, response_started
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import AnySession
-from fastapi_oidc.web.headers import (
-    has_cookie,
-    require_parsable,
-)
+from fastapi_oidc.web.headers import has_cookie, require_parsable
 from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
 from fastapi_oidc.web.requests import OwnRequest
 from fastapi_oidc.web.runtime import OIDCLocals, RequestDataContext
