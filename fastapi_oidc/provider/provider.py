@@ -18,11 +18,7 @@ from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata, Tenants, discovery_url
 from fastapi_oidc.protocol.refusal import NonceRequired
-from fastapi_oidc.protocol.token import (
-    TokenResponse,
-    authorization_code_grant,
-    refresh_token_grant,
-)
+from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant, refresh_token_grant
 from fastapi_oidc.provider.client_endpoints import AuthenticatedRequests, Endpoint, Registration
 from fastapi_oidc.provider.document import (
     STALE_PATIENCE,

@@ -11,13 +11,7 @@ from starlette.responses import Response
 from fastapi_oidc.testing.authorize import authorization_request, return_address
 from fastapi_oidc.testing.client_authentication import authenticated_client, invalid_client
 from fastapi_oidc.testing.grants import AccessToken
-from fastapi_oidc.testing.messages import (
-    NO_STORE,
-    Refusal,
-    form_parameters,
-    json_answer,
-    required,
-)
+from fastapi_oidc.testing.messages import NO_STORE, Refusal, form_parameters, json_answer, required
 from fastapi_oidc.testing.proofs import nonce_header, require_possession
 from fastapi_oidc.testing.record import TokenIntrospected, TokenRevoked, UserInfoServed
 from fastapi_oidc.testing.state import ProviderState

@@ -27,16 +27,8 @@ from fastapi_oidc.web.application import (
 )
 from fastapi_oidc.web.faults import members_of, qualified, require_sound_endpoints
 from fastapi_oidc.web.guards import FromAPI
-from fastapi_oidc.web.misuse import (
-    Dependency,
-    annotations_of,
-    name_of,
-    refuses,
-)
-from fastapi_oidc.web.named_guards import (
-    is_open,
-    returned_response,
-)
+from fastapi_oidc.web.misuse import Dependency, annotations_of, name_of, refuses
+from fastapi_oidc.web.named_guards import is_open, returned_response
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
 

@@ -20,13 +20,7 @@ from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.session.model import PublicSession, StandardIdentity
 from fastapi_oidc.web.application import Endpoint, flattened
 from fastapi_oidc.web.guards import FromAPI, RequireAuth
-from fastapi_oidc.web.misuse import (
-    NAMESAKE,
-    Dependency,
-    annotations_of,
-    are_unrelated,
-    name_of,
-)
+from fastapi_oidc.web.misuse import NAMESAKE, Dependency, annotations_of, are_unrelated, name_of
 from fastapi_oidc.web.named_guards import guards_named_by, is_guard, unawaited_call
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import Engine
