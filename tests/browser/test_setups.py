@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser
 from tests.oidc.real_op.serving import free_socket, serving
+from tests.oidc.world import client_at
 from tests.packaging.built import REPOSITORY
 
 PYTHON, JAVASCRIPT = (
@@ -152,11 +153,9 @@ def test_a_login_shared_by_subdomains(setup: Setup, browser: Page) -> None:
         listener, origin = setup.origin()
         places[name] = (listener, origin.replace("127.0.0.1", f"{name}.localhost"))
         routes = f"{places[name][1]}/auth"
-        client = DevClient(
-            client_id=name,
-            redirect_uris=[f"{routes}/callback"],
-            post_logout_redirect_uris=[f"{routes}/logged-out"],
-            backchannel_logout_uri=f"{origin}/auth/backchannel-logout",
+        back_channel = f"{origin}/auth/backchannel-logout"
+        client = client_at(
+            routes=routes, client_id=name, client_secret=None, backchannel_logout_uri=back_channel
         )
         setup.provider._state.clients[name] = client  # type: ignore[index]
         setup.settings(places[name][1])

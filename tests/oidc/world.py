@@ -28,6 +28,30 @@ BASE_URL = "https://app.test"
 LOGIN_URL = "/auth/login?return_to=/me"
 
 
+def client_at(*, routes: str = f"{BASE_URL}/auth", **members: Any) -> DevClient:
+    """The client of an application whose routes are below this URL."""
+    usual: dict[str, Any] = {
+        "client_id": "app",
+        "client_secret": secrets.token_urlsafe(32),
+        "redirect_uris": [f"{routes}/callback"],
+        "post_logout_redirect_uris": [f"{routes}/logged-out"],
+        "backchannel_logout_uri": f"{routes}/backchannel-logout",
+    }
+    return DevClient(**(usual | members))
+
+
+def settings_of(client: DevClient, op: DevProvider, **options: Any) -> OIDCSettings:
+    """The settings of an application with this client."""
+    usual: dict[str, Any] = {
+        "issuer": op.issuer,
+        "client_id": client.client_id,
+        "client_secret": client.client_secret,
+        "cookie_secret": secrets.token_urlsafe(32),
+        "base_url": BASE_URL,
+    }
+    return OIDCSettings(**(usual | options))
+
+
 @dataclass(slots=True)
 class Time:
     """Seconds since the epoch, as far as the provider and the application know."""
@@ -80,29 +104,15 @@ def make_world(
     """A provider and an application that know each other; keywords change what a test is about."""
     time = time or Time()
     clock = Clock(read=time)
-    secret = secrets.token_urlsafe(32)
-    registration = {
-        "client_id": "app",
-        "client_secret": secret,
-        "redirect_uris": [f"{BASE_URL}/auth/callback"],
-        "post_logout_redirect_uris": [f"{BASE_URL}/auth/logged-out"],
-        "backchannel_logout_uri": f"{BASE_URL}/auth/backchannel-logout",
-    }
+    registered = client_at(**(client or {}))
     described: dict[str, Any] = {
         "users": [DevUser("alice", "Alice", "alice@example.com"), DevUser("bob", "Bob")],
-        "clients": [DevClient(**(registration | (client or {})))],
+        "clients": [registered],
         "clock": clock,
         "lifetimes": lifetimes,
     }
     op = DevProvider(**(described | (provider or {})))
-    chosen = {
-        "issuer": op.issuer,
-        "client_id": "app",
-        "client_secret": secret,
-        "cookie_secret": secrets.token_urlsafe(32),
-        "base_url": BASE_URL,
-        "scope": ["openid", "profile", "email", "offline_access"],
-    }
+    chosen = {"scope": ["openid", "profile", "email", "offline_access"]} | (settings or {})
     events: list[Event] = []
     options.setdefault("on_event", events.append)
     if options.get("session_store") is None:
@@ -110,7 +120,7 @@ def make_world(
     elif "session_store" in options:
         options["back_channel_logout_store"] = None
     options.setdefault("transport", httpx.ASGITransport(op.app))
-    oidc = OIDC(OIDCSettings(**(chosen | (settings or {}))), clock=clock, **options)
+    oidc = OIDC(settings_of(registered, op, **chosen), clock=clock, **options)
     app = application(oidc, mount, middleware or {})
     op.back_channel_transport = httpx.ASGITransport(app)
     return World(op, oidc, app, time, events)

@@ -39,7 +39,7 @@ from fastapi_oidc.testing import (
     sign_in_sync,
 )
 from fastapi_oidc.web.login_query import LoginQuery
-from tests.oidc.world import BASE_URL, application
+from tests.oidc.world import BASE_URL, application, client_at
 from tests.packaging.built import REPOSITORY
 from tests.packaging.tutorial import Reader
 
@@ -54,24 +54,14 @@ class Served:
     def __init__(
         self, page: str, monkeypatch: pytest.MonkeyPatch, users: Sequence[DevUser] = USERS
     ) -> None:
-        secret = secrets.token_urlsafe(32)
-        self.provider = DevProvider(
-            users=users,
-            clients=[
-                DevClient(
-                    client_id="app",
-                    client_secret=secret,
-                    redirect_uris=[f"{BASE_URL}/auth/callback"],
-                    post_logout_redirect_uris=[f"{BASE_URL}/auth/logged-out"],
-                )
-            ],
-        )
+        client = client_at()
+        self.provider = DevProvider(users=users, clients=[client])
         transport = httpx.ASGITransport(self.provider.app)
         monkeypatch.setattr(fastapi_oidc, "OIDC", partial(fastapi_oidc.OIDC, transport=transport))
         for name, value in {
             "ISSUER": self.provider.issuer,
             "CLIENT_ID": "app",
-            "CLIENT_SECRET": secret,
+            "CLIENT_SECRET": client.client_secret or "",
             "COOKIE_SECRET": secrets.token_urlsafe(32),
             "BASE_URL": BASE_URL,
         }.items():

@@ -12,11 +12,12 @@ from urllib.parse import quote, urlencode
 
 from playwright.sync_api import Page
 
-from fastapi_oidc import OIDC, Clock, OIDCSettings
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser
+from fastapi_oidc import OIDC, Clock
+from fastapi_oidc.testing import DevProvider, DevUser
 from tests.browser.element import expect_status
 from tests.browser.whole_path.application import Heartbeats, made
 from tests.oidc.real_op.serving import free_socket, serving
+from tests.oidc.world import client_at, settings_of
 
 USERS = [DevUser("alice", "Alice"), DevUser("bob", "Bob")]
 
@@ -65,29 +66,12 @@ def running_world() -> Iterator[World]:
     moved = Time()
     clock = Clock(read=moved.read)
     with free_socket() as (listener, origin):
-        client = DevClient(
-            client_id="app",
-            client_secret="the secret of the app, 32 bytes long",
-            redirect_uris=[f"{origin}/auth/callback"],
-            post_logout_redirect_uris=[f"{origin}/auth/logged-out"],
-            backchannel_logout_uri=f"{origin}/auth/backchannel-logout",
-        )
+        client = client_at(routes=f"{origin}/auth")
         provider = DevProvider(users=USERS, clients=[client], clock=clock)
         with provider.serve() as issuer:
-            settings = _settings(client, issuer, origin)
+            settings = settings_of(client, provider, base_url=origin, allow_insecure_http=True)
             oidc = OIDC(settings, back_channel_logout_store="memory", clock=clock)
             world = World(provider, origin, moved)
             app = made(oidc, world.heartbeats, provider_origin=issuer)
             with serving(app, listener):
                 yield world
-
-
-def _settings(client: DevClient, issuer: str, origin: str) -> OIDCSettings:
-    return OIDCSettings(
-        issuer=issuer,
-        client_id=client.client_id,
-        client_secret=client.client_secret,
-        cookie_secret="cookie secret of at least 32 bytes",
-        base_url=origin,
-        allow_insecure_http=True,
-    )

@@ -35,6 +35,7 @@ from fastapi_oidc.testing import (
     TokenRevoked,
     TokensIssued,
 )
+from tests.oidc.world import client_at
 from tests.redis_server import running_redis
 
 REPOSITORY = Path(__file__).parents[3]
@@ -297,12 +298,7 @@ async def test_dpop_is_named_when_it_is_asked_for(op: DevProvider) -> None:
 
 
 async def test_a_client_that_must_bind_its_tokens_is_asked_with_a_proof() -> None:
-    client = DevClient(
-        client_id="app",
-        client_secret=SECRET,
-        redirect_uris=[f"{BASE_URL}/auth/callback"],
-        dpop_bound_access_tokens=True,
-    )
+    client = client_at(client_secret=SECRET, dpop_bound_access_tokens=True)
     clock = Clock(read=lambda: 1_800_000_000.0)
     op = DevProvider(users=[DevUser("alice")], clients=[client], clock=clock)
     assert faults(await found(op, dpop=True)) == {}

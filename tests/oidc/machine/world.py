@@ -16,21 +16,13 @@ from tests.oidc.machine.ledger import SESSION_SECONDS, Browser, Ledger, Pending
 from tests.oidc.machine.processes import EPOCH, RESOURCES, SKEWS, Fault, Mode, Process
 from tests.oidc.session.examples import SECRET
 from tests.oidc.virtual_time import VirtualTimeLoop
-from tests.oidc.world import BASE_URL
+from tests.oidc.world import BASE_URL, client_at, settings_of
 
 Story: TypeAlias = Callable[["MachineWorld", Browser], None]
-CLIENT_SECRET: Final = SECRET[::-1]
 IFRAME: Final = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
 
 
-def _provider(mode: Mode, clock: Clock) -> DevProvider:
-    client = DevClient(
-        client_id="app",
-        client_secret=CLIENT_SECRET,
-        redirect_uris=[f"{BASE_URL}/auth/callback"],
-        dpop_bound_access_tokens=mode.dpop,
-        backchannel_logout_uri=f"{BASE_URL}/auth/backchannel-logout",
-    )
+def _provider(clock: Clock, client: DevClient) -> DevProvider:
     return DevProvider(
         users=[DevUser("alice", "Alice"), DevUser("bob", "Bob")],
         clients=[client],
@@ -40,13 +32,11 @@ def _provider(mode: Mode, clock: Clock) -> DevProvider:
     )
 
 
-def _settings(mode: Mode, issuer: str) -> OIDCSettings:
-    return OIDCSettings(
-        issuer=issuer,
-        client_id="app",
-        client_secret=CLIENT_SECRET,
+def _settings(mode: Mode, client: DevClient, op: DevProvider) -> OIDCSettings:
+    return settings_of(
+        client,
+        op,
         cookie_secret=SECRET,
-        base_url=BASE_URL,
         scope=["openid", "offline_access"],
         session_lifetime=SESSION_SECONDS,
         idle_timeout=mode.idle_timeout,
@@ -63,8 +53,9 @@ class MachineWorld:
         self.clock_error, self.clocks_were_set = 0.0, False
         clock = Clock(read=lambda: EPOCH + self.loop.seconds)
         stores = Clock(read=lambda: EPOCH + self.loop.seconds + self.clock_error)
-        self.op = _provider(mode, clock)
-        self.settings = _settings(mode, self.op.issuer)
+        client = client_at(dpop_bound_access_tokens=mode.dpop)
+        self.op = _provider(clock, client)
+        self.settings = _settings(mode, client, self.op)
         self.ledger = Ledger(mode, self.loop, self.op)
         self.store = MemoryStore(clock=stores)
         self.orders: dict[int, asyncio.Future[str]] = {}

@@ -1,6 +1,5 @@
 """An API, the provider that issues its tokens, and a program that calls it."""
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from fastapi_oidc import OIDC, AccessToken, Caller, Clock, OIDCMiddleware, Stand
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.testing import DevClient, DevResource
 from fastapi_oidc.web.api import API
-from tests.oidc.world import BASE_URL, World, make_world
+from tests.oidc.world import BASE_URL, World, client_at, make_world
 
 AUDIENCE = "https://app.test/machines"
 MACHINES = f"{BASE_URL}/machines"
@@ -77,19 +76,9 @@ def make_api_world(
     **options: Any,
 ) -> APIWorld:
     """An application with an API, and the program `program` registered at its provider."""
-    secret, login_secret = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-    program = DevClient(
-        client_id="program",
-        client_secret=secret,
-        access_token_format=token_format,  # type: ignore[arg-type]
-        audience=AUDIENCE,
-    )
-    app = DevClient(
-        client_id="app",
-        client_secret=login_secret,
-        redirect_uris=[f"{BASE_URL}/auth/callback"],
-        access_token_format=token_format,  # type: ignore[arg-type]
-        audience=AUDIENCE,
+    program, app = (
+        client_at(client_id=name, access_token_format=token_format, audience=AUDIENCE)
+        for name in ("program", "app")
     )
     made: list[API[Any]] = []
 
@@ -105,12 +94,12 @@ def make_api_world(
     resource = DevResource(AUDIENCE, ["machines:read", "machines:write"])
     described = {"clients": [program, app, *more_clients], "resources": [resource]}
     made_world = make_world(
-        settings={"client_secret": login_secret} | (settings or {}),
+        settings={"client_secret": app.client_secret} | (settings or {}),
         provider=described | (provider or {}),
         mount=mount_all,
         **(world or {}),
     )
-    return APIWorld(made_world, made[0], secret)
+    return APIWorld(made_world, made[0], program.client_secret or "")
 
 
 def second_process(first: APIWorld, **options: Any) -> APIWorld:

@@ -11,11 +11,11 @@ import pytest
 from fastapi import FastAPI
 
 from examples.mcp.application import create_app
-from fastapi_oidc import Clock, Code, ConfigurationError, OIDCSettings
-from fastapi_oidc.testing import DevClient, DevProvider, DevResource
+from fastapi_oidc import Clock, Code, ConfigurationError
+from fastapi_oidc.testing import DevProvider, DevResource
 from fastapi_oidc.web import api_tools
 from fastapi_oidc.web.api_tools import MAX_CALL_BYTES, called_tools
-from tests.oidc.world import BASE_URL, Time, make_world
+from tests.oidc.world import BASE_URL, Time, client_at, make_world, settings_of
 
 URL = f"{BASE_URL}/mcp"
 SECRET = secrets.token_urlsafe(32)
@@ -40,28 +40,17 @@ class Notes:
 
     def __init__(self, *, stateless: bool) -> None:
         clock = Clock(read=Time())
+        app, *programs = (
+            client_at(client_id=name, client_secret=SECRET, access_token_format="jwt", audience=URL)
+            for name in ("app", "alice", "bob")
+        )
         self.op = DevProvider(
             users=[],
-            clients=[
-                DevClient(
-                    client_id=name,
-                    client_secret=SECRET,
-                    redirect_uris=[f"{BASE_URL}/auth/callback"],
-                    access_token_format="jwt",
-                    audience=URL,
-                )
-                for name in ("app", "alice", "bob")
-            ],
+            clients=[app, *programs],
             resources=[DevResource(URL, ["notes:read", "notes:write"])],
             clock=clock,
         )
-        settings = OIDCSettings(
-            issuer=self.op.issuer,
-            client_id="app",
-            client_secret=SECRET,
-            cookie_secret=SECRET,
-            base_url=BASE_URL,
-        )
+        settings = settings_of(app, self.op)
         transport = httpx.ASGITransport(self.op.app)
         self.app = create_app(settings, stateless=stateless, transport=transport, clock=clock)
 

@@ -1,6 +1,5 @@
 """What an API can require of a token: its issuer, its key, the user's authentication."""
 
-import secrets
 from typing import Annotated, Any
 
 import httpx
@@ -14,11 +13,10 @@ from fastapi_oidc import (
     Code,
     ConfigurationError,
     IdentityContext,
-    OIDCSettings,
     StandardIdentity,
 )
 from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.testing import DevClient, DevProvider, DevResource
+from fastapi_oidc.testing import DevProvider, DevResource
 from fastapi_oidc.web.api import API
 from tests.oidc.resource_server.api_world import (
     AUDIENCE,
@@ -28,6 +26,7 @@ from tests.oidc.resource_server.api_world import (
     make_api_world,
 )
 from tests.oidc.web.asking import begin
+from tests.oidc.world import client_at, make_world
 
 SECOND = "https://second.test"
 
@@ -43,15 +42,10 @@ class Hosts(httpx.AsyncBaseTransport):
 
 
 def two_providers(**options: Any) -> tuple[APIWorld, DevProvider, str]:
-    hosts, secret = Hosts(), secrets.token_urlsafe(32)
+    hosts = Hosts()
     options.setdefault("resolve_identity", resolve_identity)
     world = make_api_world(issuers=[SECOND], world={"transport": hosts}, **options)
-    program = DevClient(
-        client_id="program",
-        client_secret=secret,
-        access_token_format="jwt",
-        audience=AUDIENCE,
-    )
+    program = client_at(client_id="program", access_token_format="jwt", audience=AUDIENCE)
     second = DevProvider(
         issuer=SECOND,
         users=[],
@@ -63,7 +57,7 @@ def two_providers(**options: Any) -> tuple[APIWorld, DevProvider, str]:
         "op.test": httpx.ASGITransport(world.world.op.app),
         "second.test": httpx.ASGITransport(second.app),
     }
-    return world, second, secret
+    return world, second, program.client_secret or ""
 
 
 async def token_of(second: DevProvider, secret: str) -> str:
@@ -177,13 +171,7 @@ async def test_a_scope_is_split_at_spaces_only() -> None:
 
 
 def an_api(**options: Any) -> API[Any]:
-    settings = OIDCSettings(
-        issuer="https://op.test",
-        client_id="app",
-        cookie_secret=secrets.token_urlsafe(32),
-        base_url="https://app.test",
-    )
-    return OIDC(settings).api(AUDIENCE, **options)
+    return make_world().oidc.api(AUDIENCE, **options)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 from fastapi import Depends, FastAPI, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from fastapi_oidc import OIDC, OIDCSettings
+from fastapi_oidc import OIDC
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in, sign_in_sync
 from tests.oidc.real_op.serving import free_socket, serving
-from tests.oidc.world import BASE_URL, LOGIN_URL, World, application, make_world
+from tests.oidc.world import BASE_URL, LOGIN_URL, World, application, make_world, settings_of
 
 
 @pytest.mark.parametrize("mode", ["query", "form_post"])
@@ -33,14 +33,8 @@ async def test_a_browser_reaches_app_and_provider_without_a_socket() -> None:
 def test_it_works_over_the_network_without_await(url: str) -> None:
     client = DevClient(client_id="app", any_local_uri=True)
     provider = DevProvider(users=[DevUser("bob")], clients=[client])
-    with provider.serve() as issuer, free_socket() as (listener, origin):
-        settings = OIDCSettings(
-            issuer=issuer,
-            client_id="app",
-            cookie_secret="cookie-secret-of-at-least-32-bytes",
-            base_url=origin,
-            allow_insecure_http=True,
-        )
+    with provider.serve(), free_socket() as (listener, origin):
+        settings = settings_of(client, provider, base_url=origin, allow_insecure_http=True)
         app = application(OIDC(settings), None, {})
         with serving(app, listener), httpx.Client(base_url=origin) as browser:
             assert sign_in_sync(browser, url, user="bob").json()["sub"] == "bob"

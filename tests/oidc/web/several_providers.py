@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from fastapi import FastAPI
 
 from fastapi_oidc import OIDC, Clock, OIDCSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser
-from tests.oidc.world import BASE_URL, Time
+from tests.oidc.world import BASE_URL, Time, client_at, settings_of
 
 
 @dataclass
@@ -45,13 +44,8 @@ class SeveralProviders:
         **settings: Any,
     ) -> OIDCSettings:
         """Settings for a new provider that knows `user`; `routes` is the URL of their routes."""
-        secret = secrets.token_urlsafe(32)
-        client = DevClient(
-            client_id="app",
-            client_secret=secret,
-            redirect_uris=[f"{routes}/callback"],
-            post_logout_redirect_uris=[logged_out or f"{routes}/logged-out"],
-            backchannel_logout_uri=f"{routes}/backchannel-logout",
+        client = client_at(
+            routes=routes, post_logout_redirect_uris=[logged_out or f"{routes}/logged-out"]
         )
         self.ops[name] = op = DevProvider(
             users=[DevUser(user)],
@@ -61,15 +55,7 @@ class SeveralProviders:
             acr_values=["1"],
         )
         op.back_channel_transport = httpx.ASGITransport(self.app)
-        chosen: dict[str, Any] = {
-            "name": name,
-            "issuer": op.issuer,
-            "client_id": "app",
-            "client_secret": secret,
-            "cookie_secret": secrets.token_urlsafe(32),
-            "base_url": BASE_URL,
-        }
-        return OIDCSettings(**(chosen | settings))
+        return settings_of(client, op, **({"name": name} | settings))
 
     def oidc(self, registered: Any, **options: Any) -> OIDC[Any, Any]:
         """An instance that reaches every provider."""
