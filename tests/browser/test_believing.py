@@ -18,14 +18,7 @@ from tests.browser.element import (
     standing_still,
 )
 from tests.browser.site import Site, signed_in
-from tests.browser.watched_provider import (
-    SILENT_LOGIN,
-    answering,
-    asked,
-    monitored,
-    say,
-    watched,
-)
+from tests.browser.watched_provider import SILENT_LOGIN, answering, asked, monitored, say, watched
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,7 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.element import (
-    HIDE,
-    events,
-    expect_status,
-    member,
-    opened,
-    standing_still,
-)
+from tests.browser.element import HIDE, events, expect_status, member, opened, standing_still
 from tests.browser.site import EIGHT_HOURS, NOBODY, Site, signed_in
 
 SESSION = "GET /auth/session"

@@ -8,14 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.element import (
-    events,
-    expect_status,
-    member,
-    opened,
-    revalidate,
-    standing_still,
-)
+from tests.browser.element import events, expect_status, member, opened, revalidate, standing_still
 from tests.browser.site import EIGHT_HOURS, NOBODY, Site, signed_in
 
 HEARTBEAT = 'heartbeat-url="/heartbeat"'

@@ -9,14 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from fastapi_oidc.web.pages import SilentPage
-from tests.browser.element import (
-    events,
-    eventually,
-    expect_status,
-    member,
-    opened,
-    revalidate,
-)
+from tests.browser.element import events, eventually, expect_status, member, opened, revalidate
 from tests.browser.site import NOBODY, Site, signed_in
 from tests.browser.watched_provider import (
     SILENT_LOGIN,

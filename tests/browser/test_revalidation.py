@@ -6,13 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page
 
-from tests.browser.element import (
-    HIDE,
-    expect_status,
-    member,
-    opened,
-    revalidate,
-)
+from tests.browser.element import HIDE, expect_status, member, opened, revalidate
 from tests.browser.site import Site
 
 SESSION = "GET /auth/session"

@@ -8,12 +8,7 @@ from starlette.responses import Response
 from fastapi_oidc import Code
 from fastapi_oidc.testing import DevProvider
 from fastapi_oidc.testing.faults import Answer
-from tests.oidc.conformance.relying_party import (
-    METADATA,
-    RelyingParty,
-    relying_party,
-    with_suffix,
-)
+from tests.oidc.conformance.relying_party import METADATA, RelyingParty, relying_party, with_suffix
 
 
 @pytest.fixture

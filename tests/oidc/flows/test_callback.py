@@ -13,14 +13,7 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse
 
-from fastapi_oidc import (
-    OIDC,
-    Code,
-    OIDCError,
-    PersistContext,
-    SessionError,
-    SignedIn,
-)
+from fastapi_oidc import OIDC, Code, OIDCError, PersistContext, SessionError, SignedIn
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (

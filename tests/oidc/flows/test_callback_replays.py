@@ -12,13 +12,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, HTTPException, Request
 
-from fastapi_oidc import (
-    OIDC,
-    IdentityContext,
-    OIDCMiddleware,
-    SignedIn,
-    StandardIdentity,
-)
+from fastapi_oidc import OIDC, IdentityContext, OIDCMiddleware, SignedIn, StandardIdentity
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.testing import Lifetimes, ServerError

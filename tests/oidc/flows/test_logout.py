@@ -12,13 +12,7 @@ from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Code
 from fastapi_oidc.testing import AnswerLost, Delay, SignedOut, TokenRevoked
-from tests.oidc.flows.steps import (
-    LOCAL,
-    copy_of,
-    signed_out,
-    two_processes,
-    user,
-)
+from tests.oidc.flows.steps import LOCAL, copy_of, signed_out, two_processes, user
 from tests.oidc.world import BASE_URL, World, make_world
 
 BACK = f"{BASE_URL}/auth/logged-out"

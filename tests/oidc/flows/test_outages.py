@@ -15,14 +15,7 @@ from fastapi_oidc.flows import endings
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage, fallible
-from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
-    LOCAL,
-    callback_url,
-    copy_of,
-    generation,
-    stores_of,
-)
+from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, callback_url, copy_of, generation, stores_of
 from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 

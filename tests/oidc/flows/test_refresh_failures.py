@@ -11,12 +11,7 @@ import pytest
 from fastapi_oidc import PersistContext
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
 from fastapi_oidc.testing.faults import Fault
-from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
-    SHORTLY_BEFORE_EXPIRY,
-    copy_of,
-    generation,
-)
+from tests.oidc.flows.steps import AFTER_EXPIRY, SHORTLY_BEFORE_EXPIRY, copy_of, generation
 from tests.oidc.world import World, make_world
 
 

@@ -12,13 +12,7 @@ import pytest
 from fastapi_oidc import Code, PersistContext, SessionError
 from fastapi_oidc.testing import AuthorizationRequested
 from tests.oidc.flows.fallible_stores import WRITTEN, fallible_world
-from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
-    copy_of,
-    generation,
-    others_have_run,
-    user,
-)
+from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, generation, others_have_run, user
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World, make_world
 

@@ -18,11 +18,7 @@ from fastapi_oidc.testing import DevResource, Lifetimes
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.grants.api import Api, issued
-from tests.oidc.resource_server.api_world import (
-    AUDIENCE,
-    APIWorld,
-    make_api_world,
-)
+from tests.oidc.resource_server.api_world import AUDIENCE, APIWorld, make_api_world
 from tests.oidc.world import Time
 
 CALENDAR = "https://calendar.test"

@@ -5,13 +5,7 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 import pytest
 
-from fastapi_oidc import (
-    AccessToken,
-    Code,
-    ConfigurationError,
-    IdentityContext,
-    StandardIdentity,
-)
+from fastapi_oidc import AccessToken, Code, ConfigurationError, IdentityContext, StandardIdentity
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.testing import session_for
 from tests.oidc.resource_server.api_world import METADATA_URL, make_api_world

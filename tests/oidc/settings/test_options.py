@@ -9,14 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import Field
 
-from fastapi_oidc import (
-    OIDC,
-    Code,
-    ConfigurationError,
-    MemoryStore,
-    OIDCSettings,
-    SessionStore,
-)
+from fastapi_oidc import OIDC, Code, ConfigurationError, MemoryStore, OIDCSettings, SessionStore
 from tests.oidc.protocol.examples import Rules, breaking, changes, refused
 from tests.oidc.settings.examples import SECRET, options
 

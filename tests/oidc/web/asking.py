@@ -11,12 +11,7 @@ from fastapi import Depends, FastAPI
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from fastapi_oidc import (
-    API,
-    OIDC,
-    OIDCMiddleware,
-    OIDCSession,
-)
+from fastapi_oidc import API, OIDC, OIDCMiddleware, OIDCSession
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage

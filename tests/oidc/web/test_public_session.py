@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import (
-    OIDC,
-    MemoryStore,
-    PublicSessionContext,
-    RequestDataContext,
-)
+from fastapi_oidc import OIDC, MemoryStore, PublicSessionContext, RequestDataContext
 from fastapi_oidc.testing import ServerError, TokensIssued
 from fastapi_oidc.web.browser.script import SCRIPT
 from tests.oidc.world import World, make_world, signed_in_world
