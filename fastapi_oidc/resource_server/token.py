@@ -137,8 +137,10 @@ class Proofs:
     async def require_first_use(self, proof: Proof) -> None:
         """Raises ProtocolViolation (dpop.replayed), or SessionError when the store is down."""
         name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
-        # A proof is accepted from one window before its time to one window after it.
-        mine = Cell(secrets.token_bytes(9), self._clock.now() + 2 * PROOF_WINDOW + 1)
+        # A proof is accepted from one window before its time to one window after it, and the store
+        # deletes by a clock of its own.
+        seconds = 2 * PROOF_WINDOW + 1 + self._clock.drift
+        mine = Cell(secrets.token_bytes(9), self._clock.now() + seconds)
         key = f"{self._name}:dpop:{name}"
         taking = self._store.move(key, lambda value, _: None if value else mine, known=b"")
         value = await ask_store(taking)

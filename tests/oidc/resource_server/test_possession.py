@@ -11,7 +11,8 @@ import httpx
 import pytest
 from pydantic import JsonValue
 
-from fastapi_oidc import Code, MemoryStore
+from fastapi_oidc import Clock, Code, MemoryStore
+from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.errors import ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, DPoPKey
 from fastapi_oidc.protocol.jose import base64url
@@ -25,6 +26,7 @@ from tests.oidc.resource_server.api_world import (
     make_api_world,
     second_process,
 )
+from tests.oidc.world import Time
 
 CERTIFICATE = b"0\x82 the DER of a certificate \xff\xfe"
 THUMBPRINT = base64url.encode(hashlib.sha256(CERTIFICATE).digest())
@@ -135,6 +137,17 @@ async def test_a_proof_is_good_for_one_of_the_processes_that_share_a_store() -> 
     proof = mine.proof()
     assert (await mine.get(proof)).status_code == 200
     challenged(await second.get(mine.token, scheme="DPoP", DPoP=proof), Code.DPOP_REPLAYED)
+
+
+async def test_a_proof_is_good_for_one_request_though_the_clock_of_the_store_is_fast() -> None:
+    """The store deletes by its own clock what this process may still accept."""
+    time = Time()
+    store = MemoryStore(clock=Clock(read=lambda: time() + DEFAULT_DRIFT))
+    mine = await bound(make_api_world(world={"time": time, "back_channel_logout_store": store}))
+    proof = mine.proof(at=60)
+    assert (await mine.get(proof)).status_code == 200
+    time.advance(120)
+    challenged(await mine.get(proof), Code.DPOP_REPLAYED)
 
 
 async def test_while_nobody_can_tell_whether_a_proof_was_used_nobody_gets_in() -> None:
