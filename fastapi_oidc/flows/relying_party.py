@@ -143,7 +143,9 @@ def _require_same_login(replacement: object, session: AnySession) -> None:
     if not isinstance(replacement, OIDCSession):
         raise misconfigured("before_session_persist must return an OIDCSession or None")
     changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]
-    if replacement.expires_at > session.expires_at:
+    if type(replacement.expires_at) is not int:
+        changed.append("expires_at to what is no whole number of seconds")
+    elif replacement.expires_at > session.expires_at:
         changed.append("expires_at to a later time, which only session_lifetime can")
     if replacement.tokens.dpop_key != session.tokens.dpop_key:
         changed.append("tokens.dpop_key")
