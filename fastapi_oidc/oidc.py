@@ -281,10 +281,3 @@ class OIDC(
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""
         return f"{self._context(connection).link_to(Role.SCRIPT)}?v={SCRIPT.version}"
-
-    async def aclose(self) -> None:
-        """Wait for requests under way, and close the connections to providers and the store.
-
-        The middleware calls this at the application's shutdown.
-        """
-        await self.registrations.engine.aclose()

@@ -362,9 +362,9 @@ class API(Serving[Identity, Any]):
         except ProviderError:
             pass  # Requests with a token tell of the outage.
 
-    async def aclose(self) -> None:
-        """Stop looking for the endpoint."""
-        if self._looking is not None:
+    async def stop_looking(self) -> None:
+        """End the look for the endpoint, before the connections are closed."""
+        if self._looking is not None and not self._looking.done():
             self._looking.cancel()
             await asyncio.wait([self._looking])
 

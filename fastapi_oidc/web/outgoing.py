@@ -145,6 +145,13 @@ class Outgoing(Serving[Identity, RequestData]):
         target = Target(audience=audience, resource=resource, scope=scope)
         return auth_of(partial(grants.of_application, party, target), min_validity, grants.proofs)
 
+    async def aclose(self) -> None:
+        """Wait for requests under way, and close the connections to providers and the store.
+
+        The middleware calls this at the application's shutdown.
+        """
+        await self.registrations.engine.aclose()
+
 
 def _of_caller(caller: Caller[Identity]) -> OIDCSession[Identity] | AccessToken:
     """What the caller has presented."""

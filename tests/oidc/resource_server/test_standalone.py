@@ -1,5 +1,6 @@
 """`StandaloneAPI`: tokens alone, without sign-in, sessions or a cookie secret."""
 
+import asyncio
 import logging
 from typing import Annotated, Any
 
@@ -84,6 +85,25 @@ def test_nothing_is_missing_at_startup(op: DevProvider, caplog: pytest.LogCaptur
         paths = client.get("/openapi.json").json()
     assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
     assert list(paths["components"]["securitySchemes"]) == ["api_api"]
+
+
+async def test_a_mounted_application_closes_the_connections_itself(op: DevProvider) -> None:
+    api = standalone(op)
+    app, token = served(api), op.access_token("alice", audience=AUDIENCE, scope="read")
+    await answer(op, app, Authorization=f"Bearer {token}")
+    [connections] = api.registrations.engine.network._with.values()
+    client = connections.client()
+    await api.aclose()
+    assert client.is_closed
+
+
+def test_it_is_closed_in_another_event_loop_than_it_looked_for_its_endpoint(
+    op: DevProvider,
+) -> None:
+    api = standalone(op, client_id="api", client_secret=SECRET, introspect=True)
+    with op.test_client(served(api), base_url="https://api.test"):
+        pass
+    asyncio.run(api.aclose())
 
 
 async def test_its_callers_tokens_are_exchanged(op: DevProvider) -> None:
