@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Security
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from examples.console.carry_out import Failure, carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
@@ -193,7 +194,7 @@ def property_of(section: Section, field: Field) -> dict[str, object]:
 async def texts_of(request: Request) -> dict[str, str]:
     """The body as the texts of a form; 422 for anything but an object."""
     try:
-        body: Any = json.loads(await request.body() or b"{}")
+        body: Any = from_json(await request.body() or b"{}")
     except ValueError:
         body = None
     if not isinstance(body, dict):

@@ -9,7 +9,7 @@ from typing import Final
 
 from examples.console.changes import Change
 from examples.console.changes.change import Parsed
-from examples.console.events import NOT_RECORDED
+from examples.console.events import NOT_RECORDED, Outcome
 from examples.console.fields import Fields, Texts
 from examples.console.forms import Invalid
 from examples.console.hosted import HostedMonitor
@@ -61,23 +61,29 @@ async def carry_out(
     if (operation := monitor.operation) is not None:
         return Failure(CONFLICT, Told(f"{monitor.name} is busy: {operation.in_words}."))
     try:
-        event = await monitor.events.begin(change.verb)
+        async with monitor.events.acting(change.verb) as outcome:
+            return await _recorded(monitor, change, form, page, outcome)
     except RecordsError:
         return UNRECORDED
+
+
+async def _recorded(
+    monitor: Monitor, change: Change, form: Texts, page: PageState | None, outcome: Outcome
+) -> Failure | None:
     async with nullcontext() if change.at_once else monitor.turn:
         machine = await monitor.look()
         failure = await _tried(monitor, change, form, page, machine)
     if failure is not None and failure.status == BAD_GATEWAY and await monitor.has_ended():
         failure = Failure(BAD_GATEWAY, ENDED_MEANWHILE)
     if failure is not None:
-        await monitor.events.finish(event, f"Tried to {change.verb}.", failure.why)
+        outcome.refused = failure.why
         return failure
     item = change.item_of(form)
     done = f"{change.done.removesuffix('.')}: {item}." if item else change.done
     detail = differences(change, machine, form)
     if change.name in RESUMING and isinstance(monitor, HostedMonitor):
         detail = monitor.agent_error or detail
-    await monitor.events.finish(event, done, detail=detail)
+    outcome.done(done, detail)
     return None
 
 

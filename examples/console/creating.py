@@ -75,23 +75,22 @@ async def create(request: Request, host: AHost, session: Signed, typed: Typed) -
 
 async def created(host: Host, change: Change, typed: Texts) -> HostedMonitor | Failure:
     """Creates the machine, as an action that is recorded; a failure leaves nothing behind."""
-    log = EventLog(typed.get("new.name", "").strip(), host.records)
-    try:
-        event = await log.begin(change.verb)
-    except RecordsError:
-        return UNRECORDED
-    made: list[HostedMonitor] = []
+    log, made = EventLog(typed.get("new.name", "").strip(), host.records), list[HostedMonitor]()
 
     async def act(parsed: Parsed) -> None:
         make = _restored if change is CREATE_FROM_SNAPSHOT else _booted
         made.append(await make(host, parsed))
 
-    if failure := await attempt(None, change, typed, act):
-        await log.finish(event, f"Tried to {change.verb}.", failure.why)
-        return failure
-    detail = differences(change, Machine(NOT_STARTED), typed)
-    await log.finish(event, change.done, machine_id=made[0].key, detail=detail)
-    return made[0]
+    try:
+        async with log.acting(change.verb) as outcome:
+            if failure := await attempt(None, change, typed, act):
+                outcome.refused = failure.why
+                return failure
+            detail = differences(change, Machine(NOT_STARTED), typed)
+            outcome.done(change.done, detail, made[0].key)
+            return made[0]
+    except RecordsError:
+        return UNRECORDED
 
 
 async def _restored(host: Host, parsed: Parsed) -> HostedMonitor:

@@ -71,7 +71,7 @@ class Database:
             try:
                 with writer:
                     numbers = [write(writer) for write, _ in batch]
-            except sqlite3.Error:  # one of them: each is tried alone
+            except Exception:  # of one of them: each is tried alone
                 for write, done in batch:
                     _do(writer, write, done)
             else:
@@ -105,6 +105,7 @@ def _do(writer: sqlite3.Connection, write: Write, done: Future[int]) -> None:
     try:
         with writer:
             done.set_result(write(writer))
-    except sqlite3.Error as error:
-        logging.getLogger(__name__).error("a record could not be written", exc_info=error)
-        done.set_exception(error)
+    except Exception as error:
+        logging.getLogger(__name__).exception("a record could not be written")
+        is_known = isinstance(error, sqlite3.Error)
+        done.set_exception(error if is_known else sqlite3.DataError(repr(error)))

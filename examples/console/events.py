@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -70,19 +71,33 @@ async def recorded(log: EventLog, verb: str, act: Callable[[], Awaitable[str]]) 
     `verb` completes "Wants to …", and `act` returns what was done.
     """
     try:
-        event = await log.begin(verb)
+        async with log.acting(verb) as outcome:
+            try:
+                outcome.done(await act())
+            except (VmmError, OSError, ValueError) as error:
+                outcome.refused = as_sentence(error)
+            except OIDCError as error:
+                outcome.refused = error.public_text
     except RecordsError:
         return NOT_RECORDED
-    did, why = f"Tried to {verb}.", "It was cut off."
-    try:
-        did, why = await act(), ""
-    except (VmmError, OSError, ValueError) as error:
-        why = as_sentence(error)
-    except OIDCError as error:
-        why = error.public_text
-    finally:
-        await log.finish(event, did, why)
-    return why
+    return outcome.refused
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of an act: what was done, or why it was refused.
+
+    `machine` is the id of a machine that was made.
+    """
+
+    what: str
+    refused: str = "It was cut off."
+    detail: str = ""
+    machine: str = ""
+
+    def done(self, what: str, detail: str = "", machine: str = "") -> None:
+        """Says that it was done."""
+        self.what, self.refused, self.detail, self.machine = what, "", detail, machine
 
 
 class EventLog:
@@ -97,21 +112,27 @@ class EventLog:
         with suppress(sqlite3.Error):  # it is logged
             await asyncio.wrap_future(self._records.add_event(self._event(what, refused, detail)))
 
-    async def begin(self, verb: str) -> int:
-        """Record what the current user wants, before it is done; returns the event's id.
+    @asynccontextmanager
+    async def acting(self, verb: str) -> AsyncIterator[Outcome]:
+        """A block that does what the current user wants, recorded before and after.
 
-        Raises RecordsError: then it may not be done.
+        Raises RecordsError: then it may not be done. What raises was cut off, unless the outcome
+        says more.
         """
-        return await self._records.begin_event(self._event(f"Wants to {verb}."))
-
-    async def finish(
-        self, event: int, what: str, refused: str = "", *, machine_id: str = "", detail: str = ""
-    ) -> None:
-        """Record what came of it; `machine_id` is the id of a machine that was made."""
-        of = machine_id or self._key
-        with suppress(sqlite3.Error):  # it is logged
-            done = self._records.finish_event(event, what, refused, of, detail)
-            await asyncio.shield(asyncio.wrap_future(done))
+        event = await self._records.begin_event(self._event(f"Wants to {verb}."))
+        outcome = Outcome(f"Tried to {verb}.")
+        try:
+            yield outcome
+        finally:
+            with suppress(sqlite3.Error):  # it is logged
+                done = self._records.finish_event(
+                    event,
+                    outcome.what,
+                    outcome.refused,
+                    outcome.machine or self._key,
+                    outcome.detail,
+                )
+                await asyncio.shield(asyncio.wrap_future(done))
 
     def _event(self, what: str, refused: str = "", detail: str = "") -> Event:
         return Event(

@@ -21,7 +21,7 @@ from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.pages import NO_STORE
 from examples.console.plain_words import as_sentence
-from examples.console.streams import STREAM_SECONDS
+from examples.console.streams import STREAM_SECONDS, number_in
 from examples.console.uploads import Upload, parts_of
 from examples.console.view import machine_page, visit_of
 from fastapi_oidc import OIDCSession
@@ -157,7 +157,7 @@ async def stream(
 
     The response says where it begins: output that can be read no more is skipped.
     """
-    at = int(position) if position.isdecimal() else 0
+    at = max(number_in(position), 0)
     try:
         async with monitor.machine.guest() as guest:
             found = await guest.attach(program, offset=at)

@@ -38,9 +38,10 @@ async def images(request: Request, session: Signed, host: AHost, done: str = "")
 
 
 @reading.get("/images/arriving")
-async def arriving(host: AHost) -> HTMLResponse:
-    """What is being uploaded, by whom."""
-    return page("arriving.html", {"arriving": host.library.arriving})
+async def arriving(host: AHost, arrived: str = "") -> HTMLResponse:
+    """What is being uploaded, by whom; and whether the page is older than a file."""
+    is_old = arrived not in ("", str(host.library.arrived))
+    return page("arriving.html", {"arriving": host.library.arriving, "is_old": is_old})
 
 
 writing = for_those_who("administer")
@@ -133,6 +134,8 @@ async def _page(
         "snapshots": await asyncio.to_thread(snapshots_in, host),
         "shelves": SHELVES,
         "arriving": host.library.arriving,
+        "arrived": host.library.arrived,
+        "is_old": False,
         "folders": host.library.folders,
         "done": done if done in DONE else "",
         "refusal": refusal,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
@@ -98,8 +99,12 @@ class Library:
         self._given = given
         self.arriving: list[Arriving] = []
         """What is being received now."""
+        self.arrived = 0
+        """How many files were received."""
         for folder in self.folders.values():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for path in folder.glob(".*.part"):
+                _remove_abandoned(path)
 
     @property
     def files(self) -> list[Path]:
@@ -113,7 +118,7 @@ class Library:
 
     def _all(self, place: Place) -> Iterator[Path]:
         folder = self.folders[place].iterdir()
-        yield from sorted(path for path in folder if path.is_file() and path.suffix != ".part")
+        yield from sorted(path for path in folder if path.is_file() and path.name[:1] != ".")
         yield from (path for path in self._given.get(place, ()) if path.is_file())
 
     def things(self, place: Place, users: Users) -> list[Thing]:
@@ -146,10 +151,12 @@ class Library:
         """A file that is being received, and is gone after the block unless it was accepted."""
         path = self.folders[place] / f".{secrets.token_hex(8)}.part"
         with path.open("x+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             arriving = Arriving(place=place, path=path, file=file, by=by, whole=whole)
             self.arriving.append(arriving)
             try:
                 yield arriving
+                self.arrived += 1
             finally:
                 self.arriving.remove(arriving)
                 path.unlink(missing_ok=True)
@@ -168,6 +175,13 @@ class Library:
             )
         thing.path.unlink(missing_ok=True)
         return thing.name
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Removes a file that was not whole when its console was killed: nobody holds its lock."""
+    with suppress(OSError), path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
 
 
 def printable(name: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final, Literal
 
-from fastapi import Depends, HTTPException, Request
+from fastapi import Depends, HTTPException, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from examples.console.account import Signed, for_all
@@ -40,16 +40,15 @@ def search_of(
     begin: str = "",
     end: str = "",
     refused: bool = False,
-    before: int | None = None,
+    before: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
 ) -> Search:
     """The search of the form, with whole days in UTC."""
-    until = _day(end)
     return Search(
         machine=machine.strip(),
         person=person.strip(),
         text=text.strip(),
         begin=_day(begin),
-        end=until + timedelta(days=1) if until else None,
+        end=_day(end, after=1),
         only_refused=refused,
         before=before,
     )
@@ -68,11 +67,11 @@ def among(search: Search, monitors: Monitors, user: User) -> Search:
 ASearch = Annotated[Search, Depends(search_of)]
 
 
-def _day(text: str) -> datetime | None:
+def _day(text: str, *, after: int = 0) -> datetime | None:
     if not text:
         return None
     try:
-        day = date.fromisoformat(text)
+        day = date.fromisoformat(text) + timedelta(days=after)
         return datetime(day.year, day.month, day.day, tzinfo=UTC)
     except (ValueError, OverflowError) as error:
         raise HTTPException(422, "Write a day as in 2026-01-31.") from error

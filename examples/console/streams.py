@@ -13,6 +13,11 @@ STREAM_SECONDS: Final = 15.0
 """How long a response goes on; then the browser asks again, if its user may still look."""
 
 
+def number_in(text: str) -> int:
+    """The number that a browser sends back; -1 for anything else."""
+    return int(text) if text.isdecimal() and len(text) < 19 else -1
+
+
 class Feed:
     """The end of an output; a position in it is a text that browsers send back."""
 
@@ -42,8 +47,8 @@ class Feed:
         """Where a stream from `position` begins, and whether what came before is lost to it."""
         name, _, number = position.partition(".")
         first = self._end - len(self._data)
-        if name == self._name and number.isdecimal() and first <= int(number) <= self._end:
-            return int(number), False
+        if name == self._name and first <= (at := number_in(number)) <= self._end:
+            return at, False
         return first, True
 
     def position(self, at: int | None = None) -> str:

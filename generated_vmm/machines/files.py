@@ -81,7 +81,8 @@ def grow_file(path: Path, size: int) -> None:
     """
     with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "r+b") as file:
         found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or size < found.st_size or size % 512:
+        is_possible = found.st_size <= size < 1 << 63 and size % 512 == 0
+        if not stat.S_ISREG(found.st_mode) or not is_possible:
             raise ValueError(f"a disk of {found.st_size} bytes cannot grow to {size}")
         file.truncate(size)
         os.fsync(file.fileno())

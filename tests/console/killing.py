@@ -44,8 +44,9 @@ ON_VICTIM = {"delete": False, "setup": False, "stop": True}
 
 
 def host_in(folder: Path) -> Host:
-    real = os.environ.get("FIRECRACKER_BIN")
-    return Host(Launch([real] if real else SIMULATED, folder, outlive=True), files_in(folder))
+    real, jailer = os.environ.get("FIRECRACKER_BIN"), os.environ.get("JAILER_BIN")
+    launch = Launch([real] if real else SIMULATED, folder, outlive=True, jailer=jailer)
+    return Host(launch, files_in(folder))
 
 
 def files_in(folder: Path) -> dict[str, str]:
@@ -54,15 +55,15 @@ def files_in(folder: Path) -> dict[str, str]:
     return samples(folder) | kernel
 
 
-def definition_in(folder: Path) -> Definition:
-    files = files_in(folder)
+def definition_in(host: Host) -> Definition:
+    files = files_in(host.launch.folder)
     disk = Drive(drive_id="rootfs", is_root_device=True, path_on_host=files[DISK])
     configuration = FullVmConfiguration(
         boot_source=BootSource(kernel_image_path=files[KERNEL]),
         drives=[disk],
         machine_config=MachineConfiguration(vcpu_count=1, mem_size_mib=32),
     )
-    return Definition(configuration=configuration)
+    return Definition(configuration=configuration, jail=host.jail)
 
 
 def kill_before(moment: int, host: Host, *, keepers: bool) -> None:
@@ -110,7 +111,7 @@ async def prepare(host: Host, change: str) -> str:
     name = "victim" if change in ON_VICTIM else "web"
     for one in ("web", name):
         if host.machines.find(one) is None:
-            await host.machines.create(one, definition_in(host.launch.folder))
+            await host.machines.create(one, definition_in(host))
         machine = host.machines.find(one)
         assert machine is not None
         runs = ON_VICTIM.get(change, True) if one == "victim" else True

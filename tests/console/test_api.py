@@ -183,7 +183,7 @@ def test_events_are_those_of_machines_that_the_caller_may_view(program: Program)
     assert viewer.get("/events", params=search).json() == []
 
 
-@pytest.mark.parametrize("body", ["[]", "{", '"a"'])
+@pytest.mark.parametrize("body", ["[]", "{", '"a"', '{"new.name": "\\ud800"}', "[" * 9999])
 def test_a_body_that_is_no_object_is_refused(program: Program, body: str) -> None:
     answer = program("admin").post("/machines/demo/pause", content=body)
     assert (answer.status_code, answer.json()["refused"]) == (

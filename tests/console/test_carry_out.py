@@ -54,6 +54,19 @@ def monitor(tmp_path: Path) -> Iterator[Monitor]:
         yield Monitor("demo", str(simulated.socket_path))
 
 
+async def broken(monitor: Monitor, parsed: Parsed) -> None:
+    raise KeyError
+
+
+async def test_what_came_of_a_change_is_in_the_trail_whatever_it_raises(monitor: Monitor) -> None:
+    with pytest.raises(KeyError):
+        await carry_out(monitor, replace(Work().change(), act=broken), {})
+    (event,) = monitor.events.latest(9)
+    assert (event.what, event.refused) == ("Tried to start a machine.", "It was cut off.")
+    assert not event.pending
+    await monitor.close()
+
+
 def test_a_change_waits_for_the_one_before(monitor: Monitor) -> None:
     assert not asyncio.run(second_of(Work(), Work(), monitor, at_once=False))
     assert [event.what for event in monitor.events.latest(9)] == [CHANGES["start"].done] * 2

@@ -66,6 +66,7 @@ def test_a_terminal_gets_what_came_since_its_position(alice: Browser, host: Runn
     assert first.headers["Stream-Reset"] == "1"
     assert b"\x1b[1;32m" in first.content
     position, got = position_after(first), b""
+    assert streamed(alice, host, position + "9" * 5000).headers["stream-reset"] == "1"
     alice.click("Send", {"line": "y"})
     alice.open_until("guest hears y")
     while b"guest hears y" not in got:

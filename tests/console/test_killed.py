@@ -41,24 +41,24 @@ def folder() -> Iterator[Path]:
         end_processes_of(Path(name))
 
 
-def run(folder: Path, *words: str, real: bool) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *words: str, real: str) -> subprocess.CompletedProcess[str]:
+    """`real` names the programs of the environment that are used: none, one, or both."""
     command = [sys.executable, "-m", "tests.console.killing", str(folder), *words]
-    environment = {**os.environ}
-    if not real:
-        environment.pop("FIRECRACKER_BIN", None)
+    unused = {"FIRECRACKER_BIN", "JAILER_BIN"}.difference(real.split())
+    environment = {name: value for name, value in os.environ.items() if name not in unused}
     with Forked[str](command, stdout=PIPE, stderr=PIPE, text=True, env=environment) as console:
         said, complaints = console.communicate()
     return subprocess.CompletedProcess(command, console.returncode, said, complaints)
 
 
-def looked(folder: Path, *, real: bool) -> dict[str, Any]:
+def looked(folder: Path, *, real: str) -> dict[str, Any]:
     done = run(folder, "look", real=real)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def kill_at_moments(folder: Path, change: str, *keepers: str, real: bool = False) -> None:
+def kill_at_moments(folder: Path, change: str, *keepers: str, real: str = "") -> None:
     is_long = keepers and change not in ON_VICTIM
     step = 2 * STEP if is_long else STEP
     for moment in range(0, MOST, step):
@@ -128,10 +128,11 @@ async def test_the_end_of_a_monitor_that_is_noted_while_the_console_ends_is_in_t
     await host.close()
 
 
+@pytest.mark.parametrize("real", ["FIRECRACKER_BIN", "FIRECRACKER_BIN JAILER_BIN"])
 @pytest.mark.parametrize("killed", ["console", "keepers"])
 @pytest.mark.parametrize("change", [*TEXTS, RESTORE, *ON_VICTIM])
-def test_the_same_with_the_real_monitor(folder: Path, change: str, killed: str) -> None:
-    needed = all(map(os.environ.get, ("FIRECRACKER_BIN", "KERNEL")))
+def test_the_same_with_the_real_monitor(folder: Path, change: str, killed: str, real: str) -> None:
+    needed = all(map(os.environ.get, (*real.split(), "KERNEL")))
     if not needed or not os.access("/dev/kvm", os.W_OK):
-        pytest.skip("not run: it needs FIRECRACKER_BIN, KERNEL and /dev/kvm")
-    kill_at_moments(folder, change, *(["keepers"] if killed == "keepers" else []), real=True)
+        pytest.skip(f"not run: it needs {real} (in jails as root), KERNEL and /dev/kvm")
+    kill_at_moments(folder, change, *(["keepers"] if killed == "keepers" else []), real=real)

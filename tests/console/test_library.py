@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,19 @@ def test_of_two_files_with_one_name_the_right_one_is_deleted(tmp_path: Path) -> 
     library.delete("disks", mine.id, lambda path: [])
     assert not own.exists()
     assert given.read_bytes() == b"given"
+
+
+def test_a_file_that_was_cut_off_by_a_kill_is_removed(tmp_path: Path) -> None:
+    library = Library(tmp_path, {})
+    cut_off = library.folders["disks"] / ".0123.part"
+    cut_off.write_bytes(b"half")
+    with library.receiving("disks", "Alice", 0) as arriving:
+        Library(tmp_path, {})  # another console with the same folder
+        arriving.name = "first.part"
+        arriving.file.write(bytes(512))
+        arriving.accept()
+    assert [path.name for path in library.folders["disks"].iterdir()] == ["first.part"]
+    assert [thing.name for thing in library.things("disks", lambda path: [])] == ["first.part"]
 
 
 def test_without_a_machines_record_nobody_knows_who_uses_a_file(
@@ -216,10 +230,17 @@ def test_a_kernel_and_a_disk_are_uploaded_and_recorded(
     assert "Uploaded new.ext4 to the disks: 1024 bytes." in uploader.text
 
 
+def refreshed(person: Browser) -> str:
+    """The address that the page asks for news."""
+    (address,) = re.findall(r'data-refresh="(/images/arriving[^"]*)"', person.body)
+    return str(address)
+
+
 def test_an_upload_is_seen_by_others_with_its_progress(
     host: RunningConsole, uploader: Browser
 ) -> None:
     """The disk is sent in two halves; while the second one is awaited, another person looks."""
+    before = refreshed(uploader)
     whole = httpx.Request(
         "POST",
         f"{host.url}/images/upload?place=disks",
@@ -245,7 +266,10 @@ def test_an_upload_is_seen_by_others_with_its_progress(
         finally:
             over.set()
         assert sent.result().headers["location"].endswith("done=Uploaded.")
-    uploader.open("/images/arriving")
+    uploader.open(before)
+    assert uploader.text == "A file has arrived meanwhile: show it."
+    uploader.open("/images")
+    uploader.open(refreshed(uploader))
     assert uploader.text == ""
 
 

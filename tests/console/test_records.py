@@ -119,6 +119,7 @@ def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_written_stops_nothing(
     records: Records, caplog: pytest.LogCaptureFixture
 ) -> None:
+    records.add_event(event("No text: \ud800"))
     records._database.write(lambda one: one.execute("DROP TABLE events").rowcount)
     records.add_event(event("Lost."))
     records.keep_access("web", "of Alice")
@@ -133,8 +134,9 @@ def test_events_are_searched_in_the_page(host: RunningConsole) -> None:
         alice.open_until("demo : The machine is running.", "/events?machine=demo&person=console")
         alice.open("/events?text=nothing-like-it")
         assert "Nothing was found." in alice.text
-        alice.open("/events?begin=yesterday")
-        assert alice.status == 422
+        for odd in ("begin=yesterday", "end=9999-12-31", f"before={1 << 63}"):
+            alice.open(f"/events?{odd}")
+            assert alice.status == 422
         url = f"{host.url}/events/export?form=jsonl&machine=demo"
         lines = httpx.get(url, cookies=alice.cookies).text.splitlines()
         assert {json.loads(line)["machine"] for line in lines} == {"demo"}

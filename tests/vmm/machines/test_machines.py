@@ -234,7 +234,12 @@ def test_a_disk_of_its_own_grows_and_a_guest_that_runs_is_told(
     at_calls(monkeypatch, lambda call: told.append((call.method, call.path)))
     web.grow("rootfs", 3 * before)
     assert ("PATCH", "/drives/rootfs") in told
-    for disk, size in (("rootfs", 2 * before), ("rootfs", 3 * before + 1), ("other", 9 * before)):
+    for disk, size in (
+        ("rootfs", 1 << 70),
+        ("rootfs", 2 * before),
+        ("rootfs", 3 * before + 1),
+        ("other", 9 * before),
+    ):
         with pytest.raises(ValueError, match=r"cannot grow|no disk of this"):
             web.grow(disk, size)
     assert own_disk(folder, web).stat().st_size == 3 * before
