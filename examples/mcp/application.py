@@ -39,5 +39,6 @@ def create_app(settings: OIDCSettings, *, stateless: bool = True, **options: Any
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.include_router(oidc.router, prefix="/auth")
-    api.mount(app, "/mcp", tools, "notes:read", tools={"add_note": "notes:write"})
+    by_tool = {"my_notes": (), "add_note": "notes:write"}
+    api.mount(app, "/mcp", tools, "notes:read", tools=by_tool)
     return app

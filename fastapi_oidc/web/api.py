@@ -228,7 +228,8 @@ class API(Serving[Identity, Any]):
         """`app`, for requests whose access token has all of `scopes` and the `role`.
 
         Use it to mount an ASGI application: `app.mount("/tools", api.protected(tools))`. `tools`
-        are the scopes that single tools of an MCP server need besides: `{"delete": "write"}`.
+        are the scopes that single tools of an MCP server need besides: `{"list": (), "delete":
+        "write"}`. A tool that they do not name needs the scopes of all.
         """
         if not callable(app):
             raise misconfigured(

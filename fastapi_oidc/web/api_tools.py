@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
@@ -19,15 +18,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
 from fastapi_oidc.resource_server import AccessToken
 
-MAX_CALLS: Final = 20
-"""The most tools that one request calls and that are told apart; beyond, all scopes are needed."""
-
 MAX_CALL_BYTES: Final = 4 * 1024 * 1024
 """Maximum size, in bytes, of a request body whose tools are told apart; that of the package `mcp`.
 """
 
 _CALL: Final = "tools/call"
-_MAX_COMPARED: Final = 100
+_MAX_LOGGED: Final = 100  # characters: the caller chooses the name
 _log = logging.getLogger("fastapi_oidc.configuration")
 
 
@@ -38,7 +34,8 @@ class Protected:
     `require` returns the token of a request, or raises AccessTokenError without all of the scopes.
     The tools that a request calls are read from its body before the application runs: a refusal
     inside of the application would be a result of the tool, and the client could not step up. A
-    websocket, whose calls are not known when it begins, needs the scopes of all tools.
+    tool that is not listed needs the scopes of all tools, as does a websocket, whose calls are not
+    known when it begins.
     """
 
     require: Callable[..., Awaitable[AccessToken]]
@@ -55,40 +52,31 @@ class Protected:
                 body = None  # the messages of a websocket come later
                 if scope["type"] == "http":
                     body, receive = await _read(receive)
-                called = called_tools(body)
-                if called is None or len(called) > MAX_CALLS:
-                    called = frozenset(self.tools)
-                names = map(self._listed, called)
-                needed = chain(self.scopes, *(self.tools.get(name, ()) for name in names))
+                needed = chain(self.scopes, *map(self.tools.__getitem__, self._called(body)))
                 await self.require(connection, *dict.fromkeys(needed))
             if (user := mcp_user(token)) is not None:
                 scope["user"] = user
         await self.app(scope, receive, send)
 
-    def _listed(self, name: str) -> str:
-        """The tool of `tools` that is called: a misspelled one must not be open.
-
-        The caller chooses the name, so it costs little: a long one is not compared.
-        """
-        if name in self.tools or len(name) > _MAX_COMPARED:
-            return name
-        return _likely(name, tuple(self.tools))
+    def _called(self, body: bytes | None) -> Iterable[str]:
+        """The tools whose scopes a body needs: all of them where it may call another one."""
+        called = called_tools(body)
+        if called is None:
+            return self.tools
+        unlisted = called - self.tools.keys()
+        for name in unlisted:
+            _report_unlisted(name[:_MAX_LOGGED])
+        return self.tools if unlisted else called
 
 
 @lru_cache(100)  # so it is logged once
-def _likely(name: str, tools: tuple[str, ...]) -> str:
-    """The one of `tools` that `name` looks like, or else `name` itself."""
-    likely = get_close_matches(name, tools, 1, cutoff=0.8)
-    if not likely:
-        return name
+def _report_unlisted(name: str) -> None:
     _log.warning(
-        "The tool %r was called. tools={...} has %r and not this name, so that the call needs the "
-        "same scopes. Correct the name, or add %r with its scopes, of which there may be none.",
+        "The tool %r was called. tools={...} does not have it, so that the call needs the scopes "
+        "of all its tools. Add %r with its scopes, of which there may be none.",
         name,
-        likely[0],
         name,
     )
-    return likely[0]
 
 
 def scopes_by_tool(given: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from examples.mcp.application import create_app
 from fastapi_oidc import Clock, Code, ConfigurationError
 from fastapi_oidc.testing import DevProvider, DevResource
-from fastapi_oidc.web import api_tools
 from fastapi_oidc.web.api_tools import MAX_CALL_BYTES, called_tools
 from tests.oidc.world import BASE_URL, Time, client_at, make_world, settings_of
 
@@ -134,40 +133,19 @@ async def test_a_stateful_session_belongs_to_the_user_who_began_it() -> None:
         assert (await notes.post(alice, ready, **session)).status_code == 202
 
 
-async def test_a_tool_that_is_like_a_listed_one_needs_its_scopes_and_is_logged(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("name", ["add_notes", "renamed", "x" * 1_000_000, ""])
+async def test_a_tool_that_is_not_listed_needs_the_scopes_of_all_and_is_logged(
+    caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     notes = Notes(stateless=True)
-    body = {**CALL, "params": {"name": "add_notes", "arguments": {}}}
+    body = {**CALL, "params": {"name": name, "arguments": {}}}
     async with running(notes.app):
         allowed = await notes.token(scope="notes:read notes:write")
         for token, status in ((await notes.token(), 403), (allowed, 200)):
             assert (await notes.post(token, body)).status_code == status
-    warned = [each for each in caplog.messages if "'add_notes'" in each]
-    assert len(warned) == 1
-    assert "tools={...} has 'add_note'" in warned[0]
-
-
-async def test_names_of_tools_that_a_caller_makes_up_cost_little(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compared: list[str] = []
-
-    def compare(name: str, *_: object, **__: object) -> list[str]:
-        compared.append(name)
-        return []
-
-    monkeypatch.setattr(api_tools, "get_close_matches", compare)
-    notes = Notes(stateless=True)
-    short = [f"made_up_{number}" for number in range(api_tools.MAX_CALLS)]
-    many = [*short, "one more"]
-    async with running(notes.app):
-        token = await notes.token()
-        for names, status in ((many, 403), (["x" * 1_000_000], 200), (short, 400)):
-            calls = [{**CALL, "params": {"name": name, "arguments": {}}} for name in names]
-            answer = await notes.post(token, calls if len(calls) > 1 else calls[0])
-            assert answer.status_code == status, "403: more tools than are told apart"
-    assert sorted(compared) == sorted(short)
+    logged = [each for each in caplog.messages if f"The tool {name[:100]!r} was called" in each]
+    assert len(logged) == 1
+    assert "tools={...} does not have it" in logged[0]
 
 
 def test_called_tools_are_read_strictly() -> None:
