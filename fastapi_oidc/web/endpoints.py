@@ -43,6 +43,7 @@ from fastapi_oidc.web.login_query import (
     LoginQuery,
     advise_on_address,
     advise_on_query,
+    advise_on_return,
     choices,
     registration_for,
 )
@@ -100,6 +101,7 @@ class Endpoints(Serving[Identity, RequestData]):
         context, options = self._context(request), options or LoginOptions()
         if return_to is not None:
             options = replace(options, return_to=return_to)
+        advise_on_return(context, options.return_to)
         with context.owning:
             party = await registration_for(context, options)
             if party is None:

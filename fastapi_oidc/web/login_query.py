@@ -97,15 +97,10 @@ def advise_on_address(context: RequestContext) -> None:
 
 
 def advise_on_query(context: RequestContext, asked: LoginQuery) -> None:
-    """Log that a `return_to` is not followed: its name, its origin, or what it lost unencoded."""
+    """Log that a `return_to` has another name, or what it lost unencoded."""
     others = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
     if asked.return_to is None and (named := others & _RETURN_TO):
         text = f"a login has the parameter {min(named)}; the path to return to is return_to"
-        context.party.announcer.advise("return_to", text)
-    if asked.return_to and not same_origin_path(asked.return_to, default="", origin=context.origin):
-        text = (
-            f"a login does not return to {shown(asked.return_to)}: only paths of this application"
-        )
         context.party.announcer.advise("return_to", text)
     if others and "?" in (asked.return_to or ""):
         context.party.announcer.advise(
@@ -113,3 +108,10 @@ def advise_on_query(context: RequestContext, asked: LoginQuery) -> None:
             f"a login returns to {shown(asked.return_to)} without the parameter "
             f"{shown(min(others))}, which came beside it: percent-encode return_to",
         )
+
+
+def advise_on_return(context: RequestContext, return_to: str | None) -> None:
+    """Log that a `return_to` is not followed because of its origin."""
+    if return_to and not same_origin_path(return_to, default="", origin=context.origin):
+        text = f"a login does not return to {shown(return_to)}: only paths of this application"
+        context.party.announcer.advise("return_to", text)

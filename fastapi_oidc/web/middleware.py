@@ -16,10 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fastapi_oidc.concurrency import is_in_event_loop
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, misconfigured
 from fastapi_oidc.protocol.refusal import shown
-from fastapi_oidc.web.application import endpoints_of, faults_of_overrides, with_cors
+from fastapi_oidc.web.application import faults_of_overrides, with_cors
 from fastapi_oidc.web.checks import report
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.faults import require_sound_endpoints
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.misuse import SCOPE_KEY
 from fastapi_oidc.web.refusals import response_to
@@ -133,15 +132,17 @@ class OIDCMiddleware:
                 Code.CONFIGURATION_MIDDLEWARE_MISSING,
                 "OIDCMiddleware wraps the app, but must be inside it: app.add_middleware(...)",
             )
-        if not self._is_checked:  # after a failure, at each request
-            require_sound_endpoints(scope["app"], endpoints_of(scope["app"]), self._engine)
-            self._routes.read(scope["app"])
-            self._is_checked = True
+        if not self._is_checked:  # no lifespan; after a failure, at each request
+            self._check(scope["app"])
         # Without `state` the server says that it has no lifespans (ASGI 3.0, "Lifespan State"), as
         # transports of tests do.
         is_mounted = "app_root_path" in scope
         if outer is None and not self._has_lifespan and (is_mounted or "state" in scope):
             self._warn_of_no_lifespan(is_mounted=is_mounted)
+
+    def _check(self, app: Any) -> None:
+        report(app, self._routes.read(app), self._engine, self._registrations.fixed)
+        self._is_checked = True
 
     def _warn_of_no_lifespan(self, *, is_mounted: bool) -> None:
         """Warn once: Starlette runs the lifespan of the outermost application only."""
@@ -182,9 +183,7 @@ class OIDCMiddleware:
 
         async def observed(message: Message) -> None:
             if message["type"] == "lifespan.startup.complete" and "app" in scope:
-                fixed = self._registrations.fixed
-                report(scope["app"], self._routes.read(scope["app"]), self._engine, fixed)
-                self._is_checked = True
+                self._check(scope["app"])
             elif message["type"] in _ENDS:
                 await self._engine.aclose()
             await send(message)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from fastapi_oidc import OIDC, ConfigurationError, OIDCMiddleware, SignedIn
@@ -179,6 +179,20 @@ async def test_a_path_that_is_not_encoded_is_logged(
     advice = "".join(each for each in caplog.messages if each.startswith("return_to: "))
     assert bool(advice) == bool(names)
     assert all(name in advice for name in names)
+
+
+async def test_a_foreign_page_to_return_to_in_code_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+
+    @world.app.get("/in")
+    async def begin(request: Request) -> Response:
+        return await world.oidc.login(request, return_to="https://pages.test/")
+
+    async with world.browser() as browser:
+        await browser.get("/in")
+    assert "a login does not return to 'https://pages.test/'" in caplog.text
 
 
 async def test_a_provider_that_is_none_is_logged_with_the_names(

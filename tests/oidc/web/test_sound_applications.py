@@ -280,3 +280,15 @@ async def test_a_package_whose_name_begins_like_fastapi_is_looked_at(
     world.app.include_router(router)
     await start(world.app)
     assert "does not apply to /secret" in caplog.text
+
+
+async def test_a_server_without_lifespans_checks_the_application_at_its_first_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    router = APIRouter(dependencies=[Depends(require_auth)])
+    router.mount("/files", PlainTextResponse("secret"))
+    world.app.include_router(router)
+    await begin(world.app, "/auth/login")
+    await begin(world.app, "/auth/login")
+    assert caplog.text.count("does not apply to /files") == 1
