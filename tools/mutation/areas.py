@@ -27,7 +27,6 @@ folders that have a module the first."""
 
 UNRUN: Final = (
     "tests/oidc/broker/test_processes.py",
-    "tests/oidc/broker/test_storm.py",
     "tests/vmm/facade/test_warnings.py",
 )
 """Tests that play no part: for the calls on the stack, to which mutmut adds its own, or because

@@ -56,7 +56,7 @@ def broker_world(store: Any = None, time: Time | None = None, **options: Any) ->
     """A world whose sessions get tokens for the calendar."""
     time = time or Time()
     provider = {
-        "users": [*(DevUser(f"user{n}") for n in range(60)), DevUser("alice"), DevUser("bob")],
+        "users": [DevUser("alice"), DevUser("bob")],
         "resources": [DevResource(RESOURCE, scope=["events"])],
     } | options.pop("provider", {})
     return make_world(

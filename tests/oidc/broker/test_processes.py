@@ -1,4 +1,4 @@
-"""Control planes as real processes on one Redis: one serves the guest, another one withdraws."""
+"""Control planes as real processes on one Redis: some serve guests, this one ends their access."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
-from fastapi_oidc import OIDC, OIDCSettings
-from fastapi_oidc.broker import Broker, Route
+from fastapi_oidc import OIDC, OIDCSession, OIDCSettings
+from fastapi_oidc.broker import Access, Broker, Route
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser, sign_in
-from tests.oidc.broker.apis import Api, serving
+from tests.oidc.broker.apis import Answer, Api, Received, says, serving
 from tests.oidc.broker.guests import NAME, Guest
 from tests.oidc.broker.rig import APIS, RESOURCE, TWO_HOURS
 from tests.oidc.broker.streams import Stream, is_cut, streaming
@@ -27,62 +28,88 @@ from tests.oidc.world import BASE_URL, application
 from tests.redis_server import redis_url as redis_url
 
 PATIENCE = 30
+GUESTS, CALLS = 50, 4
+
+
+@dataclass(slots=True)
+class Process:
+    """Another process, which serves accesses."""
+
+    running: asyncio.subprocess.Process
+
+    async def tell(self, line: str) -> None:
+        assert self.running.stdin is not None
+        assert self.running.stdout is not None
+        self.running.stdin.write(f"{line}\n".encode())
+        async with asyncio.timeout(PATIENCE):
+            assert await self.running.stdout.readline() == b"done\n"
+
+    async def killed(self) -> None:
+        self.running.kill()
+        async with asyncio.timeout(PATIENCE):
+            await self.running.wait()
 
 
 @dataclass(slots=True)
 class Plane:
     """This process, and what another one needs."""
 
+    op: DevProvider
     oidc: OIDC[Any, Any]
+    app: FastAPI
     broker: Broker
-    session: Any
     api: Api
     told: dict[str, Any]
 
+    def browser(self) -> httpx.AsyncClient:
+        mounts = {BASE_URL: httpx.ASGITransport(self.app)}
+        return httpx.AsyncClient(base_url=BASE_URL, mounts=mounts, follow_redirects=True)
+
+    async def signed_in(self, browser: httpx.AsyncClient, user: str) -> OIDCSession[Any]:
+        await sign_in(browser, "/auth/login?return_to=/me", user=user)
+        [session] = await self.oidc.sessions_of(user)
+        return session
+
+    async def given(self, session: OIDCSession[Any]) -> Access:
+        """The access of a new machine."""
+        machine = secrets.token_hex(8)
+        return await self.broker.give(session, to=machine, routes=[NAME], until=TWO_HOURS)
+
     @asynccontextmanager
-    async def elsewhere(self, path: Path) -> AsyncIterator[Any]:
-        """Another process, which serves the access of a new machine."""
-        routes, machine = [NAME], secrets.token_hex(8)
-        access = await self.broker.give(self.session, to=machine, routes=routes, until=TWO_HOURS)
-        told = self.told | {"access": access.model_dump(), "path": str(path)}
-        async with running(told) as process:
-            yield access, process
-
-
-@asynccontextmanager
-async def running(told: dict[str, Any]) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.oidc.broker.control_plane",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(told).encode() + b"\n")
-    try:
-        async with asyncio.timeout(PATIENCE):
-            assert await process.stdout.readline() == b"ready\n"
-        yield process
-    finally:
-        process.stdin.close()
-        async with asyncio.timeout(PATIENCE):
-            await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]
+    async def elsewhere(self, served: Mapping[Path, Access]) -> AsyncIterator[Process]:
+        """Another process, which serves an access at each path."""
+        running = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.oidc.broker.control_plane",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            accesses = {str(path): access.model_dump() for path, access in served.items()}
+            process = Process(running)
+            await process.tell(json.dumps(self.told | {"accesses": accesses}))
+            yield process
+        finally:
+            assert running.stdin is not None
+            running.stdin.close()
+            async with asyncio.timeout(PATIENCE):
+                await running.wait()
+            running._transport.close()  # type: ignore[attr-defined]
 
 
 @pytest.fixture
 async def plane(redis_url: str) -> AsyncIterator[Plane]:
     secret = secrets.token_urlsafe(32)
     op = DevProvider(
-        users=[DevUser("alice")],
+        users=[DevUser("alice"), *(DevUser(f"user{number}") for number in range(GUESTS))],
         clients=[
             DevClient(
                 client_id="app",
                 client_secret=secret,
                 redirect_uris=[f"{BASE_URL}/auth/callback"],
                 post_logout_redirect_uris=[f"{BASE_URL}/auth/logged-out"],
+                backchannel_logout_uri=f"{BASE_URL}/auth/backchannel-logout",
             )
         ],
         resources=[DevResource(RESOURCE)],
@@ -98,52 +125,139 @@ async def plane(redis_url: str) -> AsyncIterator[Plane]:
         }
         oidc = OIDC(OIDCSettings(**settings), session_store=redis_url, downstream_apis=APIS)
         app = application(oidc, None, {})
-        async with (
-            serving(Api()) as api,
-            httpx.AsyncClient(
-                base_url=BASE_URL,
-                mounts={BASE_URL: httpx.ASGITransport(app)},
-                follow_redirects=True,
-            ) as browser,
-        ):
-            await sign_in(browser, "/auth/login?return_to=/me", user="alice")
-            [session] = await oidc.sessions_of("alice")
+        op.back_channel_transport = httpx.ASGITransport(app)
+        async with serving(Api()) as api:
             route: dict[str, Any] = {"url": api.url, "allow": ["GET /events"], "resource": RESOURCE}
             broker = Broker(oidc, {NAME: Route(**route)})
             told = {"settings": settings, "store": redis_url, "routes": {NAME: route}}
-            yield Plane(oidc, broker, session, api, told | {"resource": RESOURCE})
+            yield Plane(op, oidc, app, broker, api, told | {"resource": RESOURCE})
             await broker.aclose()
         await oidc.aclose()
 
 
-@pytest.mark.parametrize("code", ["broker.withdrawn", "broker.signed_out"])
-async def test_an_end_in_one_process_cuts_a_stream_and_the_next_call_in_another(
-    plane: Plane, tmp_path: Path, code: str
+@dataclass(slots=True)
+class Served:
+    """Alice's access, which another process serves."""
+
+    plane: Plane
+    browser: httpx.AsyncClient
+    access: Access
+    guest: Guest
+    process: Process
+
+
+@pytest.fixture
+async def served(plane: Plane, tmp_path: Path) -> AsyncIterator[Served]:
+    path = tmp_path / "vsock_8080"
+    async with plane.browser() as browser:
+        access = await plane.given(await plane.signed_in(browser, "alice"))
+        async with plane.elsewhere({path: access}) as process:
+            yield Served(plane, browser, access, Guest(str(path)), process)
+
+
+End = Callable[[Served], Awaitable[object]]
+
+
+async def withdrawn(served: Served) -> None:
+    await served.plane.broker.withdraw(served.access)
+
+
+async def signed_out(served: Served) -> None:
+    home = await served.browser.post("/auth/logout")
+    assert home.json() == {"is_authenticated": False}
+
+
+async def revoked(served: Served) -> None:
+    await served.plane.oidc.revoke(sub="alice")
+
+
+async def logged_out_at_the_provider(served: Served) -> None:
+    await served.plane.op.log_out("alice")
+
+
+async def expired(served: Served) -> None:
+    await served.process.tell(str(TWO_HOURS.total_seconds()))
+
+
+ENDS: dict[str, tuple[End, str]] = {
+    "withdrawal": (withdrawn, "broker.withdrawn"),
+    "sign-out": (signed_out, "broker.signed_out"),
+    "oidc.revoke": (revoked, "broker.signed_out"),
+    "the provider's logout token": (logged_out_at_the_provider, "broker.signed_out"),
+    "its time": (expired, "broker.expired"),
+}
+
+
+@pytest.mark.parametrize(("end", "code"), ENDS.values(), ids=ENDS.keys())
+async def test_an_end_cuts_a_stream_and_refuses_the_next_call_in_another_process(
+    served: Served, end: End, code: str
 ) -> None:
-    guest = Guest(str(tmp_path / "vsock_8080"))
-    async with plane.elsewhere(Path(guest.path)) as (access, _):
-        assert (await guest.get()).status_code == 200
-        plane.api.answer = Stream()
-        async with streaming(guest) as parts:
-            if code == "broker.withdrawn":
-                await plane.broker.withdraw(access)
-            else:
-                await plane.oidc.revoke(sub="alice")
-            refused = await guest.get()
-            assert (refused.status_code, refused.text.partition(":")[0]) == (401, code)
-            assert await is_cut(parts)
+    assert (await served.guest.get()).status_code == 200
+    served.plane.api.answer = Stream()
+    async with streaming(served.guest) as parts:
+        await end(served)
+        refused = await served.guest.get()
+        assert (refused.status_code, refused.text.partition(":")[0]) == (401, code)
+        assert await is_cut(parts)
 
 
-async def test_access_survives_a_control_plane_that_is_killed(plane: Plane, tmp_path: Path) -> None:
-    guest = Guest(str(tmp_path / "vsock_8080"))
-    async with plane.elsewhere(Path(guest.path)) as (access, process):
-        assert (await guest.get()).status_code == 200
-        process.kill()
-        await process.wait()
-    assert "vsock_8080" in os.listdir(tmp_path), "it was killed"
-    found = await plane.broker.access_of(access.machine)
+@pytest.mark.parametrize("ends_meanwhile", [False, True])
+async def test_access_survives_a_control_plane_that_is_killed_and_no_end(
+    served: Served, ends_meanwhile: bool
+) -> None:
+    path = Path(served.guest.path)
+    assert (await served.guest.get()).status_code == 200
+    await served.process.killed()
+    assert path.name in os.listdir(path.parent), "it was killed"
+    if ends_meanwhile:
+        await signed_out(served)
+    found = await served.plane.broker.access_of(served.access.machine)
     assert found is not None
-    assert found.id == access.id
-    told = plane.told | {"access": found.model_dump(), "path": guest.path}
-    async with running(told):
-        assert (await guest.get()).status_code == 200
+    assert found.id == served.access.id
+    async with served.plane.elsewhere({path: found}):
+        assert (await served.guest.get()).status_code == (401 if ends_meanwhile else 200)
+        assert len(served.plane.api.received) == (1 if ends_meanwhile else 2)
+
+
+def tells_who(op: DevProvider) -> Answer:
+    """An API that answers with the `sub` of the token."""
+
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        token = op._state.credentials.access_token(request.token)
+        assert token is not None
+        await says(str(token.claims["sub"]).encode())(request, writer)
+
+    return answer
+
+
+async def test_guests_of_two_processes_call_as_their_own_people_until_those_end_it(
+    plane: Plane, tmp_path: Path
+) -> None:
+    plane.api.answer = tells_who(plane.op)
+    people = [f"user{number}" for number in range(GUESTS)]
+    guests = {each: Guest(str(tmp_path / each)) for each in people}
+    accesses = dict[str, Access]()
+    for each in people:
+        async with plane.browser() as browser:
+            accesses[each] = await plane.given(await plane.signed_in(browser, each))
+
+    async def storm(number: int, person: str) -> None:
+        async with guests[person].client() as client:
+            first = await asyncio.gather(*(client.get("/events") for _ in range(CALLS)))
+            assert {each.text for each in first} == {person}
+            if number % 4 == 1:
+                await plane.broker.withdraw(accesses[person])
+            if number % 4 == 3:
+                await plane.oidc.revoke(sub=person)
+            after = await asyncio.gather(*(client.get("/events") for _ in range(CALLS)))
+            assert {each.status_code for each in after} == {401 if number % 2 else 200}
+
+    def half(of: list[str]) -> dict[Path, Access]:
+        return {Path(guests[each].path): accesses[each] for each in of}
+
+    middle = GUESTS // 2
+    async with plane.elsewhere(half(people[:middle])), plane.elsewhere(half(people[middle:])):
+        await asyncio.gather(*(storm(number, each) for number, each in enumerate(people)))
+    assert len(plane.api.received) == GUESTS * CALLS * 3 // 2
+    for each in people[::2]:
+        assert (await plane.broker.check(accesses[each])).use.calls == 2 * CALLS
