@@ -133,7 +133,7 @@ fuzz: setup ## make up inputs for every parser of untrusted input; MINUTES=2 TAR
 
 machine: EXAMPLES ?= 500
 machine: setup ## play processes, browsers, provider and stores at random, some minutes; EXAMPLES=5000 ARGS="-k store"
-	@MACHINE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --quiet --timeout=0 -o faulthandler_timeout=0 tests/oidc/test_session_machine.py $(ARGS)
+	@MACHINE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --quiet --timeout=0 tests/oidc/test_session_machine.py $(ARGS)
 
 mutants: MINUTES ?= 10
 mutants: CHILDREN ?= 1
@@ -169,7 +169,7 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 real-guest: setup ## test programs and files in Linux guests: builds the rigs in build/real-guest (minutes); FIRECRACKER_BIN=...
 	@echo "Setting up the rigs in build/real-guest"
 	@tests/vmm/real_guest/rig.sh setup
-	@REAL_GUEST=1 $(BIN)/python -m pytest -q -n0 --timeout 900 -o faulthandler_timeout=930 tests/vmm/real_guest $(ARGS)
+	@REAL_GUEST=1 $(BIN)/python -m pytest -q -n0 --timeout 900 tests/vmm/real_guest $(ARGS)
 
 screenshots: setup terminal ## take the README's screenshots from the running console
 	@tests/programs.sh chromium

@@ -1,14 +1,16 @@
-"""What holds for every test: examples, garbage, authorities of TLS, and one Chromium."""
+"""What holds for every test: examples, limits, garbage, authorities of TLS, and one Chromium."""
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
@@ -40,6 +42,11 @@ LATEST: Final = pytest.StashKey[pytest.Item]()
 # A run takes as long as what begins last: these take a minute each.
 LONGEST: Final = ("codegen/test_trial.py", "process/test_every_moment.py")
 
+AGAIN_SECONDS, LAST_SECONDS = 10.0, 30.0
+"""From a test's limit to its next interruption, and to the end of its process."""
+LIMIT: Final = pytest.StashKey[Any]()
+"""The limit of a test, as pytest-timeout knows it."""
+
 gc.disable()  # until all tests are collected, which makes objects and no garbage
 
 
@@ -51,6 +58,34 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()  # collections need not look at the modules
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None, object, object]:
+    """Interrupts a test at its limit, and again where it waits again: in a `finally`, a fixture.
+
+    At last its process ends, with the stacks of its threads: a wait in a callback of an event loop,
+    or for a lock of the interpreter, cannot be interrupted.
+    """
+    found = yield
+    item.stash[LIMIT] = settings
+    signal.setitimer(signal.ITIMER_REAL, settings.timeout, AGAIN_SECONDS)
+    end, where = settings.timeout + LAST_SECONDS, item.config.stash[fault_handler_stderr_fd_key]
+    faulthandler.dump_traceback_later(end, exit=True, file=where)
+    return found
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_cancel_timer() -> Generator[None, object, object]:
+    faulthandler.cancel_dump_traceback_later()
+    return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """pytest-timeout cancels the limit of a test that has failed, and is to be torn down."""
+    if LIMIT in node.stash and not node.config.option.usepdb:
+        node.ihook.pytest_timeout_set_timer(item=node, settings=node.stash[LIMIT])
 
 
 @pytest.hookimpl(tryfirst=True)
