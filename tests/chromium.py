@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Timer
 from typing import Final
 
+import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
@@ -18,14 +22,18 @@ PROGRAM: Final = os.environ.get("CHROMIUM") or "chromium-headless-shell"
 
 It shows a page in a quarter of the processor time that the whole one needs.
 """
+MARK: Final = f"--tests-of={os.getpid()}"
+"""On the command lines of this worker's browser, which does not know this flag."""
 FLAGS: Final = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
+    f"--disable-component-update --disable-sync {MARK}"
 )
 PATIENCE: Final = 30_000
 """Milliseconds for what a page is expected to show: a busy computer is no fault of the page."""
 SETTLED: Final = 5_000
 """Milliseconds for which a page that is still loading is waited for at the end of a test."""
+LONGEST_END: Final = 30.0
+"""Seconds for a browser to close a page or a profile, which Playwright waits for without limit."""
 
 # Neither the selector of each element nor the rules that hold, which nobody looks at.
 VIOLATIONS: Final = """axe.run({ resultTypes: ["violations"], selectors: false, preload: false })
@@ -61,7 +69,8 @@ class Chromium:
         """Ends the browser; afterwards Playwright can end."""
         asyncio.events._set_running_loop(self._loop)
         if self._browser is not None:
-            self._browser.close()
+            with ending():
+                self._browser.close()
 
     def _connected(self) -> Browser:
         if self._browser is None or not self._browser.is_connected():
@@ -90,8 +99,43 @@ def close_context(context: BrowserContext) -> None:
         with suppress(PlaywrightError):
             page.wait_for_load_state(timeout=SETTLED)
             page.goto("about:blank", timeout=SETTLED)
-        page.close()
-    context.close()
+        with ending():
+            page.close()
+    with ending():
+        context.close()
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """Fails the test and kills the browser, which the next file starts anew, if the block waits."""
+    killed: list[int] = []
+
+    def kill() -> None:
+        killed.extend(browser_processes())
+        for process in killed:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    limit = Timer(LONGEST_END, kill)
+    limit.start()
+    try:
+        yield
+    except PlaywrightError:  # of the end of the browser
+        if not killed:
+            raise
+    finally:
+        limit.cancel()
+        limit.join()
+    if killed:
+        pytest.fail(f"Chromium did not close a page or a profile within {LONGEST_END} s")
+
+
+def browser_processes() -> Iterator[int]:
+    """The processes of this worker's browser that have its command line; they end the others."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if MARK.encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                yield int(process.name)
 
 
 def violations(page: Page) -> list[str]:
