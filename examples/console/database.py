@@ -45,8 +45,12 @@ class Database:
         return database
 
     def write(self, write: Write) -> Future[int]:
-        """Queues a write; the future has its number, or the sqlite3.Error, once it is stored."""
+        """Queues a write; the future has its number, or the sqlite3.Error, once it is stored.
+
+        It cannot be cancelled: what is queued is stored, also when nobody waits for it any more.
+        """
         done: Future[int] = Future()
+        done.set_running_or_notify_cancel()
         if self._is_closed:
             done.set_exception(sqlite3.ProgrammingError("the database is closed"))
         else:

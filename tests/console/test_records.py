@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -228,6 +229,30 @@ def test_a_slow_reader_delays_no_writer_and_no_other_reader(records: Records) ->
     assert records.events(Search(text="Meanwhile"), 1)[0].what == "Meanwhile."
     over.set()
     thread.join()
+
+
+async def test_who_goes_away_before_an_event_is_stored_delays_no_other_event(
+    records: Records,
+) -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def hold(_: object) -> int:
+        begun.set()
+        return over.wait(PATIENCE)
+
+    held = records._database.write(hold)
+    assert await asyncio.to_thread(begun.wait, PATIENCE)
+    leaving = asyncio.create_task(records.begin_event(event("Wants to leave.")))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    over.set()
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.wrap_future(held)
+        await records.begin_event(event("Wants to stay."))
+    found = [one.what for one in records.events(Search(text="Wants to"), 2)]
+    assert found == ["Wants to stay.", "Wants to leave."]
 
 
 def test_a_text_is_found_by_an_index(records: Records) -> None:
