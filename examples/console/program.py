@@ -18,6 +18,7 @@ import uvicorn
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
+from examples.console.host import Host
 from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings, SettingsError
 from examples.console.stores import sessions_at
@@ -106,8 +107,9 @@ def _welcome(settings: ConsoleSettings, console: Parts, key: str) -> str:
         lines += ["  Sign in as        alice (admin), carol (operator), bob (viewer); no password"]
         lines += [f"  OpenID Provider   {console.provider.issuer} (for this demo only)"]
     lines += [f"  Monitor {name:9} {path}" for name, path in settings.sockets.items()]
-    if console.folder is not None:
-        kind = "real" if settings.firecracker else "simulated"
+    if isinstance(console.monitors, Host):
+        jail = "jailed" if console.monitors.launch.jailer else "without a jail"
+        kind = f"real, {jail}" if settings.firecracker else "simulated"
         kept = "kept" if settings.folder else "until the console ends"
         lines += [f"  Machines          {kind}, {kept}, in {console.folder}"]
         if settings.simulated_agent and not settings.firecracker:

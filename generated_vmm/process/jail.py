@@ -118,8 +118,9 @@ class Jail(Place):
 
 def require_jail_options(given: Mapping[str, Any]) -> None:
     """Raises ValueError for what the jailer would refuse, and for what is no jail."""
-    if given.get("uid") == 0:
-        raise ValueError("uid is 0, and root can leave a jail: give the monitor a user of its own")
+    for name in ("uid", "gid"):
+        if given.get(name) == 0:
+            raise ValueError(f"{name} is 0, and root can leave a jail: give the monitor its own")
     for name in given.get("cgroups", ()):
         if "." not in name or "/" in name:
             raise ValueError(f"cgroups has {name!r}; it must be a file such as cpu.weight")

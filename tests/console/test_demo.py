@@ -74,7 +74,7 @@ def test_it_says_where_to_go_and_ends_in_order(signal_number: int) -> None:
             "Sign in as        alice (admin), carol (operator), bob (viewer); no password" in told
         )
         address = re.search(r"http://127\.0\.0\.1:\d+\S*", told)
-        folder = re.search(r"simulated, until the console ends, in (/\S+)", told)
+        folder = re.search(r"Machines +simulated, until the console ends, in (/\S+)", told)
         assert address
         assert folder
         with Browser(address[0]) as browser:

@@ -114,7 +114,7 @@ async def detach_and_attach(play: Play) -> None:
 async def fill_a_jail(play: Play) -> None:
     """Without a start, for which one has to be root."""
     programs = {"jailer": "/bin/true", "binary": "/bin/true"}
-    monitor = play.jailed(uid=os.getuid() or 1, gid=os.getgid(), **programs)
+    monitor = play.jailed(uid=os.getuid() or 1, gid=os.getgid() or 1, **programs)
     await done(monitor.copy_in(__file__, "/a/b"))
     await done(monitor.link_in(play.folder / "linked"))
     await done(monitor.stop())

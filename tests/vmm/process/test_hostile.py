@@ -53,7 +53,7 @@ def jail(folder: Path) -> Iterator[JailedMonitor]:
     made = JailedMonitor(
         id="vm-1",
         uid=os.getuid() or 1,
-        gid=os.getgid(),
+        gid=os.getgid() or 1,
         jailer="/bin/true",
         binary="/bin/true",
         chroot_base_dir=folder / "jails",

@@ -38,7 +38,12 @@ def _ended() -> Iterator[None]:
 
 def jail(base: Path, **options: Any) -> JailedMonitor:
     """A jail of this test's own user, which therefore needs no root."""
-    own: Any = {"id": "vm-1", "uid": os.getuid() or 1, "gid": os.getgid(), "chroot_base_dir": base}
+    own: Any = {
+        "id": "vm-1",
+        "uid": os.getuid() or 1,
+        "gid": os.getgid() or 1,
+        "chroot_base_dir": base,
+    }
     own |= {"jailer": "/bin/true", "binary": "/bin/true"}
     MADE.append(JailedMonitor(**{**own, **options}))
     return MADE[-1]
@@ -49,9 +54,10 @@ def settings(**options: Any) -> dict[str, Any]:
     return Jail("jailer", "firecracker", {**own, **options}).settings
 
 
-def test_root_is_no_user_of_a_jail() -> None:
-    with pytest.raises(ValueError, match="uid is 0, and root can leave a jail"):
-        settings(uid=0)
+@pytest.mark.parametrize("name", ["uid", "gid"])
+def test_root_is_no_user_and_no_group_of_a_jail(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is 0, and root can leave a jail"):
+        settings(**{name: 0})
 
 
 def test_a_jail_needs_root_before_it_needs_a_folder(
@@ -337,7 +343,11 @@ async def test_a_copy_in_a_task_leaves_the_loop_free_and_can_be_cancelled(
 ) -> None:
     source = folder / "disk"
     source.write_bytes(bytes(1000))
-    own: Any = {"uid": os.getuid() or 1, "gid": os.getgid(), "chroot_base_dir": folder / "jails"}
+    own: Any = {
+        "uid": os.getuid() or 1,
+        "gid": os.getgid() or 1,
+        "chroot_base_dir": folder / "jails",
+    }
     made = AsyncJailedMonitor("/bin/true", "/bin/true", id="vm-1", **own)
     monkeypatch.setattr(copying, "COPIED_AT_ONCE", 1)
     monkeypatch.setattr(copying, "_shares_blocks", lambda *_: False)

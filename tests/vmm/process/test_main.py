@@ -97,6 +97,17 @@ def test_monitors_are_shown_with_their_owner(
     assert lines(capsys) == []
 
 
+@pytest.mark.parametrize("command", ["list", "clean"])
+def test_a_folder_that_is_no_monitors_is_an_error(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (folder / "other").mkdir()
+    for path in (folder / "other", folder / "misspelled"):
+        assert main([command, str(path)]) == 1
+        told = f"{path}: no monitor keeps its files in this folder\n"
+        assert capsys.readouterr().err == told
+
+
 def test_monitors_are_in_a_registry(
     binary: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

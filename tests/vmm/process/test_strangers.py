@@ -23,7 +23,7 @@ def monitor_below(path: Path) -> Monitor:
 
 
 def jail_below(path: Path) -> Monitor:
-    own: Any = {"uid": os.getuid() or 1, "gid": os.getgid()}
+    own: Any = {"uid": os.getuid() or 1, "gid": os.getgid() or 1}
     return JailedMonitor("/bin/true", "/bin/true", id="vm-1", chroot_base_dir=path / "inner", **own)
 
 
