@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Timer
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
@@ -88,6 +88,16 @@ def chromium_of_worker() -> Iterator[Chromium]:
         chromium = Chromium(playwright)
         yield chromium
         chromium.close()
+
+
+@contextmanager
+def profile(browser: Browser, **options: Any) -> Iterator[BrowserContext]:
+    """A profile for the block."""
+    context = browser.new_context(**options)
+    try:
+        yield context
+    finally:
+        close_context(context)
 
 
 def close_context(context: BrowserContext) -> None:

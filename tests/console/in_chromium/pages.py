@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 
-from tests.chromium import close_context
+from tests.chromium import profile
 from tests.console.running import RunningConsole
 
 PATIENCE = 30_000
@@ -21,15 +21,12 @@ Visit: TypeAlias = Callable[..., Page]
 @contextmanager
 def alice_at(chromium: Browser, host: RunningConsole, **options: Any) -> Iterator[Page]:
     """The list of machines as an admin sees it, one of which runs."""
-    context = chromium.new_context(base_url=host.url, **options)
-    page = context.new_page()
-    page.goto("/")
-    page.click("button[value=alice]")
-    expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
-    try:
+    with profile(chromium, base_url=host.url, **options) as context:
+        page = context.new_page()
+        page.goto("/")
+        page.click("button[value=alice]")
+        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
         yield page
-    finally:
-        close_context(context)
 
 
 def complaints_of(context: BrowserContext) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect
 
 from examples.console.hosted import HostedMonitor
-from tests.chromium import violations
+from tests.chromium import profile, violations
 from tests.console.in_chromium.pages import Visit, alice_at, press, set_up, unfold
 from tests.console.running import RunningConsole, hosting_console
 from tests.programs import require_terminals
@@ -125,7 +125,7 @@ def test_a_hidden_page_asks_for_nothing(desk: Page) -> None:
 def test_a_console_that_is_gone_is_told_within_seconds(chromium: Browser) -> None:
     with ExitStack() as stack:
         console = stack.enter_context(hosting_console())
-        context = stack.enter_context(chromium.new_context(base_url=console.url))
+        context = stack.enter_context(profile(chromium, base_url=console.url))
         page = context.new_page()
         page.goto("/")
         page.click("button[value=alice]")

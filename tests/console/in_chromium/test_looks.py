@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import violations
+from tests.chromium import profile, violations
 from tests.console.in_chromium.pages import Scheme, alice_at, press
 from tests.console.running import RunningConsole, hosting_console
 
@@ -69,7 +69,7 @@ def test_charts_are_alive_and_their_lines_can_be_seen(page: Page) -> None:
 
 
 def test_the_way_to_the_first_machine_is_accessible(chromium: Browser) -> None:
-    with hosting_console() as console, chromium.new_context(base_url=console.url) as context:
+    with hosting_console() as console, profile(chromium, base_url=console.url) as context:
         page = context.new_page()
         page.goto("/")
         page.click("button[value=alice]")

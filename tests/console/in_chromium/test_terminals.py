@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from examples.console.hosted import HostedMonitor
-from tests.chromium import violations
+from tests.chromium import profile, violations
 from tests.console.in_chromium.pages import alice_at, complaints_of, press
 from tests.console.running import RunningConsole, hosting_console, signed_in
 from tests.programs import require_terminals
@@ -180,7 +180,7 @@ def test_without_script_the_screen_is_in_the_page(chromium: Browser, host: Runni
     with signed_in(host) as alice:
         alice.open_until("Started Journal Service", "/machines/demo/console/text")
     write(host, b"\r\nwritten without script")
-    with chromium.new_context(base_url=host.url, java_script_enabled=False) as context:
+    with profile(chromium, base_url=host.url, java_script_enabled=False) as context:
         page = context.new_page()
         page.goto("/")
         page.click("button[value=alice]")
