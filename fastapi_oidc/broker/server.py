@@ -65,8 +65,11 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
     """Serve `app` at `path` within the block, and break off what is under way at its end."""
     config = Config(app, ws="none", log_config=None, proxy_headers=False)
     loop, state, listener = asyncio.get_running_loop(), ServerState(), _listener(path, owner)
-    server = await loop.create_unix_server(lambda: _Connection(config, state), sock=listener)
+    server = await loop.create_unix_server(
+        lambda: _Connection(config, state), sock=listener, start_serving=False
+    )
     try:
+        await server.start_serving()  # a cancellation here ends it
         yield
     finally:
         # First: as long as this process listens, no other one takes the path.

@@ -91,6 +91,24 @@ async def test_a_block_that_a_scope_cancels_leaves_nothing_open_and_records_its_
         await opened.__aexit__(None, None, None)
 
 
+async def test_a_block_that_is_cancelled_while_it_begins_serves_nobody(tmp_path: Path) -> None:
+    async with rigged() as rig:
+        path = str(tmp_path / "vsock_8080")
+
+        async def serves() -> None:
+            async with rig.broker.serve(rig.access, path):
+                raise AssertionError
+
+        serving = asyncio.create_task(serves())
+        await asyncio.sleep(0)
+        assert os.path.exists(path)
+        serving.cancel()
+        await asyncio.wait([serving], timeout=PATIENCE)
+        assert serving.cancelled()
+        async with rig.broker.serve(rig.access, path):
+            assert (await Guest(path).get()).status_code == 200
+
+
 async def test_a_socket_that_a_dead_process_has_left_is_replaced(tmp_path: Path) -> None:
     async with rigged() as rig:
         path = str(tmp_path / "vsock_8080")
