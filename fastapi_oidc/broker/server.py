@@ -9,8 +9,8 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias
 
 from anyio import CancelScope
@@ -85,35 +85,25 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
 
 def _listener(path: str, owner: Owner | None) -> socket.socket:
     """A socket at `path`, which listens, and which only its owner can open."""
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
     listener = socket.socket(socket.AF_UNIX)
     try:
-        with _alone_in(os.path.dirname(path) or "."):
-            _remove_dead(path)
-            os.fchmod(listener.fileno(), 0o600)  # the file has this mode from its beginning
-            listener.bind(path)
-            if owner is not None:
-                _give(path, owner)
-            listener.listen()  # from now on it is not dead
+        # Otherwise two processes that find a dead socket could remove each other's new one.
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove_dead(path)
+        os.fchmod(listener.fileno(), 0o600)  # the file has this mode from its beginning
+        listener.bind(path)
+        if owner is not None:
+            _give(path, owner)
+        listener.listen()  # from now on it is not dead
     except OSError as error:
         listener.close()
         is_held = isinstance(error, BlockingIOError)
         told = "another process makes a socket in this folder" if is_held else error.strerror
         raise OSError(error.errno, told, path) from error  # `bind` names no path
-    return listener
-
-
-@contextmanager
-def _alone_in(folder: str) -> Iterator[None]:
-    """No other process makes a socket in the folder meanwhile; raises BlockingIOError.
-
-    Two that find the same dead socket would remove each other's new one.
-    """
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
     finally:
-        os.close(opened)  # and unlock
+        os.close(folder)  # and unlock
+    return listener
 
 
 def _give(path: str, owner: Owner) -> None:
