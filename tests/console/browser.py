@@ -136,8 +136,10 @@ class Browser:
     def path(self) -> str:
         return urlsplit(self.url).path
 
-    def open(self, path: str = "/") -> None:
+    def open(self, path: str = "/", *, sees: str = "") -> None:
+        """Open a page, which has the text that a person `sees`."""
         self._show(self._client.get(urljoin(self.url or self._home, path)))
+        self._see(sees)
 
     def open_until(self, text: str, path: str = "") -> None:
         """Open the page, the present one if none is given, again until it has `text`."""
@@ -156,15 +158,18 @@ class Browser:
     def home(self) -> None:
         self._show(self._client.get(self._home))
 
-    def click(self, label: str, typed: dict[str, str] | None = None, *, sure: bool = True) -> None:
+    def click(
+        self, label: str, typed: dict[str, str] | None = None, *, sure: bool = True, sees: str = ""
+    ) -> None:
         """Press the button whose label begins with `label`, with `typed` in its form's fields.
 
-        A person who is `sure` confirms it if the console asks.
+        A person who is `sure` confirms it if the console asks. The page has what they `see` then.
         """
         form, button = self._button(label)
         self.post(form.action, {**form.fields, **button, **(typed or {})})
         if sure and self.has_button("Yes: "):
             self.click("Yes: ")
+        self._see(sees)
 
     def post(self, path: str, content: dict[str, str]) -> None:
         """Send a form to `path`, whether the page has one or not."""
@@ -198,6 +203,14 @@ class Browser:
                 if text.startswith(label):
                     return form, button
         raise LookupError(f"no button {label!r} on {self.url}: {self.text[:500]}")
+
+    def require(self, status: int, text: str) -> None:
+        """Fails unless the page has this status and this text."""
+        assert self.status == status, f"{self.status} on {self.url}: {self.text[:1000]}"
+        self._see(text)
+
+    def _see(self, text: str) -> None:
+        assert text in self.text, f"no {text!r} on {self.url} ({self.status}): {self.text[:1000]}"
 
     def _show(self, response: httpx.Response) -> None:
         self.status, self.url = response.status_code, str(response.url)

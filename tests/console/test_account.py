@@ -70,20 +70,10 @@ def test_signing_out_everywhere_ends_every_session_of_this_person_alone(
     desk: Browser, phone: Browser, console: RunningConsole
 ) -> None:
     with signed_in(console, BOB) as bob:
-        desk.click("Sign out everywhere")
-        assert "You have signed out of the console." in desk.text
+        desk.click("Sign out everywhere", sees="You have signed out of the console.")
         assert not is_signed_in(desk)
         assert not is_signed_in(phone)
         assert is_signed_in(bob)
-
-
-@pytest.mark.parametrize("button", ["End", "Sign out everywhere"])
-def test_a_form_of_another_session_ends_nothing(desk: Browser, phone: Browser, button: str) -> None:
-    desk.home()
-    desk.click(button, {"csrf_token": "of somebody else"})
-    assert desk.status == 403
-    assert is_signed_in(desk)
-    assert is_signed_in(phone)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +99,5 @@ def test_a_logout_at_the_provider_ends_the_session_here(
     assert console.parts.provider is not None
     asyncio.run(console.parts.provider.log_out("alice"))
     alice.click("Save setup")
-    assert alice.status == 401
-    assert "Your session has ended" in alice.text
+    alice.require(401, "Your session has ended")
     assert not console.machine().definition.can_boot

@@ -74,8 +74,7 @@ def create(browser: Browser, name: str, files: MachineSettings, *, start: str = 
         "boot_source.boot_args": "console=ttyS0",
         "root_drive.path_on_host": files["rootfs"],
     }
-    browser.click("Create machine", typed)
-    assert f"{name} {'Running' if start else 'Not started'}" in browser.text
+    browser.click("Create machine", typed, sees=f"{name} {'Running' if start else 'Not started'}")
 
 
 def test_a_machine_lives_from_its_creation_to_its_deletion(
@@ -85,18 +84,13 @@ def test_a_machine_lives_from_its_creation_to_its_deletion(
     alice.open_until("guest serves", "/machines/life/console")
     alice.open_until("Disk", "/machines/life/charts")
     alice.open("/machines/life")
-    alice.click("Pause")
-    assert "life Paused" in alice.text
-    alice.click("Resume")
-    assert "life Running" in alice.text
-    alice.click("Stop")
-    assert "life Ended" in alice.text
-    alice.click("Start")
-    assert "life Running" in alice.text
+    alice.click("Pause", sees="life Paused")
+    alice.click("Resume", sees="life Running")
+    alice.click("Stop", sees="life Ended")
+    alice.click("Start", sees="life Running")
     alice.open_until("guest serves", "/machines/life/console")
     alice.click("Stop")
-    alice.click("Delete")
-    assert "The machine is deleted." in alice.text
+    alice.click("Delete", sees="The machine is deleted.")
     assert "life" not in alice.page.links
 
 
@@ -105,11 +99,9 @@ def test_a_clone_goes_on_beside_the_machine_it_was_made_of(
 ) -> None:
     create(alice, "first", files)
     alice.open("/machines/first/snapshots")
-    alice.click("Clone", {"clone.name": "second"})
-    assert "The clone is there." in alice.text
+    alice.click("Clone", {"clone.name": "second"}, sees="The clone is there.")
     assert "second Running" in alice.text
-    alice.open("/machines/first")
-    assert "first Running" in alice.text
+    alice.open("/machines/first", sees="first Running")
     assert pid_of(host, "first") != pid_of(host, "second")
 
 
@@ -128,8 +120,7 @@ def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
         do(alice, "told", "memory", "Ask for this size", typed)
         alice.open_until(f"Taken by the guest {size} MiB", "/machines/told/memory")
     alice.click("Stop")
-    alice.click("Start")
-    assert "told Running" in alice.text
+    alice.click("Start", sees="told Running")
     assert "At most, in MiB 256" in alice.text
 
 
@@ -152,11 +143,9 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
         os.kill(pid, signal.SIGKILL)
         pressed.result(PATIENCE)
     assert f"{victim} Ended" in alice.text
-    assert alice.status == 502
-    assert "The monitor ended during the request." in alice.text
+    alice.require(502, "The monitor ended during the request.")
     assert "set-cookie" not in alice.headers
-    alice.click("Start")
-    assert f"{victim} Running" in alice.text
+    alice.click("Start", sees=f"{victim} Running")
     assert "Alice Admin" in alice.text
     assert dict(alice.cookies) == cookies
     alice.open_until("guest serves", f"/machines/{victim}/console")
@@ -167,14 +156,11 @@ def test_a_monitor_that_hangs_is_stopped_from_its_page(
 ) -> None:
     create(alice, "hung", files)
     os.kill(pid_of(host, "hung"), signal.SIGSTOP)
-    alice.open("/machines/hung")
-    assert "hung No answer" in alice.text
+    alice.open("/machines/hung", sees="hung No answer")
     assert "The monitor took too long to respond." in alice.text
     alice.click("Stop")
-    assert alice.status == 200
-    assert "hung Ended" in alice.text
-    alice.click("Start")
-    assert "hung Running" in alice.text
+    alice.require(200, "hung Ended")
+    alice.click("Start", sees="hung Running")
 
 
 def stopped_when_asked(monkeypatch: pytest.MonkeyPatch, pid: int) -> Event:

@@ -93,8 +93,7 @@ def test_a_change_is_that_of_the_form_and_in_the_trail(
     assert admin.get("/machines/demo").json()["state"] == "Paused"
     assert admin.post("/machines/demo/resume").status_code == 204
     with signed_in(house) as alice:
-        alice.open("/machines/demo")
-        assert "program" in alice.text
+        alice.open("/machines/demo", sees="program")
         assert "The machine is paused." in alice.text
 
 

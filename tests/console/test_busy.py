@@ -72,19 +72,15 @@ def test_a_machine_that_is_cloned_is_busy_and_nothing_else_is_offered(
         cloned = pool.submit(do, alice, "origin", "snapshots", "Clone", {"clone.name": "copy"})
         assert begun.wait(PATIENCE)
         other.post("/machines/origin/stop", {**stop, "confirmed": "yes"})
-        assert other.status == 409
-        assert "origin is busy: clone copy by Alice Admin since" in other.text
-        other.open("/machines/origin")
-        assert "origin Busy" in other.text
+        other.require(409, "origin is busy: clone copy by Alice Admin since")
+        other.open("/machines/origin", sees="origin Busy")
         assert not any(other.has_button(one) for one in ("Stop", "Pause", "Delete", "Clone"))
-        other.open("/")
-        assert "copy Busy clone by Alice Admin since" in other.text
+        other.open("/", sees="copy Busy clone by Alice Admin since")
         assert "copy" not in other.page.links
         looked.set()
         cloned.result(PATIENCE)
     assert "copy Running" in alice.text
-    alice.open("/machines/origin")
-    assert "origin Running" in alice.text
+    alice.open("/machines/origin", sees="origin Running")
 
 
 def test_what_cannot_be_recorded_is_not_done(
@@ -98,13 +94,11 @@ def test_what_cannot_be_recorded_is_not_done(
     with monkeypatch.context() as patched:
         patched.setattr(Records, "begin_event", refuse)
         alice.click("Pause")
-        assert alice.status == 503
-        assert "Nothing was done: it could not be recorded." in alice.text
+        alice.require(503, "Nothing was done: it could not be recorded.")
         alice.open("/new")
         alice.click("Create machine", {"new.name": "none"})
         assert alice.status == 503
-    alice.open("/machines/full")
-    assert "full Running" in alice.text
+    alice.open("/machines/full", sees="full Running")
     alice.open("/")
     assert "none" not in alice.page.links
 
@@ -114,20 +108,17 @@ def test_the_console_asks_without_script(alice: Browser, button: str) -> None:
     create(alice, "asked")
     alice.click(button, sure=False)
     assert alice.has_button("Yes: ")
-    alice.open("/machines/asked")
-    assert "asked Running" in alice.text
+    alice.open("/machines/asked", sees="asked Running")
 
 
 def test_a_machine_does_not_have_the_events_of_another_one_of_its_name(alice: Browser) -> None:
     create(alice, "again")
-    alice.click("Pause")
-    assert "The machine is paused." in alice.text
+    alice.click("Pause", sees="The machine is paused.")
     delete(alice, "again")
     create(alice, "again")
     alice.open("/machines/again")
     assert "The machine is paused." not in alice.text
-    alice.open("/events?machine=again")
-    assert "The machine is paused." in alice.text
+    alice.open("/events?machine=again", sees="The machine is paused.")
 
 
 # Two people at one machine: neither undoes without knowing what the other has done
@@ -164,8 +155,7 @@ def test_who_saves_second_is_told_and_may_save_again(
     assert "What you typed is still here: save again to replace it." in other.text
     assert other.field(MEMORY) == "512"
     assert size(console) == 256
-    other.click("Save setup")
-    assert "Setup saved." in other.text
+    other.click("Save setup", sees="Setup saved.")
     assert size(console) == 512
 
 
@@ -175,8 +165,7 @@ def test_what_is_changed_in_another_form_is_no_obstacle(
     alice.open("/machines/demo")
     other.open("/machines/demo/memory")
     other.click("Save limit")
-    alice.click("Save setup", {MEMORY: "256"})
-    assert "Setup saved." in alice.text
+    alice.click("Save setup", {MEMORY: "256"}, sees="Setup saved.")
     assert size(console) == 256
 
 
@@ -195,13 +184,11 @@ def test_a_machine_that_was_started_meanwhile_is_not_deleted(
     other.open("/machines/stale")
     alice.click("Start")
     other.click("Delete")
-    assert other.status == 409
-    assert "stale was Not started on this page and is Running now." in other.text
+    other.require(409, "stale was Not started on this page and is Running now.")
     assert re.search(r"You did it elsewhere at [\d:]+ UTC: The machine is running\.", other.text)
     assert "stale Running" in other.text
     other.click("Delete")
-    assert other.status == 409
-    assert "Stop the machine first." in other.text
+    other.require(409, "Stop the machine first.")
     assert "stale Running" in other.text
 
 
@@ -214,10 +201,8 @@ def test_a_machine_that_was_started_anew_is_not_stopped_by_an_old_page(
     alice.click("Stop")
     alice.click("Start")
     other.click("Stop")
-    assert other.status == 409
-    assert "anew has been started anew since this page was made." in other.text
-    other.click("Stop")
-    assert "anew Ended" in other.text
+    other.require(409, "anew has been started anew since this page was made.")
+    other.click("Stop", sees="anew Ended")
 
 
 @pytest.mark.parametrize("page", ["", "|||", "Running||nan", "Running||1e99", "Running"])
@@ -226,6 +211,5 @@ def test_a_press_that_no_page_shows_does_nothing(
 ) -> None:
     alice.open("/machines/demo")
     alice.click("Save setup", {"page": page})
-    assert alice.status == 409
-    assert "Nothing was done" in alice.text
+    alice.require(409, "Nothing was done")
     assert size(console) is None

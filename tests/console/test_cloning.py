@@ -38,15 +38,12 @@ def test_a_running_machine_is_cloned_in_one_step_and_goes_on(
     assert "The clone is there." in alice.text
     assert "web-2 Running" in alice.text
     (disk,) = disks_of(console, "web-2")
-    alice.open("/machines/web-2/devices")
-    assert f"rootfs root disks/{disk.name}" in alice.text
+    alice.open("/machines/web-2/devices", sees=f"rootfs root disks/{disk.name}")
     assert disk.read_bytes() == (folder / "rootfs.ext4").read_bytes()
-    alice.open("/machines/web-2")
-    assert "Cloned from web." in alice.text
+    alice.open("/machines/web-2", sees="Cloned from web.")
     assert "Disks that are written to: copied (rootfs)." in alice.text
     assert "Virtual processors 2" in alice.text
-    alice.open("/machines/web")
-    assert "web Running" in alice.text
+    alice.open("/machines/web", sees="web Running")
 
 
 @pytest.mark.parametrize("keeps", ["", "true"])
@@ -66,8 +63,7 @@ def test_a_copy_gets_an_identity_of_its_own_unless_it_keeps_that_of_the_guest(
     clone(alice, "named", name="copy", keep_identity=keeps)
     alice.open("/images")
     alice.open(next(link for link in alice.page.links.values() if "snapshot=" in link))
-    alice.click("Restore", {"new.name": "copy", "new.keep_identity": keeps})
-    assert "enough is known" in alice.text
+    alice.click("Restore", {"new.name": "copy", "new.keep_identity": keeps}, sees="enough is known")
     assert asked == [not keeps] * 2
 
 
@@ -76,8 +72,7 @@ def test_a_clone_starts_again_with_its_own_disk(alice: Browser, console: Running
     clone(alice, "first", name="second", run="")
     assert "second Paused" in alice.text
     alice.click("Stop")
-    alice.click("Start")
-    assert "second Running" in alice.text
+    alice.click("Start", sees="second Running")
     alice.open("/machines/second/devices")
     (disk,) = disks_of(console, "second")
     assert f"rootfs root disks/{disk.name}" in alice.text
@@ -86,8 +81,7 @@ def test_a_clone_starts_again_with_its_own_disk(alice: Browser, console: Running
 def test_a_clone_shares_the_disks_that_are_only_read(alice: Browser, folder: Path) -> None:
     create(alice, "reader", root_drive__is_read_only="true")
     clone(alice, "reader", name="reader-2")
-    alice.open("/machines/reader-2/devices")
-    assert f"rootfs root read only {folder / 'rootfs.ext4'}" in alice.text
+    alice.open("/machines/reader-2/devices", sees=f"rootfs root read only {folder / 'rootfs.ext4'}")
 
 
 @pytest.mark.since("1.16")
@@ -100,8 +94,7 @@ def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
     do(alice, "net", "metadata", "Save document", {"document.contents": '{"name": "net"}'})
     alice.click("Start")
     clone(alice, "net", name="net-2", taps="eth0=tap7")
-    alice.open("/machines/net-2/devices")
-    assert "eth0 tap7" in alice.text
+    alice.open("/machines/net-2/devices", sees="eth0 tap7")
     assert "Address of the guest 3" in alice.text
     alice.open("/machines/net-2/metadata")
     assert 'Document { "name": "net" }' in alice.text
@@ -130,8 +123,7 @@ def test_a_clone_that_cannot_be_made_leaves_nothing(
     create(alice, "source", new_network__host_dev_name="tap0")
     before = files(folder)
     clone(alice, "source", **typed)
-    assert alice.status == 422
-    assert sentence in alice.text
+    alice.require(422, sentence)
     assert alice.field("clone.name") == typed["name"]
     assert "source Running" in alice.text
     assert files(folder) == before
@@ -143,8 +135,7 @@ def test_a_snapshot_that_is_none_leaves_no_machine(alice: Browser) -> None:
     alice.open("/new/snapshot")
     typed = {"new.name": "nobody", "new.snapshot": "0123456789ab/none"}
     alice.click("Restore into a new machine", typed)
-    assert alice.status == 422
-    assert "This snapshot does not exist any more." in alice.text
+    alice.require(422, "This snapshot does not exist any more.")
     assert alice.field("new.name") == "nobody"
     alice.open("/")
     assert "nobody" not in alice.page.links

@@ -40,8 +40,7 @@ def test_there_is_no_file_before_there_is_a_kernel(alice: Browser) -> None:
     alice.open("/machines/demo/configuration")
     assert "Download it" not in alice.page.links
     alice.open("/machines/demo/config-file")
-    assert alice.status == 409
-    assert "The configuration has no kernel_image_path" in alice.text
+    alice.require(409, "The configuration has no kernel_image_path")
 
 
 def test_the_code_of_a_machine_makes_the_same_one(
@@ -103,12 +102,10 @@ def test_metadata_and_devices_are_there_again(alice: Browser, console: RunningCo
     alice.click("Start")
     do(alice, "full", "metadata", "Save document", {"document.contents": '{"b": 1}'})
     alice.click("Stop")
-    alice.click("Start")
-    assert "full Running" in alice.text
+    alice.click("Start", sees="full Running")
     alice.open("/machines/full/metadata")
     assert 'Document { "b": 1 }' in alice.text
-    alice.open("/machines/full/devices")
-    assert "eth0 tap0" in alice.text
+    alice.open("/machines/full/devices", sees="eth0 tap0")
     assert "Address of the guest 9" in alice.text
 
 
@@ -124,5 +121,4 @@ def test_what_cannot_be_told_again_is_a_sentence_and_nothing_is_forgotten(
     assert str(disk) in alice.text
     assert "lost Ended" in alice.text
     disk.write_bytes(bytes(4096))
-    alice.click("Start")
-    assert "lost Running" in alice.text
+    alice.click("Start", sees="lost Running")

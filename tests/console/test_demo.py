@@ -146,11 +146,9 @@ def test_the_printed_address_leads_to_a_guest_that_runs_programs(address: str) -
         alice.click(ALICE)
         assert "key=" not in alice.url
         alice.open_until("demo Running", "/")
-        alice.open("/machines/demo/guest")
-        assert "Nothing is isolated." in alice.text
+        alice.open("/machines/demo/guest", sees="Nothing is isolated.")
         alice.click("Give access")
-        alice.click("curl http://calendar.internal/events")
-        assert "HTTP/1.1 200" in alice.text
+        alice.click("curl http://calendar.internal/events", sees="HTTP/1.1 200")
         alice.open("/new")
         assert alice.field("new.agent") == "true"
 

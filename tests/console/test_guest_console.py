@@ -116,8 +116,7 @@ def test_typing_is_written_down_once_and_never_what_was_typed(alice: Browser) ->
 
 def test_what_a_page_of_an_earlier_start_sends_is_not_typed(alice: Browser) -> None:
     alice.click("Send", {"line": "J", "page": "Running|1|0|"})
-    assert alice.status == 409
-    assert "Nothing was typed: this page is of an earlier start of the machine." in alice.text
+    alice.require(409, "Nothing was typed: this page is of an earlier start of the machine.")
     assert "guest hears J" not in alice.text
 
 

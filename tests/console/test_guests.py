@@ -37,8 +37,7 @@ def test_a_simulated_guest_says_that_nothing_is_isolated(carol: Browser) -> None
 def test_a_command_runs_and_its_output_and_status_are_shown(carol: Browser) -> None:
     carol.click("Run", {"command": "echo $((6 * 7)); echo oh no >&2; exit 3"})
     assert "It ended with exit status 3. Output 42 Errors oh no" in carol.text
-    carol.open("/machines/demo")
-    assert "Ran 'echo $((6 * 7)); echo oh no >&2; exit 3' in the guest." in carol.text
+    carol.open("/machines/demo", sees="Ran 'echo $((6 * 7)); echo oh no >&2; exit 3' in the guest.")
     assert "Carol Operator" in carol.text
 
 
@@ -49,8 +48,7 @@ def test_markup_in_output_is_text(carol: Browser) -> None:
 
 def test_output_without_end_is_cut_off_and_said(carol: Browser) -> None:
     carol.click("Run", {"command": "yes"})
-    assert carol.status == 409
-    assert "wrote more than 1048576 bytes" in carol.text
+    carol.require(409, "wrote more than 1048576 bytes")
 
 
 def test_files_go_both_ways(house: RunningConsole, carol: Browser, tmp_path: Path) -> None:
@@ -193,8 +191,7 @@ def test_what_a_program_does_not_read_is_told(
 def test_a_viewer_uses_no_guest(house: RunningConsole) -> None:
     with signed_in(house, BOB) as bob:
         bob.open_until("demo Running", "/")
-        bob.open("/machines/demo/guest")
-        assert "Only an operator may use the guest." in bob.text
+        bob.open("/machines/demo/guest", sees="Only an operator may use the guest.")
         token = bob.field("csrf_token")
         for path in ("run", "file", "terminal", "terminal/x/input"):
             bob.post(f"/machines/demo/guest/{path}", {"csrf_token": token, "command": "true"})
@@ -207,15 +204,6 @@ def test_a_machine_without_an_agent_has_no_such_page(house: RunningConsole, caro
     carol.open("/machines/fresh")
     assert "Guest" not in carol.page.links
     token = carol.field("csrf_token")
-    carol.open("/machines/fresh/guest")
-    assert "does not say that its guest has the agent" in carol.text
+    carol.open("/machines/fresh/guest", sees="does not say that its guest has the agent")
     carol.post("/machines/fresh/guest/run", {"csrf_token": token, "command": "true"})
     assert carol.status == 409
-
-
-def test_a_command_from_another_site_is_not_run(carol: Browser, tmp_path: Path) -> None:
-    for path in ("run", "terminal", "terminal/x/input"):
-        fields = {"csrf_token": "of somebody", "command": f"touch {tmp_path}/ran"}
-        carol.post(f"/machines/demo/guest/{path}", fields)
-        assert carol.status == 403
-    assert list(tmp_path.iterdir()) == []

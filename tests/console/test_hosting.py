@@ -65,8 +65,7 @@ def test_a_machine_that_cannot_be_made_leaves_nothing_but_what_was_typed(
     alice.open_until("demo Running", "/")
     alice.open("/new")
     alice.click("Create machine", {"new.name": "other", field: typed})
-    assert alice.status == 422
-    assert sentence in alice.text
+    alice.require(422, sentence)
     assert alice.field(field) == typed
     alice.open("/")
     assert "other" not in alice.page.links
@@ -89,12 +88,10 @@ def test_after_the_end_the_charts_have_a_gap_and_no_figures(alice: Browser) -> N
     create(alice, "gone")
     alice.open_until("Processor", "/machines/gone/charts")
     alice.open("/machines/gone")
-    alice.click("Stop")
-    assert "gone Ended" in alice.text
+    alice.click("Stop", sees="gone Ended")
     assert "Memory" in alice.page.headings
     assert not re.search(r"In the balloon \d", alice.text)
-    alice.open("/")
-    assert "gone Ended" in alice.text
+    alice.open("/", sees="gone Ended")
     assert "gone Ended up" not in alice.text
 
 
@@ -111,8 +108,7 @@ def test_machines_outlive_a_console_that_keeps_them(tmp_path: Path) -> None:
         assert "stopped Ended" in alice.text
         assert pid_of(console, "kept") == pid
         alice.open("/machines/stopped")
-        alice.click("Start")
-        assert "stopped Running" in alice.text
+        alice.click("Start", sees="stopped Running")
         for name in ("demo", "fresh", "kept", "stopped"):
             delete(alice, name)
     assert list((tmp_path / "machines" / "machines").iterdir()) == []
@@ -154,8 +150,7 @@ def test_when_the_last_machine_is_gone_the_page_shows_the_way_to_the_next() -> N
             assert "an admin creates it" in bob.text
             assert "Create a machine" not in bob.page.links
         alice.open(alice.page.links["Create a machine"])
-        alice.click("Create machine", {"new.name": "first"})
-        assert "first Running" in alice.text
+        alice.click("Create machine", {"new.name": "first"}, sees="first Running")
         delete(alice, "first")
 
 
@@ -195,7 +190,6 @@ def test_what_is_missing_is_told_with_what_to_do(tmp_path: Path) -> None:
 def test_a_search_without_a_result_is_no_first_run() -> None:
     with hosting_console() as console, signed_in(console, ALICE) as alice:
         alice.open_until("demo Running", "/")
-        alice.open("/?find=nobody")
-        assert "No machine's name or state has this text." in alice.text
+        alice.open("/?find=nobody", sees="No machine's name or state has this text.")
         assert "From nothing to a running machine" not in alice.page.headings
         assert alice.page.links["All machines"] == "/"

@@ -160,12 +160,10 @@ def test_a_snapshot_goes_on_in_a_jail_of_its_own(
     (memory,) = tmp_path.glob("machines/snapshots/*/memory")
     assert (memory.stat().st_uid, memory.stat().st_mode & 0o777) == (0, 0o600)
     alice.open(alice.page.links["Restore into a new machine"])
-    alice.click("Restore into a new machine", {"new.name": "later"})
-    assert "later Running" in alice.text
+    alice.click("Restore into a new machine", {"new.name": "later"}, sees="later Running")
     assert disk_of(console, tmp_path, "later").stat().st_uid == user_of(pid_of(console, "later"))
     alice.click("Stop")
-    alice.click("Start")
-    assert "later Running" in alice.text
+    alice.click("Start", sees="later Running")
     for name in ("origin", "later"):
         delete(alice, name)
 
@@ -178,8 +176,7 @@ def test_a_vsock_survives_stop_and_start_and_its_user_reaches_an_access(
     assert "Address of the guest 3" in alice.text
     alice.click("Start")
     alice.click("Stop")
-    alice.click("Start")
-    assert "talker Running" in alice.text
+    alice.click("Start", sees="talker Running")
     alice.open("/machines/talker/guest")
     alice.click("Give access")
     reached = jail_of(console, tmp_path, "talker") / "root" / "vsock.socket_8080"
@@ -202,8 +199,7 @@ def test_jailed_machines_outlive_a_console_that_is_gone(
         assert "kept Running" in alice.text
         os.kill(pid, signal.SIGKILL)
         alice.open_until("kept Ended", "/machines/kept")
-        alice.click("Start")
-        assert "kept Running" in alice.text
+        alice.click("Start", sees="kept Running")
         delete(alice, "kept")
 
 
@@ -224,8 +220,7 @@ def test_a_monitor_that_names_files_of_the_host_gets_none(
     written.write_text(json.dumps(made))
     with hosting_console(folder, **files) as console, signed_in(console) as alice:
         alice.open("/machines/liar")
-        alice.click("Start")
-        assert "none of the folders whose files machines may use" in alice.text
+        alice.click("Start", sees="none of the folders whose files machines may use")
         assert "liar Ended" in alice.text
         delete(alice, "liar")
     assert secret.stat().st_uid == os.getuid()
@@ -252,8 +247,7 @@ def test_a_machine_has_a_network_of_its_own_while_it_runs(
     )
     alice.click("Stop")
     assert addresses() == before
-    alice.click("Start")
-    assert "wired Running" in alice.text
+    alice.click("Start", sees="wired Running")
     assert addresses() == {**before, name: address}
     create(alice, "wired-too", new__tap="true")
     assert len(addresses()) == len(before) + 2
@@ -267,7 +261,6 @@ def test_a_network_that_cannot_be_made_leaves_no_machine(
 ) -> None:
     monkeypatch.setattr("generated_vmm.process.network.TUN", str(tmp_path / "none"))
     create(alice, "unwired", new__tap="true")
-    assert alice.status == 502
-    assert "cannot be created: the host has no" in alice.text
+    alice.require(502, "cannot be created: the host has no")
     alice.open("/")
     assert "unwired" not in alice.page.links

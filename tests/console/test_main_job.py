@@ -13,24 +13,20 @@ def test_from_signing_in_to_signing_out(console: RunningConsole) -> None:
         browser.home()
         assert "Sign in to microvm-console" in browser.text
         browser.click("AA Alice Admin")
-        browser.open("/machines/demo")
-        assert "Alice Admin admin" in browser.text
+        browser.open("/machines/demo", sees="Alice Admin admin")
         assert "Not started" in browser.text
 
-        browser.click("Save setup", {"machine_config.vcpu_count": "2"})
-        assert "Setup saved." in browser.text
+        browser.click("Save setup", {"machine_config.vcpu_count": "2"}, sees="Setup saved.")
         assert browser.field("machine_config.vcpu_count") == "2"
 
-        browser.click("Start")
-        assert "The machine is running." in browser.text
+        browser.click("Start", sees="The machine is running.")
         assert console.state() == "Running"
         browser.click("Pause")
         assert console.state() == "Paused"
         browser.click("Resume")
         assert console.state() == "Running"
 
-        browser.click("Sign out everywhere")
-        assert "You have signed out of the console." in browser.text
+        browser.click("Sign out everywhere", sees="You have signed out of the console.")
         browser.home()
         assert "Sign in to microvm-console" in browser.text
 
@@ -44,8 +40,7 @@ def test_signing_out_of_the_console_alone_leaves_the_provider_signed_in(alice: B
 
 def test_a_guest_that_is_shut_down_takes_its_monitor_along(alice: Browser) -> None:
     for button in ("Save setup", "Start", "Ctrl+Alt+Del"):
-        alice.click(button)
-    assert "The guest was sent Ctrl+Alt+Del." in alice.text
+        alice.click(button, sees="The guest was sent Ctrl+Alt+Del.")
     alice.open_until("demo Ended", "/machines/demo")
 
 

@@ -77,8 +77,7 @@ def test_what_asks_for_one_asks_for_many_without_script(
     token = alice.field("csrf_token")
     alice.post("/bulk", {"csrf_token": token, "change": "stop", "machine": "one"})
     assert "Stop one?" in alice.text
-    alice.click("Yes: ")
-    assert "one: " in alice.text
+    alice.click("Yes: ", sees="one: ")
     alice.post("/bulk", {"csrf_token": token, "change": "delete", "machine": "two"})
     assert alice.status == 422
 
@@ -88,8 +87,7 @@ def test_a_viewer_changes_none_of_them(three: RunningConsole) -> None:
         bob.open("/")
         assert "The chosen machines" not in bob.text
         assert bulk(bob, three, "pause", "two").status_code == 403
-        bob.open("/machines/two")
-        assert "two Running" in bob.text
+        bob.open("/machines/two", sees="two Running")
 
 
 def test_long_work_is_seen_by_others_with_its_progress(
@@ -116,8 +114,7 @@ def test_long_work_is_seen_by_others_with_its_progress(
         assert begun.wait(PATIENCE)
         with signed_in(three, BOB) as bob:
             for _ in range(2):  # also after a reload
-                bob.open("/")
-                assert "Busy" in bob.text
+                bob.open("/", sees="Busy")
                 assert "snapshot long by Alice Admin since" in bob.text
                 assert "(writes the memory)" in bob.text
                 assert "<progress" in bob.body
@@ -175,10 +172,8 @@ def test_the_list_can_be_asked_for_alone(browser: Browser) -> None:
 
 
 def test_each_has_its_page(browser: Browser) -> None:
-    browser.open(browser.page.links["web"])
-    assert f"Firecracker {API_VERSION}" in browser.text
-    browser.open("/machines/silent")
-    assert "The monitor took too long to respond." in browser.text
+    browser.open(browser.page.links["web"], sees=f"Firecracker {API_VERSION}")
+    browser.open("/machines/silent", sees="The monitor took too long to respond.")
 
 
 # A list of 200 machines: what a viewer gets after the first page

@@ -133,8 +133,7 @@ def test_events_are_searched_in_the_page(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
         alice.open_until("demo Running", "/")
         alice.open_until("demo : The machine is running.", "/events?machine=demo&person=console")
-        alice.open("/events?text=nothing-like-it")
-        assert "Nothing was found." in alice.text
+        alice.open("/events?text=nothing-like-it", sees="Nothing was found.")
         for odd in ("begin=yesterday", "end=9999-12-31", f"before={1 << 63}"):
             alice.open(f"/events?{odd}")
             assert alice.status == 422
@@ -183,12 +182,10 @@ def test_what_happened_survives_a_kill_of_console_and_monitor(tmp_path: Path) ->
         process.wait()
     end_processes_of(tmp_path)
     with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
-        alice.open("/machines/demo")
-        assert "demo Ended" in alice.text
+        alice.open("/machines/demo", sees="demo Ended")
         assert "The machine is paused." in alice.text
         assert "The monitor was lost" in alice.text or "The monitor ended" in alice.text
-        alice.open("/machines/demo/console")
-        assert "guest is up" in alice.text
+        alice.open("/machines/demo/console", sees="guest is up")
         for name in ("demo", "fresh"):
             delete(alice, name)
 
@@ -314,15 +311,12 @@ def test_events_say_from_where(host: RunningConsole) -> None:
     with signed_in(host, BOB) as bob:
         bob.headers_sent["X-Forwarded-For"] = "192.0.2.66, 198.51.100.7"
         bob.post("/machines/demo/pause", {})
-        bob.open("/events?person=198.51.100.7")
-        assert "demo : Tried to pause a machine." in bob.text
+        bob.open("/events?person=198.51.100.7", sees="demo : Tried to pause a machine.")
         assert "Bob Viewer, 198.51.100.7" in bob.text
         bob.open("/events/export?person=198.51.100.7&form=jsonl")
         assert json.loads(bob.body)["address"] == "198.51.100.7"
-        bob.open("/events?person=127.0.0.1&text=signed")
-        assert "Signed in. just now" in bob.text
-        bob.open("/events?person=192.0.2.66")
-        assert "Nothing was found." in bob.text
+        bob.open("/events?person=127.0.0.1&text=signed", sees="Signed in. just now")
+        bob.open("/events?person=192.0.2.66", sees="Nothing was found.")
 
 
 @pytest.mark.parametrize(
@@ -357,8 +351,7 @@ def test_a_sign_in_has_the_name_that_the_user_had_last(records: Records) -> None
 
 def test_sign_ins_and_their_ends_are_in_the_trail(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
-        alice.open("/events?text=Signed")
-        assert "Signed in." in alice.text
+        alice.open("/events?text=Signed", sees="Signed in.")
         alice.post("/machines/demo/pause", {})
         alice.open("/events")
         alice.click("Sign out here only")
