@@ -24,7 +24,7 @@ REFERENCE = Path(__file__).with_name("reference.yaml")
 
 def reference() -> dict[str, Any]:
     """The description that tests are written against, OpenAPI 3.0."""
-    return _read(REFERENCE)
+    return read(REFERENCE)
 
 
 @functools.cache
@@ -35,10 +35,11 @@ def described_reference() -> Document:
 
 def committed() -> dict[str, Any]:
     """The description that the client is generated from, OpenAPI 3.0."""
-    return _read(PROJECT.description())
+    return read(PROJECT.description())
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """A description of its own for each caller."""
     content: dict[str, Any] = json.loads(_as_json(path))
     return content
 

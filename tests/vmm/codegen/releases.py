@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from codegen.releases import has, is_older, read_releases
-from tests.vmm.codegen.descriptions import PROJECT, committed, published, reference, swagger, write
+from tests.vmm.codegen.descriptions import (
+    PROJECT,
+    committed,
+    published,
+    read,
+    reference,
+    swagger,
+    write,
+)
 
 
 def openapi_3_1() -> dict[str, Any]:
@@ -102,113 +110,10 @@ def _remove_later(document: dict[str, Any]) -> None:
 
 def unlike_any_release() -> dict[str, Any]:
     """The reference, and everything that the importer knows and no release has used."""
-    document = reference() | {"openapi": "3.1.0", "info": {"title": "x", "version": "9.0.0"}}
-    document["components"]["schemas"] |= {
-        "Thing": {"type": "object", "required": ["needed", "names"], "properties": _members()},
-        "Empty": {"type": "object", "additionalProperties": False},
-    }
-    document["components"]["schemas"] |= _several_in_one()
-    success = {"204": {"description": "x"}}
-    ids = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in ("a", "id")
-    ]
-    put = {"operationId": "putThing", "parameters": ids, "responses": success}
-    put["requestBody"] = {"required": True, "content": _content("Thing")}
-    found = {"200": {"description": "x", "content": _content("Thing")}}
-    empty = {"content": _content("Empty")}
-    document["paths"] |= {
-        "/things/{a}/of/{id}": {"put": put},
-        "/things": {
-            "get": {"operationId": "getThing", "responses": found},
-            "patch": {"operationId": "patchEmpty", "requestBody": empty, "responses": success},
-        },
-        "/parts/{id}": _shared_parameters(success),
-        "/parts": {"get": {"operationId": "listParts", "responses": _answers("Parts")}},
-        "/names": {"get": {"operationId": "listNames", "responses": _answers("Names")}},
-    }
-    document["servers"] = [{"url": "http://localhost/api/v1"}]
-    return document
-
-
-def _several_in_one() -> dict[str, Any]:
-    """Objects made of several, lists with a name, numbers to choose from, elements once each."""
-    base = {
-        "id": {"type": "string"},
-        "step": {"type": "integer", "enum": [1, 2, 4]},
-        "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
-    }
-    own = {"type": "object", "required": ["size"], "properties": {"size": {"type": "integer"}}}
-    reference_to = "#/components/schemas/"
-    return {
-        "Base": {"type": "object", "required": ["id"], "properties": base},
-        "Part": {"allOf": [{"$ref": f"{reference_to}Base"}, own, {"description": "x"}]},
-        "Parts": {"type": "array", "items": {"$ref": f"{reference_to}Part"}},
-        "Names": {"type": "array", "items": {"type": "string"}},
-    }
-
-
-def _shared_parameters(success: dict[str, Any]) -> dict[str, Any]:
-    """A path whose parameters are those of all its calls, and parameters behind it."""
-    shared = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
-    query = {
-        "page-size": {"type": "integer", "default": 10},
-        "deep": {"type": "boolean"},
-        "order": {"type": "string", "enum": ["up", "down"]},
-    }
-    parameters = [{"name": name, "in": "query", "schema": query[name]} for name in query]
-    required = {"name": "force", "in": "query", "required": True, "schema": {"type": "boolean"}}
-    body = {"required": True, "content": _content("Part")}
-    return {
-        "parameters": [shared],
-        "get": {"operationId": "getPart", "parameters": parameters, "responses": _answers("Part")},
-        "put": {
-            "operationId": "putPart",
-            "parameters": [required],
-            "requestBody": body,
-            "responses": success,
-        },
-    }
-
-
-def _answers(name: str) -> dict[str, Any]:
-    return {"200": {"description": "x", "content": _content(name)}}
-
-
-def _content(name: str) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-
-
-def _members() -> dict[str, Any]:
-    """A member of every shape."""
-    text = {"type": "string"}
-    return {
-        "class": text,
-        "copy": text,
-        "model_dump": text,
-        "to_json": text,
-        "type": text,
-        "kebab-case": {"type": "integer", "minimum": -1, "maximum": 2**40},
-        "huge": {"type": "integer", "minimum": -(2**63) - 1, "maximum": 2**64 + 1},
-        "whole": {"type": "integer", "minimum": 0.5, "maximum": 10.0},
-        "share": {"type": "number", "minimum": 0.5, "maximum": 1.5},
-        "code": {"type": "string", "minLength": 2, "maxLength": 4, "pattern": r'^[a-z"\d]+$'},
-        "when": {"type": "string", "format": "date-time"},
-        "names": {"type": "array", "items": text, "minItems": 1, "maxItems": 3},
-        "grid": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
-        "modes": {"type": "array", "items": {"type": "string", "enum": ["a b", "2M", "None"]}},
-        "inner": {"type": "object", "properties": {"deep": {"type": "object"}}},
-        "parts": {"type": "array", "items": {"type": "object", "properties": {"id": text}}},
-        "notes": {"type": "array", "items": {"type": "object"}},
-        "by_name": {
-            "type": "object",
-            "additionalProperties": {"type": "object", "properties": {"id": text}},
-        },
-        "lists": {"type": "object", "additionalProperties": {"type": "array", "items": text}},
-        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
-        "needed": {"type": ["string", "null"]},
-        "absent": {"oneOf": [{"$ref": "#/components/schemas/Empty"}, {"type": "null"}]},
-    }
+    document, more = reference(), read(Path(__file__).with_name("unlike_any_release.yaml"))
+    document["components"]["schemas"] |= more["components"].pop("schemas")
+    document["paths"] |= more["paths"]
+    return document | {name: more[name] for name in ("openapi", "info", "servers")}
 
 
 # 1.7 has the faults of all later releases too; the last one is in OpenAPI 3.1.
