@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +9,6 @@ import pytest
 
 from generated_vmm.machines import Machine, Machines
 from tests.vmm.machines.parts import definition, machines_in
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A short path: that of a socket has at most 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="vm-") as name:
-        yield Path(name)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -40,13 +39,6 @@ class Make(Protocol):
     """Makes a monitor that is not yet started and that ends with the test at the latest."""
 
     def __call__(self, *binary: Any, **options: Any) -> Monitor: ...
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path, as sockets need."""
-    with tempfile.TemporaryDirectory(prefix="process-") as name:
-        yield Path(name)
 
 
 @pytest.fixture

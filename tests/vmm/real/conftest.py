@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,12 +13,6 @@ from tests.vmm.real.monitors import READY_SECONDS, wait_until_ready
 from tests.vmm.simulator.conftest import IS_OLDER
 
 collect_ignore = ["test_script_simulated.py", "test_real_monitor.py"] * IS_OLDER
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="vmm-") as name:
-        yield Path(name)
 
 
 @pytest.fixture

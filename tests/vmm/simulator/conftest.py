@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import socket
-import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -48,13 +47,6 @@ class MakeMonitor(Protocol):
     """Starts a monitor that is stopped after the test."""
 
     def __call__(self, name: str = ..., **options: Unpack[Options]) -> SimulatedMonitor: ...
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path, as unix sockets need it."""
-    with tempfile.TemporaryDirectory(prefix="vmm-") as name:
-        yield Path(name)
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
-"""Starting, stopping, ending; misbehaviour on demand; the page about all that."""
+"""Starting, stopping, ending; misbehaviour on demand."""
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,8 +22,6 @@ from generated_vmm.testing import ReceivedCall, SimulatedMonitor
 from generated_vmm.testing.guest import VsockBackend, echo
 from generated_vmm.testing.process import main
 from tests.vmm.simulator.caller import Caller, connect, exchange
-
-pytest_plugins = ["generated_vmm.testing.plugin"]
 
 
 def test_the_socket_is_there_while_the_monitor_is(folder: Path) -> None:
@@ -123,14 +119,6 @@ def test_a_guest_that_ends_leaves_a_socket_nobody_listens_on(monitor: SimulatedM
         Caller(monitor.socket_path)("GET", "/")
 
 
-def test_the_fixture_gives_a_monitor_that_takes_any_path(
-    simulated_monitor: SimulatedMonitor,
-) -> None:
-    Caller(simulated_monitor.socket_path).accepted(
-        "PUT", "/boot-source", {"kernel_image_path": "/no/such/kernel"}
-    )
-
-
 @pytest.fixture
 def program(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """The monitor as a program, ready to be called."""
@@ -179,13 +167,6 @@ def receive_all(monitor: SimulatedMonitor, request: bytes = GET) -> bytes:
         while more := connection.recv(1000):
             received += more
     return received
-
-
-def test_a_delayed_answer_comes_late_but_whole(monitor: SimulatedMonitor, call: Caller) -> None:
-    monitor.faults.delay_next(0.1)
-    begun = time.monotonic()
-    assert call("GET", "/version").status == 200
-    assert time.monotonic() - begun >= 0.1
 
 
 def test_a_cut_answer_ends_where_it_was_told_to(monitor: SimulatedMonitor) -> None:
@@ -256,27 +237,6 @@ def test_calls_tell_what_was_asked_and_answered(monitor: SimulatedMonitor, call:
     assert monitor.calls[2].json() == {"state": "Paused"}
     with pytest.raises(ValueError, match="Expecting value"):
         monitor.calls[0].json()
-
-
-PAGE = Path(__file__).parents[3] / "docs" / "vmm" / "simulator.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-pytest_plugins = ["generated_vmm.testing.plugin"]
-
-
-def test_the_page_runs_as_it_stands(simulated_monitor: SimulatedMonitor) -> None:
-    names: dict[str, object] = {}
-    blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    assert blocks
-    try:
-        for block in blocks:
-            exec(compile(block, str(PAGE), "exec"), names)
-        test = names["test_it_starts"]
-        assert callable(test)
-        test(simulated_monitor)
-        assert simulated_monitor.state == "Running"
-    finally:
-        shutil.rmtree(str(names.get("folder")), ignore_errors=True)
 
 
 def test_a_path_that_does_not_exist_leads_to_the_option(
