@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 from examples.console.app import create_app
 from examples.console.demo import parts
 from examples.console.settings import ConsoleSettings
-from tests.console.serving import serving
+from tests.console.running import serving
 
 FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
 CHART_MILLISECONDS: Final = 90_000

@@ -6,13 +6,16 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack
+from threading import Thread
+from typing import Final, TypedDict, TypeVar, Unpack
 
 import httpx
+import uvicorn
 from fastapi import FastAPI
 
 from examples.console.app import create_app
@@ -22,7 +25,6 @@ from examples.console.settings import ConsoleSettings, RoleSettings
 from generated_vmm import VmmApiError
 from generated_vmm.machines import AsyncMachine, Definition
 from tests.console.browser import PATIENCE, Browser
-from tests.console.serving import Server, serving
 
 ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
 
@@ -173,3 +175,53 @@ def asked(app: FastAPI, path: str, headers: Mapping[str, str]) -> httpx.Response
             return await client.get(path, headers=headers)
 
     return asyncio.run(ask())
+
+
+# The console on a socket, from a thread of this process: for tests and screenshots
+
+
+START_SECONDS: Final = 10.0
+Answer = TypeVar("Answer")
+
+
+class Server(uvicorn.Server):
+    """Leaves no connection open, also when a response does not end in time."""
+
+    loop: asyncio.AbstractEventLoop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    def do(self, work: Coroutine[object, object, Answer]) -> Answer:
+        """The result of `work`, which is done beside the requests."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
+
+
+@contextmanager
+def serving(app: FastAPI, listener: socket.socket) -> Iterator[Server]:
+    """`app` answers on `listener` while the block runs."""
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
+    server = Server(config)
+    thread = Thread(target=server.run, args=([listener],), name="console", daemon=True)
+    thread.start()
+    try:
+        _wait_until_started(server, thread)
+        yield server
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _wait_until_started(server: uvicorn.Server, thread: Thread) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline:
+            raise RuntimeError("the console did not start")
+        time.sleep(0.005)

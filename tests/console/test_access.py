@@ -24,17 +24,16 @@ from examples.console.hosted import HostedMonitor
 from examples.console.records import Event, Search
 from examples.console.settings import ConsoleSettings, SettingsError
 from fastapi_oidc import MemoryStore
-from tests.console.browser import PATIENCE, Browser
-from tests.console.machines import delete, do
+from tests.console.browser import PATIENCE, Browser, delete, do
 from tests.console.running import (
     ALICE,
     BOB,
     RunningConsole,
     end_processes_of,
     hosting_console,
+    serving,
     signed_in,
 )
-from tests.console.serving import serving
 
 CAROL = "CO Carol Operator"
 GUEST = "/machines/demo/guest"

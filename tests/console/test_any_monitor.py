@@ -17,8 +17,7 @@ import pytest
 
 from generated_vmm.operation import Operation
 from generated_vmm.transport import AsyncUnixChannel, HttpAnswer
-from tests.console.browser import PATIENCE, Browser
-from tests.console.machines import do
+from tests.console.browser import PATIENCE, Browser, do
 from tests.console.running import (
     MachineSettings,
     RunningConsole,

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from generated_vmm.machines import AsyncMachine, AsyncSnapshot, MachineError
-from tests.console.browser import Browser
-from tests.console.machines import create, do
+from tests.console.browser import Browser, create, do
 from tests.console.running import RunningConsole, disks_of
 
 

@@ -15,8 +15,7 @@ from examples.console.in_code import python_of
 from generated_vmm import FullVmConfiguration, Vsock
 from generated_vmm.machines import Definition, Jail, Machines, TapDevice
 from generated_vmm.machines.definition import with_files
-from tests.console.browser import Browser
-from tests.console.machines import create, do
+from tests.console.browser import Browser, create, do
 from tests.console.running import RunningConsole
 from tests.vmm.machines.parts import SIMULATED
 

@@ -9,8 +9,7 @@ import pytest
 
 from generated_vmm import FullVmConfiguration, VmmClient
 from generated_vmm.testing import SimulatedMonitor
-from tests.console.browser import Browser
-from tests.console.machines import start
+from tests.console.browser import Browser, start
 from tests.console.running import RunningConsole, running_console, signed_in
 
 ADDRESS = "06:00:00:00:00:01"

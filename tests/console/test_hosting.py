@@ -14,8 +14,7 @@ from examples.console.host import Host
 from examples.console.launch import Launch
 from examples.console.settings import SettingsError
 from examples.console.words import NEEDS
-from tests.console.browser import Browser
-from tests.console.machines import create, delete
+from tests.console.browser import Browser, create, delete
 from tests.console.running import (
     ALICE,
     BOB,

@@ -19,8 +19,7 @@ from examples.console.demo import parts
 from examples.console.host import Host
 from examples.console.settings import ConsoleSettings, SettingsError
 from generated_vmm.machines.store import UIDS
-from tests.console.browser import Browser
-from tests.console.machines import create, delete, do
+from tests.console.browser import Browser, create, delete, do
 from tests.console.running import (
     MachineSettings,
     RunningConsole,

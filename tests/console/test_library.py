@@ -14,8 +14,7 @@ import pytest
 
 from examples.console import images
 from examples.console.library import Library
-from tests.console.browser import PATIENCE, Browser
-from tests.console.machines import create, delete, do
+from tests.console.browser import PATIENCE, Browser, create, delete, do
 from tests.console.running import BOB, RunningConsole, signed_in
 
 

@@ -26,8 +26,7 @@ from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.records import now
 from generated_vmm.testing import SimulatedMonitor
 from generated_vmm.transport import AsyncUnixChannel
-from tests.console.browser import PATIENCE, Browser
-from tests.console.machines import create
+from tests.console.browser import PATIENCE, Browser, create
 from tests.console.running import ALICE, BOB, RunningConsole, running_console, signed_in
 
 

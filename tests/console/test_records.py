@@ -23,8 +23,7 @@ from examples.console.monitors import Monitors
 from examples.console.past import COLUMNS, EXPORTED_EVENTS, as_csv, as_json_lines
 from examples.console.records import Event, Person, Records, Search
 from examples.console.settings import SettingsError
-from tests.console.browser import PATIENCE, Browser
-from tests.console.machines import create, delete
+from tests.console.browser import PATIENCE, Browser, create, delete
 from tests.console.running import (
     ALICE,
     BOB,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.console.machines import create
+from tests.console.browser import create
 from tests.console.running import end_processes_of, hosting_console, pid_of, signed_in
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import Final
 
 import httpx
 import pytest
 
-from examples.fleet.fleet import Fleet, running_fleet
-from tests.fleet.small import PATIENCE, SMALL
+from examples.fleet.fleet import Fleet, Shape, running_fleet
 from tests.forked import forked_fleets
 from tests.programs import require_program
+
+SMALL: Final = Shape(port=0, provider_port=0, workers_each=1)
+PATIENCE: Final = 60
+"""Seconds for one answer, on a machine that has other things to do."""
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,11 @@
-"""`wait_until_ready` bridges the time until a monitor answers, and no more."""
+"""A call bridges the time until a monitor, or a port of its guest, answers, and no more."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from generated_vmm import (
     VmmTimeoutError,
 )
 from tests.vmm.facade.conftest import Run, Serve, result_of
-from tests.vmm.scripted import ScriptedServer, Wire, answer
+from tests.vmm.scripted import Play, ScriptedServer, Wire, answer
 
 INFO = answer(200, b'{"app_name":"a","id":"b","state":"Not started","vmm_version":"1"}')
 
@@ -122,3 +124,59 @@ def test_the_longest_path_is_one(tmp_path: Path) -> None:
     with VmmClient(path) as vm:
         assert vm.wait_until_ready(5).state == "Not started"
     server.stop()
+
+
+# `connect_vsock` on the clients: the path comes from the monitor, or from the caller
+
+
+def guest(wire: Wire) -> None:
+    assert wire.receive() == b"CONNECT 52\n"
+    wire.send(b"OK 1024\nhello")
+    wire.receive()
+
+
+def monitor_with(vsock: object) -> Play:
+    """A monitor that gives one response to every call, and whose machine is not started."""
+    info = {"app_name": "", "id": "", "vmm_version": "", "state": "Not started"}
+    return lambda wire: wire.answer_all(answer(200, json.dumps(info | {"vsock": vsock}).encode()))
+
+
+@pytest.fixture
+def uds_path(tmp_path: Path) -> Iterator[Path]:
+    device = ScriptedServer(tmp_path / "v.sock", guest)
+    yield device.path
+    device.stop()
+
+
+def test_the_monitor_says_where_the_device_is(
+    serve: Serve, socket_path: Path, uds_path: Path
+) -> None:
+    server = serve(monitor_with({"guest_cid": 3, "uds_path": str(uds_path)}))
+    with VmmClient(socket_path) as vm, vm.connect_vsock(52) as connection:
+        assert connection.recv(5) == b"hello"
+    assert server.sent() == [("GET /vm/config", None)]
+
+
+async def test_the_monitor_says_it_to_the_async_client(
+    serve: Serve, socket_path: Path, uds_path: Path
+) -> None:
+    serve(monitor_with({"guest_cid": 3, "uds_path": str(uds_path)}))
+    async with AsyncVmmClient(socket_path) as vm:
+        reader, writer = await vm.connect_vsock(52)
+        assert await reader.readexactly(5) == b"hello"
+        writer.close()
+        await writer.wait_closed()
+
+
+def test_a_path_that_is_given_needs_no_monitor(uds_path: Path) -> None:
+    with VmmClient("/none") as vm, vm.connect_vsock(52, uds_path=uds_path) as connection:
+        assert connection.recv(5) == b"hello"
+
+
+def test_a_machine_without_the_device(serve: Serve, socket_path: Path) -> None:
+    serve(monitor_with(None))
+    with (
+        VmmClient(socket_path) as vm,
+        pytest.raises(VmmConnectionError, match=r"GET /vm/config\) on .*: no vsock device"),
+    ):
+        vm.connect_vsock(52)
