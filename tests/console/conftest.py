@@ -11,13 +11,7 @@ import pytest
 
 from generated_vmm import API_VERSION
 from tests.console.browser import Browser
-from tests.console.running import (
-    ALICE,
-    BOB,
-    RunningConsole,
-    end_processes_of,
-    hosting_console,
-)
+from tests.console.running import ALICE, BOB, RunningConsole, end_processes_of, hosting_console
 
 
 def version_of(text: str) -> tuple[int, ...]:

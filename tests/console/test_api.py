@@ -25,10 +25,7 @@ def provider_with_a_program(
     *, users: Any, clients: list[DevClient], resources: list[DevResource]
 ) -> DevProvider:
     program = DevClient(
-        client_id="program",
-        client_secret=SECRET,
-        access_token_format="jwt",
-        audience=AUDIENCE,
+        client_id="program", client_secret=SECRET, access_token_format="jwt", audience=AUDIENCE
     )
     resources = [*resources, DevResource(AUDIENCE, SCOPES)]
     return DevProvider(users=users, clients=[*clients, program], resources=resources)

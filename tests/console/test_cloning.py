@@ -84,9 +84,7 @@ def test_a_clone_shares_the_disks_that_are_only_read(alice: Browser, folder: Pat
 
 
 @pytest.mark.since("1.16")
-def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
-    alice: Browser,
-) -> None:
+def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(alice: Browser) -> None:
     create(alice, "net", new_network__host_dev_name="tap0", new__start="")
     do(alice, "net", "devices", "Save vsock", {})
     do(alice, "net", "metadata", "Save access", {"access.network_interfaces": "eth0"})
@@ -104,10 +102,7 @@ def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
     ("typed", "sentence"),
     [
         ({"name": "Bad"}, "Name This is not of the form that is needed."),
-        (
-            {"name": "source", "taps": "eth0=tap7"},
-            "There is a machine called source.",
-        ),
+        ({"name": "source", "taps": "eth0=tap7"}, "There is a machine called source."),
         ({"name": "x"}, "Name a tap device for eth0."),
         ({"name": "x", "taps": "eth0"}, "Tap devices Write it as in eth0=tap7."),
         (

@@ -122,10 +122,7 @@ def test_a_terminal_outlives_its_page_and_learns_its_size(
     assert "?terminal=" in carol.url
     base = f"/machines/demo/guest/terminal/{carol.url.rpartition('=')[2]}"
     with httpx.Client(base_url=house.url, cookies=carol.cookies, timeout=20) as client:
-        for fields in (
-            {"rows": "33", "columns": "111", "text": ""},
-            {"text": "stty size; exit\n"},
-        ):
+        for fields in ({"rows": "33", "columns": "111", "text": ""}, {"text": "stty size; exit\n"}):
             answer = client.post(f"{base}/input", data={"csrf_token": token, **fields})
             assert answer.status_code == 200, answer.text
         got, position = b"", 0

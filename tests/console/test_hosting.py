@@ -15,14 +15,7 @@ from examples.console.launch import Launch
 from examples.console.settings import SettingsError
 from examples.console.words import NEEDS
 from tests.console.browser import Browser, create, delete
-from tests.console.running import (
-    ALICE,
-    BOB,
-    RunningConsole,
-    hosting_console,
-    pid_of,
-    signed_in,
-)
+from tests.console.running import ALICE, BOB, RunningConsole, hosting_console, pid_of, signed_in
 
 
 @pytest.fixture

@@ -88,12 +88,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> MachineSettings:
     disk = tmp_path_factory.mktemp("disk") / "disk"
     disk.write_bytes(bytes(1 << 20))
     firecracker, jailer, kernel = names
-    return {
-        "firecracker": firecracker,
-        "jailer": jailer,
-        "kernel": kernel,
-        "rootfs": str(disk),
-    }
+    return {"firecracker": firecracker, "jailer": jailer, "kernel": kernel, "rootfs": str(disk)}
 
 
 @pytest.fixture

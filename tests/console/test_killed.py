@@ -18,14 +18,7 @@ import pytest
 from examples.console.hosted import HostedMonitor
 from examples.console.records import Search
 from generated_vmm.machines import End
-from tests.console.killing import (
-    ON_VICTIM,
-    RESTORE,
-    TEXTS,
-    host_in,
-    kill_keepers_of,
-    prepare,
-)
+from tests.console.killing import ON_VICTIM, RESTORE, TEXTS, host_in, kill_keepers_of, prepare
 from tests.console.running import end_processes_of
 from tests.forked import Forked
 

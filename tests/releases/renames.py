@@ -132,11 +132,7 @@ def _run(layer: str, folder: Path) -> str:
     code = f"import runpy, sys; sys.path[:0] = {[str(folder), str(PROJECT.root)]}\n"
     code += f"runpy.run_path({str(SCRIPT)!r})['try_{layer}']({str(folder)!r})"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False, timeout=120
     )
     said = (done.stderr or "failed").strip().splitlines()
     return WORKS if done.returncode == 0 else f"FAILS: {said[-1][:200]}"

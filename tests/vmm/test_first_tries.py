@@ -15,13 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 import generated_vmm
-from generated_vmm import (
-    AsyncMonitor,
-    AsyncVmmClient,
-    FullVmConfiguration,
-    Monitor,
-    VmmClient,
-)
+from generated_vmm import AsyncMonitor, AsyncVmmClient, FullVmConfiguration, Monitor, VmmClient
 from generated_vmm.guest import AsyncGuest, Guest
 from generated_vmm.machines import AsyncMachines, Definition, MachineError, Machines
 from generated_vmm.process import MonitorStartError

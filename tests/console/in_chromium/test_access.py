@@ -40,9 +40,7 @@ def person(chromium: Browser) -> Iterator[Callable[[str], Page]]:
             close_context(context)
 
 
-def test_a_guest_uses_a_calendar_until_its_person_signs_out(
-    person: Callable[[str], Page],
-) -> None:
+def test_a_guest_uses_a_calendar_until_its_person_signs_out(person: Callable[[str], Page]) -> None:
     alice = person("alice")
     alice.goto(GUEST)
     assert violations(alice) == []

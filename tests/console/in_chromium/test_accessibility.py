@@ -13,10 +13,7 @@ from tests.chromium import close_context, violations
 from tests.console.in_chromium.pages import Scheme, Visit, press, set_up, unfold_all
 from tests.console.running import RunningConsole, running_console
 
-TABS = (
-    *("overview", "devices", "memory", "metadata", "snapshots"),
-    *("restart", "configuration"),
-)
+TABS = (*("overview", "devices", "memory", "metadata", "snapshots"), *("restart", "configuration"))
 
 
 @pytest.mark.timeout(600)  # axe reads every page, which a busy computer takes minutes for

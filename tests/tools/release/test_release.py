@@ -16,10 +16,7 @@ from tools.release.audit import accepted_in, main
 from tools.release.lowest import lowest
 
 FOUND = {"id": "GHSA-aaaa-bbbb-cccc", "aliases": ["CVE-2026-1234"], "fixed": "1.1"}
-STANDS = {
-    "id": "GHSA-dddd-eeee-ffff",
-    "aliases": ["CVE-2024-23342"],
-}
+STANDS = {"id": "GHSA-dddd-eeee-ffff", "aliases": ["CVE-2024-23342"]}
 
 
 class Service(ThreadingHTTPServer):

@@ -155,11 +155,7 @@ def test_a_name_that_the_package_exports_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "integer", "minimum": 1},
-        {"type": "object", "nullable": True},
-    ],
+    "schema", [{"type": "integer", "minimum": 1}, {"type": "object", "nullable": True}]
 )
 def test_a_name_for_what_is_no_model_is_refused(schema: dict[str, Any]) -> None:
     refused(

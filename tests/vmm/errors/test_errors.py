@@ -19,11 +19,7 @@ from generated_vmm import (
     VmmRequestTooLarge,
     VmmTimeoutError,
 )
-from generated_vmm._generated.operations import (
-    describe_instance,
-    get_mmds,
-    put_guest_boot_source,
-)
+from generated_vmm._generated.operations import describe_instance, get_mmds, put_guest_boot_source
 from generated_vmm.transport.calls import fault_message_in
 
 OPERATION = put_guest_boot_source(BootSource(kernel_image_path="/secret"))
@@ -54,11 +50,7 @@ def test_an_error_is_its_message(kind: type[VmmError]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "operation",
-    [None, OPERATION, describe_instance(), get_mmds()],
-    ids=str,
-)
+@pytest.mark.parametrize("operation", [None, OPERATION, describe_instance(), get_mmds()], ids=str)
 def test_an_error_survives_pickle_and_copy(kind: type[VmmError], operation: object) -> None:
     error = kind("what happened", operation)  # type: ignore[arg-type]  # None or one of several
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):

@@ -84,10 +84,7 @@ def client(request: pytest.FixtureRequest) -> Callable[[httpx.MockTransport], An
 
 @pytest.mark.parametrize(("error", "kind", "text"), ERRORS, ids=lambda value: repr(value)[:40])
 def test_what_a_transport_raises_is_an_error_of_ours_with_the_call(
-    client: Callable[[Any], Any],
-    error: Exception,
-    kind: type[VmmError],
-    text: str,
+    client: Callable[[Any], Any], error: Exception, kind: type[VmmError], text: str
 ) -> None:
     def fail(request: object) -> Any:
         raise error
@@ -444,8 +441,7 @@ class AsyncRefusingChannel(AsyncUnixChannel):
 
 
 @pytest.mark.parametrize(
-    ("kind", "channel"),
-    [(VmmClient, RefusingChannel), (AsyncVmmClient, AsyncRefusingChannel)],
+    ("kind", "channel"), [(VmmClient, RefusingChannel), (AsyncVmmClient, AsyncRefusingChannel)]
 )
 def test_a_channel_may_be_given(kind: Any, channel: Any, serve: Serve, socket_path: Path) -> None:
     server = serve(lambda wire: wire.answer_all(answer(200, VERSION)))

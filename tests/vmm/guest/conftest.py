@@ -64,11 +64,7 @@ class Agent:
         self.socket_path.unlink(missing_ok=True)
         program = [sys.executable, "-S", agent.__file__, str(self.socket_path)]
         self.process = subprocess.Popen(
-            program,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd="/",
-            env=self.environment,
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", env=self.environment
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"agent: listening\n"

@@ -21,10 +21,7 @@ from generated_vmm.machines import Machine, MachineError, Machines, Report
 from generated_vmm.transport import UnixChannel
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
 
-COUNTED = {
-    False: ("rename", "unlink"),
-    True: ("link", "mkdir", "rename", "sendfile", "unlink"),
-}
+COUNTED = {False: ("rename", "unlink"), True: ("link", "mkdir", "rename", "sendfile", "unlink")}
 """System calls that change the folder; for simulated monitors, which start slowly, the fewest."""
 
 

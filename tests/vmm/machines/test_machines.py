@@ -14,14 +14,7 @@ import anyio
 import pytest
 
 from generated_vmm import Drive, NetworkInterface, Pmem, VmmApiError
-from generated_vmm.machines import (
-    Definition,
-    Jail,
-    Machine,
-    MachineBusy,
-    MachineError,
-    Machines,
-)
+from generated_vmm.machines import Definition, Jail, Machine, MachineBusy, MachineError, Machines
 from generated_vmm.transport._async.unix import AsyncUnixChannel
 from tests.vmm.machines.parts import async_machines_in, at_calls, definition, machines_in
 

@@ -9,14 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm.machines import (
-    Definition,
-    Machine,
-    Machines,
-    RestartPolicy,
-    records,
-    restart,
-)
+from generated_vmm.machines import Definition, Machine, Machines, RestartPolicy, records, restart
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
 
 

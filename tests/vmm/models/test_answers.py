@@ -15,15 +15,7 @@ from pydantic import ValidationError
 from codegen.document import Document
 from generated_vmm._generated.models import FullVmConfiguration, InstanceInfo
 from tests.vmm.described import SCHEMAS
-from tests.vmm.models.schemas import (
-    ANSWERED,
-    FEW,
-    MANY,
-    least,
-    model_named,
-    resolved,
-    valid,
-)
+from tests.vmm.models.schemas import ANSWERED, FEW, MANY, least, model_named, resolved, valid
 
 
 def read(name: str, value: Any) -> Any:

@@ -110,11 +110,7 @@ def test_a_monitor_that_was_let_go_is_taken_up(
 
 
 def test_one_whose_attach_is_interrupted_at_the_end_can_be_taken_up_again(
-    start: Make,
-    attach: Attach,
-    do: Do,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    start: Make, attach: Attach, do: Do, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -155,12 +151,7 @@ def test_one_that_has_ended_is_not_taken_up(
 
 
 def test_a_keeper_that_is_asked_right_after_the_end_says_how_it_ended(
-    start: Make,
-    attach: Attach,
-    do: Do,
-    folder: Path,
-    watch: Watch,
-    monkeypatch: pytest.MonkeyPatch,
+    start: Make, attach: Attach, do: Do, folder: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has not noticed yet when it is asked: by who came before, and by who attaches now."""
     monitor = start(directory=folder, detached=True)
@@ -419,11 +410,7 @@ def test_one_whose_outlets_were_changed_is_taken_up(
 
 
 def test_one_that_was_started_with_relative_paths_is_found_from_elsewhere(
-    start: Make,
-    attach: Attach,
-    do: Do,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    start: Make, attach: Attach, do: Do, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     first = start(directory="vm", socket_path="vm.socket", detached=True)

@@ -301,9 +301,7 @@ def test_a_socket_of_a_monitor_in_another_network_namespace_goes(folder: Path) -
 
 
 @needs_root
-def test_a_socket_is_removed_where_it_was_made_alone(
-    folder: Path,
-) -> None:
+def test_a_socket_is_removed_where_it_was_made_alone(folder: Path) -> None:
     """A tenant swaps its folder for a link to that of a service, with a socket of that name."""
     tenant, service = folder / "tenant", folder / "service"
     for path in (tenant, service):

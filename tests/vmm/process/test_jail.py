@@ -14,12 +14,7 @@ from typing import Any
 
 import pytest
 
-from generated_vmm.process import (
-    AsyncJailedMonitor,
-    JailedMonitor,
-    MonitorStartError,
-    copying,
-)
+from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorStartError, copying
 from generated_vmm.process.jail import Jail, control_groups, jailer_arguments
 from generated_vmm.process.keeper.folders import make_parents
 from generated_vmm.process.keeper.kernel import Refused
@@ -94,11 +89,7 @@ def test_the_jailer_is_told_who_what_and_where() -> None:
 )
 def test_an_option_becomes_its_argument(options: dict[str, Any], words: list[str]) -> None:
     usual = jailer_arguments(settings(), "/bin/firecracker")
-    assert jailer_arguments(settings(**options), "/bin/firecracker") == [
-        *usual[:-1],
-        *words,
-        "--",
-    ]
+    assert jailer_arguments(settings(**options), "/bin/firecracker") == [*usual[:-1], *words, "--"]
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,7 @@ from generated_vmm.process import (
     Serial,
 )
 from generated_vmm.process.keeper.kernel import Descriptor
-from generated_vmm.process.lines import (
-    LONGEST_LINE,
-    Lines,
-    LogLine,
-    MetricsReader,
-    parse_log_line,
-)
+from generated_vmm.process.lines import LONGEST_LINE, Lines, LogLine, MetricsReader, parse_log_line
 
 
 def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
@@ -254,12 +248,7 @@ def test_bytes_that_are_no_text_are_shown_as_such() -> None:
         ),
         (
             "2026-11-21T14:40:37.243521075 [vm-1:fc_api:INFO:src/a/b.rs:85] started",
-            {
-                "message": "started",
-                "thread": "fc_api",
-                "level": "INFO",
-                "origin": "src/a/b.rs:85",
-            },
+            {"message": "started", "thread": "fc_api", "level": "INFO", "origin": "src/a/b.rs:85"},
         ),
         (
             "2026-11-21T14:40:37.243521075 [vm-1:fc_api:src/a/b.rs:85] started",

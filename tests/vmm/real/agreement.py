@@ -80,10 +80,7 @@ def compare(
     programs: Programs, episode: Sequence[Drawn], *, pci: bool
 ) -> Iterator[tuple[int, str, Gap | None]]:
     """Statuses, first words of refusals, and the configuration after each call."""
-    with (
-        real_monitor(programs, pci=pci) as real,
-        simulated_monitor(programs, pci=pci) as simulated,
-    ):
+    with real_monitor(programs, pci=pci) as real, simulated_monitor(programs, pci=pci) as simulated:
         for position, call in enumerate(episode):
             theirs, ours = real(call), simulated(call)
             yield position, *_of_statuses(call, theirs, ours)

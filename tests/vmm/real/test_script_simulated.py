@@ -21,12 +21,7 @@ SCRIPTS = {name: steps for name, steps in SCRIPT.items() if name != "restore"} |
 
 
 def names(folder: Path, file: Path) -> dict[str, str]:
-    return {
-        "file": str(file),
-        "kernel": str(file),
-        "initrd": str(file),
-        "folder": str(folder),
-    }
+    return {"file": str(file), "kernel": str(file), "initrd": str(file), "folder": str(folder)}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

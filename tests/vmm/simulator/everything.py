@@ -40,13 +40,7 @@ def calls(description: Description, folder: Path) -> Iterator[list[Call]]:
     after = [one for one in others if one not in before]
     after.sort(key=lambda one: (one.method == "DELETE", one.method == "GET"))
     start, pause, save, load = (body.call(known[one]) for one in CONTROL)
-    yield [
-        *map(body.call, before),
-        start,
-        *map(body.call, after),
-        pause,
-        save,
-    ]
+    yield [*map(body.call, before), start, *map(body.call, after), pause, save]
     # The metadata service went with the interface that was deleted.
     yield [load, *(body.call(one) for one in after if one.method == "GET" and one.path in ALWAYS)]
 

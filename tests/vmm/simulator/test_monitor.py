@@ -47,9 +47,7 @@ def test_a_path_that_exists_is_refused_and_left_alone(folder: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_clients_may_connect_before_it_serves_and_it_may_stop_without_serving(
-    folder: Path,
-) -> None:
+def test_clients_may_connect_before_it_serves_and_it_may_stop_without_serving(folder: Path) -> None:
     monitor = SimulatedMonitor(folder / "m.socket")
     monitor.listen()
     with connect(monitor.socket_path) as connection:

@@ -235,11 +235,7 @@ def test_what_makes_the_program_panic_aborts_it(
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_begin_ends_with_its_status(
-    folder: Path,
-    capfd: pytest.CaptureFixture[str],
-    arguments: list[str],
-    status: int,
-    said: str,
+    folder: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str
 ) -> None:
     assert main(["--api-sock", str(folder / "m.socket"), *arguments]) == status
     captured = capfd.readouterr()

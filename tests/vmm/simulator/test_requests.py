@@ -24,8 +24,7 @@ from tests.vmm.simulator.everything import Bodies
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["/version", "/version/", "//version", "/version/more", "http://localhost/version"],
+    "path", ["/version", "/version/", "//version", "/version/more", "http://localhost/version"]
 )
 def test_more_spellings_than_one_are_understood(call: Caller, path: str) -> None:
     assert call.get(path) == {"firecracker_version": API_VERSION}

@@ -14,12 +14,7 @@ import pytest
 
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.operation import Operation
-from generated_vmm.transport import (
-    AsyncUnixChannel,
-    CallFailed,
-    UnixChannel,
-    connection,
-)
+from generated_vmm.transport import AsyncUnixChannel, CallFailed, UnixChannel, connection
 from generated_vmm.transport.connection import Connection, ConnectionSlot, connect_to
 from tests.vmm.facade.conftest import result_of
 from tests.vmm.scripted import OK, ScriptedServer, Wire, answer, full_queue
