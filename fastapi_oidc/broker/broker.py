@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from os import PathLike, fspath
 from typing import Any
@@ -25,7 +25,7 @@ from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.web.misuse import require_kind
-from fastapi_oidc.web.serving import awaited_anywhere
+from fastapi_oidc.web.serving import awaited_anywhere, entered
 
 
 class Broker:
@@ -160,7 +160,7 @@ class Broker:
             )
         return guest
 
-    @asynccontextmanager
+    @entered
     async def serve(
         self, access: Access, path: str | PathLike[str], *, owner: Owner | None = None
     ) -> AsyncIterator[None]:

@@ -17,6 +17,7 @@ from fastapi_oidc.grants.grants import Tokens
 from fastapi_oidc.protocol.access_token import refuses
 from fastapi_oidc.protocol.downstream import IssuedToken, Needed, NotText
 from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.protocol.urls import travels_unencrypted
 from fastapi_oidc.provider import Proofs
 
 
@@ -73,13 +74,19 @@ Step: TypeAlias = Needed | httpx.Request
 class TokenAuth(NotText, httpx.Auth):
     """Sends a token with each request, only to the origin of that request.
 
+    A request over http that leaves this machine raises ConfigurationError
+    (configuration.insecure_url, RFC 6750 5.3) unless `is_insecure_allowed`.
+
     A request that is refused with `invalid_token` (RFC 6750 3.1) is sent once more with another
     token. A request whose proof lacks a nonce (RFC 9449 9) is sent once more with the nonce. A
     request with a stream as its body is never repeated, because the stream can be read only once.
     """
 
-    def __init__(self, tokens: Tokens, min_validity: int, proofs: Proofs) -> None:
+    def __init__(
+        self, tokens: Tokens, min_validity: int, proofs: Proofs, is_insecure_allowed: bool
+    ) -> None:
         self._tokens, self._min_validity, self._proofs = tokens, min_validity, proofs
+        self._is_insecure_allowed = is_insecure_allowed
 
     def __call__(self, *_: object) -> NoReturn:
         """Raises TypeError: requests and aiohttp call what they are given."""
@@ -112,6 +119,8 @@ class TokenAuth(NotText, httpx.Auth):
 
     def _steps(self, request: httpx.Request) -> Generator[Step, Any, None]:
         """Get tokens and send the request, three times at most, and once more at each redirect."""
+        if not self._is_insecure_allowed:
+            _require_encrypted(request.url)
         is_repeatable = _has_body(request)
         token: IssuedToken | None = yield Needed(self._min_validity)
         if token is None:
@@ -154,10 +163,12 @@ class TokenAuth(NotText, httpx.Auth):
         return nonce
 
 
-def auth_of(tokens: Tokens, min_validity: int, proofs: Proofs) -> TokenAuth:
+def auth_of(
+    tokens: Tokens, min_validity: int, proofs: Proofs, *, is_insecure_allowed: bool
+) -> TokenAuth:
     """The authentication for clients of httpx, and of httpx2 if it is imported."""
     other = getattr(sys.modules.get("httpx2"), "Auth", None)
-    return _kind(other)(tokens, min_validity, proofs)
+    return _kind(other)(tokens, min_validity, proofs, is_insecure_allowed)
 
 
 @cache
@@ -166,6 +177,16 @@ def _kind(other: type | None) -> type[TokenAuth]:
     if other is None or issubclass(TokenAuth, other):
         return TokenAuth
     return type("TokenAuth", (TokenAuth, other), {})
+
+
+def _require_encrypted(url: httpx.URL) -> None:
+    """Refuse to send a token in clear text (RFC 6750 5.3)."""
+    if travels_unencrypted(str(url)):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INSECURE_URL,
+            f"a token would be sent to {_origin(url)} unencrypted. Use https; allow_insecure_http "
+            "permits http",
+        )
 
 
 def _has_body(request: httpx.Request) -> bool:

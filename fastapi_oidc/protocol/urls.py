@@ -36,6 +36,15 @@ def fault_of_url(url: object, *, allow_insecure_http: bool) -> URLFault | None:
     return None
 
 
+_LOOPBACK: Final = re.compile(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1")
+
+
+def travels_unencrypted(url: str) -> bool:
+    """Whether a request to `url` leaves this machine unencrypted."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and not _LOOPBACK.fullmatch(parts.hostname or "")
+
+
 def with_query(url: str, parameters: Mapping[str, str]) -> str:
     """`url` with `parameters` added to the query it may already have (RFC 6749 3.1)."""
     separator = "" if url.endswith(("?", "&")) else "&" if "?" in url else "?"

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
-from fastapi_oidc.protocol.urls import URLFault, fault_of_url, is_same_origin_path
+from fastapi_oidc.protocol.urls import (
+    URLFault,
+    fault_of_url,
+    is_same_origin_path,
+    travels_unencrypted,
+)
 
 _DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
-_LOOPBACK = re.compile(r"127(\.\d{1,3}){3}|::1")
 _MUST_BE_HTTPS = "must be https; allow_insecure_http permits http for local development"
 _STANDARD = frozenset(("openid", "profile", "email", "address", "phone", "offline_access"))
 """The scopes of Core 5.4 and 11."""
@@ -34,10 +37,7 @@ def require_base_url(base_url: str | None, *, allow_insecure_http: bool) -> str 
 
 def unencrypted(base_url: str | None) -> str | None:
     """What is wrong with http at a host that is not this machine; None for anything else."""
-    url = urlsplit(base_url or "")
-    host = url.hostname or ""
-    is_here = host == "localhost" or host.endswith(".localhost") or _LOOPBACK.fullmatch(host)
-    if url.scheme != "http" or is_here:
+    if not travels_unencrypted(base_url or ""):
         return None
     return (
         f"base_url is {base_url}, and not this machine: cookies and codes travel unencrypted. "

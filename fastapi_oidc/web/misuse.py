@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import wraps
 from inspect import CORO_CREATED, getcoroutinestate
 from types import CodeType, CoroutineType, NoneType
@@ -35,7 +35,7 @@ from fastapi_oidc.web.headers import UNREFERRED
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Call: TypeAlias = Coroutine[Any, Any, Any]
-Use: TypeAlias = "Call | Dependency | ToProvider"
+Use: TypeAlias = "Call | Dependency | ToProvider | Block"
 """What a request has begun to use."""
 
 NAMESAKE: Final = (
@@ -110,6 +110,38 @@ class ToProvider(RedirectResponse):
         return super().headers
 
 
+class Block(AbstractAsyncContextManager[None]):
+    """What a method does within a block of `async with`. `when_lost` is called if none begins."""
+
+    is_used = False
+
+    def __init__(
+        self,
+        name: str,
+        block: AbstractAsyncContextManager[None],
+        when_lost: Callable[[Block], None],
+    ) -> None:
+        self.name, self._block, self._when_lost = name, block, when_lost
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with a call that is no block."""
+        return f"{self.name} was called without `async with`. It has done nothing"
+
+    async def __aenter__(self) -> None:
+        """Begin the block."""
+        self.is_used = True
+        await self._block.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        """End the block."""
+        return await self._block.__aexit__(*error)
+
+    def __del__(self) -> None:
+        if not self.is_used:
+            self._when_lost(self)
+
+
 class Argument:
     """Marks a parameter that the application gives, with an `example` of the whole call.
 
@@ -157,7 +189,7 @@ def awaited(
             if (context := connection.scope.get(SCOPE_KEY)) is not None:
                 context.note(made, args[0])
             return made
-        name = _name(function, args[0])
+        name = name_with(function, args[0])
         named_types = [f"{name}={type(each).__name__}" for name, each in named.items()]
         given = ", ".join([type(each).__name__ for each in args[1:]] + named_types)
         raise TypeError(
@@ -186,7 +218,7 @@ def is_lost(use: Use) -> bool:
     """Whether nobody has awaited the call so far, called the dependency, or used the redirect."""
     if isinstance(use, CoroutineType):
         return use.cr_frame is not None and getcoroutinestate(use) == CORO_CREATED
-    if isinstance(use, ToProvider):
+    if isinstance(use, ToProvider | Block):
         return not use.is_used
     return isinstance(use, Dependency) or getcoroutinestate(use) == CORO_CREATED
 
@@ -210,6 +242,8 @@ def _fault_of(lost: Use) -> str:
             f"the response of {lost.name} was dropped: return it from the endpoint. FastAPI "
             f"ignores what a dependency returns: {lost.remedy}"
         )
+    if isinstance(lost, Block):
+        return lost.fault
     name = name_of(lost)
     lost.close()  # so Python does not warn of it as well
     return f"{name} was called without await. It has done and checked nothing"
@@ -224,16 +258,17 @@ def require_kind(argument: str, given: object, *kinds: type) -> None:
 
 
 def name_of(function: Any) -> str:
-    """What the developer calls a method, the call of one, a dependency or a redirect."""
-    if isinstance(function, Dependency | ToProvider):
+    """What the developer calls a method, the call of one, a dependency, a redirect or a block."""
+    if isinstance(function, Dependency | ToProvider | Block):
         return function.name
     owner = getattr(function, "__self__", None)
     if (frame := getattr(function, "cr_frame", None)) is not None:
         owner = frame.f_locals.get("self")
-    return _name(function, owner)
+    return name_with(function, owner)
 
 
-def _name(function: Any, owner: object) -> str:
+def name_with(function: Any, owner: object) -> str:
+    """What the developer calls a method of `owner`."""
     if isinstance(owner, Dependency):
         return owner.name
     noun = getattr(owner, "noun", None)

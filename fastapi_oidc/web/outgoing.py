@@ -51,22 +51,22 @@ class Outgoing(Serving[Identity, RequestData]):
         Each request gets a token that is valid for `min_validity` seconds, as from
         `Grant.access_token`. The token is sent to the origin of the request only. A session in a
         cookie can be refreshed only within its request, before the response starts; a session in a
-        store at any time. Raises ConfigurationError unless exactly one API matches.
+        store at any time. Raises ConfigurationError unless exactly one API matches. A request over
+        http raises it too, unless it stays on this machine or `allow_insecure_http` is set.
         """
         require_kind(
             "session of oidc.auth(session)", session, OIDCSession, AccessToken, Caller, Grant
         )
         runtime, target = self.runtime, Target(audience=audience, resource=resource, scope=scope)
-        proofs = runtime.engine.grants.proofs
         session = _of_caller(session) if isinstance(session, Caller) else session
         if isinstance(session, Grant):
             if not target.is_empty:
                 raise misconfigured("a Grant is for one API: select the API in oidc.grant")
-            return auth_of(session.tokens, min_validity, proofs)
+            return _auth(runtime, session.tokens, min_validity)
         if isinstance(session, AccessToken):
-            return auth_of(self._of_token(session, target), min_validity, proofs)
+            return _auth(runtime, self._of_token(session, target), min_validity)
         of_session = _of_session(runtime, session, runtime.party.api(target))
-        return auth_of(of_session, min_validity, proofs)
+        return _auth(runtime, of_session, min_validity)
 
     @awaited_anywhere
     async def grant(
@@ -141,9 +141,10 @@ class Outgoing(Serving[Identity, RequestData]):
         A token is used until `min_validity` seconds before it expires. Processes that share refresh
         records share the token.
         """
-        grants, party = self.runtime.engine.grants, self._only()
+        runtime, party = self.runtime, self._only()
         target = Target(audience=audience, resource=resource, scope=scope)
-        return auth_of(partial(grants.of_application, party, target), min_validity, grants.proofs)
+        tokens = partial(runtime.engine.grants.of_application, party, target)
+        return _auth(runtime, tokens, min_validity)
 
     async def aclose(self) -> None:
         """Wait for requests under way, and close the connections to providers and the store.
@@ -151,6 +152,11 @@ class Outgoing(Serving[Identity, RequestData]):
         The middleware calls this at the application's shutdown.
         """
         await self.registrations.engine.aclose()
+
+
+def _auth(runtime: Runtime, tokens: Tokens, min_validity: int) -> TokenAuth:
+    proofs, is_allowed = runtime.engine.grants.proofs, runtime.party.settings.allow_insecure_http
+    return auth_of(tokens, min_validity, proofs, is_insecure_allowed=is_allowed)
 
 
 def _of_caller(caller: Caller[Identity]) -> OIDCSession[Identity] | AccessToken:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
@@ -20,7 +22,14 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.peer_names import PEER_MEMBERS
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.misuse import SCOPE_KEY, Dependency, defines_routes, require_kind
+from fastapi_oidc.web.misuse import (
+    SCOPE_KEY,
+    Block,
+    Dependency,
+    defines_routes,
+    name_with,
+    require_kind,
+)
 from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import Engine, Registrations, RequestData, Runtime
 
@@ -138,6 +147,32 @@ def awaited_anywhere(
         return made
 
     return call
+
+
+def entered(
+    function: Callable[Parameters, AsyncIterator[None]],
+) -> Callable[Parameters, AbstractAsyncContextManager[None]]:
+    """Like `asynccontextmanager`, for a method; a call without `async with` is a fault.
+
+    The request in which the call is lost fails. Outside of requests Python warns, as it does of a
+    missing `await`.
+    """
+    manage = asynccontextmanager(function)
+
+    @wraps(function)
+    def call(
+        *args: Parameters.args, **named: Parameters.kwargs
+    ) -> AbstractAsyncContextManager[None]:
+        return Block(name_with(function, args[0]), manage(*args, **named), _note_lost)
+
+    return call
+
+
+def _note_lost(block: Block) -> None:
+    if (context := running()) is not None:
+        context.note(block)
+    else:
+        warnings.warn(block.fault, RuntimeWarning, stacklevel=3)
 
 
 class Serving(Generic[Identity, RequestData]):
