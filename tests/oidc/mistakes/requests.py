@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fastapi import Depends, FastAPI, WebSocket
+from fastapi import Depends, FastAPI, Request, WebSocket
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.testclient import TestClient
 
@@ -78,6 +78,18 @@ async def a_sign_out_by_fetch(_desk: Desk) -> str:
 async def a_link_to_the_sign_out(_desk: Desk) -> str:
     async with make_world().browser() as browser:
         return (await browser.get("/auth/logout", headers={"accept": "text/html"})).text
+
+
+async def a_session_that_no_middleware_reads(_desk: Desk) -> str:
+    app = FastAPI()
+
+    @app.get("/me")
+    async def me(request: Request) -> object:
+        return request.state.oidc
+
+    with pytest.raises(AttributeError) as caught:
+        await begin(app, "/me")
+    return str(caught.value)
 
 
 async def a_store_that_is_down(desk: Desk) -> str:

@@ -72,6 +72,7 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         requests.no_cors,
         requests.a_sign_out_by_fetch,
         requests.a_link_to_the_sign_out,
+        requests.a_session_that_no_middleware_reads,
         requests.a_store_that_is_down,
     ),
     "Tests fail": (requests.a_client_without_the_provider, requests.a_user_whom_nobody_knows),
