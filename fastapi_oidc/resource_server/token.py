@@ -17,7 +17,7 @@ from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.step_up import StepUp, together
-from fastapi_oidc.session.model import REFUSED_SIGNATURE, Identity, NeverFromARequest, OIDCSession
+from fastapi_oidc.session.model import Identity, NeverADependency, OIDCSession
 from fastapi_oidc.session.store import Cell, Store, ask_store
 
 
@@ -57,7 +57,7 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessToken(NeverFromARequest):
+class AccessToken(NeverADependency):
     """An access token that was accepted. Only `ResourceServer` makes instances.
 
     `sub` is the user or, when a client acts for itself, usually the client. `expires_at` is in
@@ -104,22 +104,12 @@ class AccessToken(NeverFromARequest):
 
 
 @dataclass(frozen=True)
-class Caller(NeverFromARequest, Generic[Identity]):
+class Caller(NeverADependency, Generic[Identity]):
     """The caller of an endpoint: exactly one of `session` and `access_token` is set."""
 
     identity: Identity
     session: OIDCSession[Identity] | None = None
     access_token: AccessToken | None = None
-
-    def __class_getitem__(cls, types: object) -> object:
-        """`Caller[User]`, which FastAPI must refuse as a dependency too."""
-        alias = super().__class_getitem__(types)  # type: ignore[misc]
-        alias.__signature__ = REFUSED_SIGNATURE
-        return alias
-
-
-AccessToken.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]
-Caller.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]
 
 
 _ARMOUR: Final = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")

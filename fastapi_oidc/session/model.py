@@ -53,6 +53,20 @@ def reading_back() -> Iterator[None]:
         _reading_back.reset(token)
 
 
+class _Refused:
+    """The type of the parameter that FastAPI finds when such a class is a dependency."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> NoReturn:
+        _refuse(cls)
+
+
+REFUSED_SIGNATURE: Final = Signature(
+    [Parameter("session", Parameter.KEYWORD_ONLY, annotation=_Refused)]
+)
+"""The signature for `Annotated[Tokens, Depends()]`: FastAPI reads a class's parameters there."""
+
+
 class NeverFromARequest:
     """Base class of types that FastAPI must not read from a request.
 
@@ -73,18 +87,18 @@ class NeverFromARequest:
             return handler(source)
 
 
-class _Refused:
-    """The type of the parameter that FastAPI finds when such a class is a dependency."""
+class NeverADependency(NeverFromARequest):
+    """Base class of such types that pydantic does not make. FastAPI reads a class's signature."""
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> NoReturn:
-        _refuse(cls)
+    def __class_getitem__(cls, types: Any) -> Any:
+        """The alias, such as `OIDCLocals[User, Data]`, which is no dependency either."""
+        alias: Any = super().__class_getitem__(types)  # type: ignore[misc]
+        alias.__signature__ = REFUSED_SIGNATURE
+        return alias
 
-
-REFUSED_SIGNATURE: Final = Signature(
-    [Parameter("session", Parameter.KEYWORD_ONLY, annotation=_Refused)]
-)
-"""The signature for `Annotated[Tokens, Depends()]`: FastAPI reads a class's parameters there."""
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]
 
 
 def _is_being_made(cls: type) -> bool:

@@ -21,10 +21,9 @@ from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.provider import Network
 from fastapi_oidc.session.cells import LastSteps
 from fastapi_oidc.session.model import (
-    REFUSED_SIGNATURE,
     EndReason,
     Identity,
-    NeverFromARequest,
+    NeverADependency,
     OIDCSession,
     PublicSession,
 )
@@ -154,7 +153,7 @@ class Registrations(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
+class OIDCLocals(NeverADependency, Generic[Identity, RequestData]):
     """The user of a request. Without a signed-in user, `session`, `identity` and `data` are None.
 
     `data` is the result of `load_request_data` for this request; it is never stored. `ended` says
@@ -166,13 +165,6 @@ class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
     data: RequestData | None = None
     ended: EndReason | None = None
     unavailable: SessionError | None = field(default=None, repr=False)
-
-    def __class_getitem__(cls, types: object) -> object:
-        """`OIDCLocals[User, Data]`, which FastAPI must refuse as a dependency too."""
-        # `super()` without arguments does not work in a dataclass with slots.
-        alias = super(OIDCLocals, cls).__class_getitem__(types)  # type: ignore[misc]
-        alias.__signature__ = REFUSED_SIGNATURE
-        return alias
 
     if not TYPE_CHECKING:
 
@@ -218,6 +210,3 @@ class TooEarly:
             f"request.state.{self._instance}.{name} is read in a middleware that was added after "
             "OIDCMiddleware and runs before it: add OIDCMiddleware last"
         )
-
-
-OIDCLocals.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]  # of the class alone
