@@ -146,16 +146,12 @@ def is_in_event_loop() -> bool:
     return True
 
 
-class ConcurrencyLimit:
-    """Lets `limit` blocks run at a time in each event loop, in first-come order."""
+def slots(number: int) -> PerLoop[asyncio.Semaphore]:
+    """So many blocks `async with limit.here():` run at a time in each event loop, the first first.
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._slots = PerLoop(lambda: asyncio.Semaphore(limit))
-
-    def slot(self) -> asyncio.Semaphore:
-        """`async with limit.slot():` runs the block when a slot is free."""
-        return self._slots.here()
+    A semaphore is of the event loop in which it is first awaited.
+    """
+    return PerLoop(lambda: asyncio.Semaphore(number))
 
 
 async def called(

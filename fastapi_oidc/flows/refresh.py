@@ -219,7 +219,7 @@ async def _take_turn(run: _Run) -> Outcome:
     turn = Turn(sessions.cells, key, base, live.seen, tried=run.settled)
     patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
     while True:
-        async with party.refreshing.slot():
+        async with party.refreshing.here():
             run.require_running()
             run.started.set()
             row = await turn.take()

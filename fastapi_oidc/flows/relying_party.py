@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import ConcurrencyLimit, called
+from fastapi_oidc.concurrency import PerLoop, called, slots
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.outcomes import Refreshes
@@ -175,8 +175,8 @@ class RelyingParty:
     announcer: Announcer
     downstream_apis: tuple[DownstreamAPI, ...]
     together: list[RelyingParty]
-    refreshing: ConcurrencyLimit = field(
-        default_factory=lambda: ConcurrencyLimit(CONCURRENT_REFRESHES)
+    refreshing: PerLoop[asyncio.Semaphore] = field(
+        default_factory=lambda: slots(CONCURRENT_REFRESHES)
     )
 
     def announce_end(self, id: str, session: AnySession | None, code: Code, because: str) -> None:

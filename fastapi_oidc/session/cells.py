@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import ConcurrencyLimit, SingleFlight
+from fastapi_oidc.concurrency import SingleFlight, slots
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
@@ -79,7 +79,7 @@ class Cells:
     ) -> None:
         self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
         self.last_steps: LastSteps = SingleFlight() if last_steps is None else last_steps
-        self._retrying = ConcurrencyLimit(1)
+        self._retrying = slots(1)
         self._retry_at = self._pause = 0.0
 
     async def read(self, keys: Sequence[str]) -> Sequence[bytes]:
@@ -150,7 +150,7 @@ class Cells:
         loop = asyncio.get_running_loop()
         while self._clock.now() < until:
             # One at a time asks a store that is down; after the first success the others follow.
-            async with self._retrying.slot():
+            async with self._retrying.here():
                 await asyncio.sleep(max(0.0, self._retry_at - loop.time()))
                 try:
                     seen = await self.move(key, rule, margin=margin)

@@ -15,11 +15,11 @@ import pytest
 
 from fastapi_oidc.concurrency import (
     STALLS,
-    ConcurrencyLimit,
     PerLoop,
     SingleFlight,
     TimeLimit,
     called,
+    slots,
 )
 
 PATIENCE = 20
@@ -132,12 +132,12 @@ class TestSingleFlight:
         ended.close()
 
 
-class TestConcurrencyLimit:
+class TestSlots:
     async def test_so_many_run_at_a_time_in_the_order_in_which_they_came(self) -> None:
-        limit, began, ends = ConcurrencyLimit(2), list[int](), asyncio.Event()
+        limit, began, ends = slots(2), list[int](), asyncio.Event()
 
         async def block(number: int) -> None:
-            async with limit.slot():
+            async with limit.here():
                 began.append(number)
                 await ends.wait()
 
@@ -149,14 +149,14 @@ class TestConcurrencyLimit:
         assert began == [0, 1, 2, 3, 4]
 
     def test_each_event_loop_has_all_slots(self) -> None:
-        limit = ConcurrencyLimit(1)
+        limit = slots(1)
 
         async def waited_for() -> None:
             holder = asyncio.create_task(slept())
             await asyncio.gather(holder, slept())
 
         async def slept() -> None:
-            async with limit.slot():
+            async with limit.here():
                 await asyncio.sleep(0)
 
         for _ in range(2):
