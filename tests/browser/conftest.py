@@ -1,7 +1,5 @@
 """Chromium, and pages that fail a test when they complain."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

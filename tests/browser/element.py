@@ -1,7 +1,5 @@
 """What tests ask a page about its `<oidc-context>`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Final

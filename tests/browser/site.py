@@ -1,7 +1,5 @@
 """A site that gives `<oidc-context>` every answer a test asks for, and the provider it watches."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The Authorize button of the API document (`/docs`), from the click to a call with the token."""
 
-from __future__ import annotations
-
 import mimetypes
 import re
 from pathlib import Path

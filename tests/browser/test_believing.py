@@ -1,7 +1,5 @@
 """How often the provider's iframe is believed when it says `changed`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 

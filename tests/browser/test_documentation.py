@@ -1,7 +1,5 @@
 """docs/browser.md names what the code has, no more and no less."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The element as a citizen of the page: attributes, clean-up, double loading, several at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from playwright.sync_api import Page

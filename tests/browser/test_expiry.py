@@ -1,7 +1,5 @@
 """The end of the session, which was fixed at login."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """The application's own endpoint, which may say that the session is over."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

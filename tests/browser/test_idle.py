@@ -1,7 +1,5 @@
 """The idle deadline: one for all tabs, absolute, and final once it has passed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Answers that come when something else has happened: elsewhere, to the clock, or in the page."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Page
 

@@ -3,8 +3,6 @@
 The page's clock stands still but for `run_for`, so that each answer comes when the test says.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Watching the provider's iframe, and the silent login when it says `changed`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 

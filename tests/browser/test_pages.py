@@ -1,7 +1,5 @@
 """The library's own pages in a browser: accessible, styled as their policy allows, light, dark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Literal

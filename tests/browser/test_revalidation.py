@@ -1,7 +1,5 @@
 """When the element asks the server, and what it does when the server cannot say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from playwright.sync_api import Page

@@ -1,7 +1,5 @@
 """The script as a file: its size, its version, and what Node and TypeScript say about it."""
 
-from __future__ import annotations
-
 import gzip
 import subprocess
 from pathlib import Path

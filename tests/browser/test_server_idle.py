@@ -1,7 +1,5 @@
 """The server's own idle timeout, which the element follows, and why a session is over."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

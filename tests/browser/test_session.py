@@ -1,7 +1,5 @@
 """What the element says about the session."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

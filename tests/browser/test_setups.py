@@ -1,7 +1,5 @@
 """The setups of the pages, whole: files, servers and a browser."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import sys

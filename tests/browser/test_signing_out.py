@@ -1,7 +1,5 @@
 """A session that the element has to end: it goes, wholly, and no other one with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

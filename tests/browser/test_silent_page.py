@@ -1,7 +1,5 @@
 """The page that ends a silent login."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from hashlib import sha256

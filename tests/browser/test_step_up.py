@@ -1,7 +1,5 @@
 """A form that is posted too late, from the refusal to the second posting, in a browser."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A provider's check_session_iframe that gives the answer a test tells it to give."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Signing keys of the tests' providers, and where sessions are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from itertools import count

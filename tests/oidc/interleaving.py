@@ -1,7 +1,5 @@
 """Hold one thing back while another happens: the order is driven, nothing waits for a clock."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field

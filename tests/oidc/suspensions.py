@@ -1,7 +1,5 @@
 """Cancel something at each of the points where it waits: a client can go away at any of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Work that runs once for many callers, a few at a time, and not after a shutdown began."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading

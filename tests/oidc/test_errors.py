@@ -1,7 +1,5 @@
 """Codes are stable, the table over them is total, and a class says who must act."""
 
-from __future__ import annotations
-
 from fastapi_oidc.codes import ANSWERS
 from fastapi_oidc.errors import Code, SessionError
 

@@ -1,7 +1,5 @@
 """Another distribution on PyPI installs a package `fastapi_oidc`, over ours or below it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The names of other libraries lead to names that exist here, and to the documentation's search."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

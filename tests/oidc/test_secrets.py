@@ -1,7 +1,5 @@
 """Nothing that gives access to anything is in a log line, an event or an answer."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

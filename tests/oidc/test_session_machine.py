@@ -1,7 +1,5 @@
 """Processes, browsers, a provider and stores at random, and what is true whatever fails."""
 
-from __future__ import annotations
-
 import os
 from itertools import product
 from typing import Any, ClassVar, Final

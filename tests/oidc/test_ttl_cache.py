@@ -1,7 +1,5 @@
 """A dictionary whose entries expire, within bounds, also with threads."""
 
-from __future__ import annotations
-
 import tracemalloc
 from threading import Thread
 

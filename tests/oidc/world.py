@@ -1,7 +1,5 @@
 """A provider, an application and a browser in one process, on one clock that tests move."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field

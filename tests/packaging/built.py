@@ -1,7 +1,5 @@
 """The archives that a release would upload, built once a test run."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile

@@ -1,7 +1,5 @@
 """What a release consists of, built once for all tests here."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import zipfile

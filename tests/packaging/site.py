@@ -1,7 +1,5 @@
 """Reads the pages of the built documentation site."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path

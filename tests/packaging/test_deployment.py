@@ -1,7 +1,5 @@
 """What the page about deployment says of the way to the provider."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The providers' pages: of one form, with settings that are accepted and roles that are found."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

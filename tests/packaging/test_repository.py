@@ -1,7 +1,5 @@
 """What must not be in the repository."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

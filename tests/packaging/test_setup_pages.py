@@ -1,7 +1,5 @@
 """The pages about sandboxes, workers and gunicorn, with the processes that they name."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

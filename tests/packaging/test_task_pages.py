@@ -1,8 +1,6 @@
 """The applications of docs/sign-in.md, pages-and-forms.md, single-page-applications.md and
 protect-everything.md do what these pages say."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import shlex

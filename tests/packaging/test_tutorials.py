@@ -1,7 +1,5 @@
 """The tutorials, followed from an empty folder to what they promise."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

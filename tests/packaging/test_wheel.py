@@ -1,7 +1,5 @@
 """What a user installs, and what it says is public."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -60,12 +58,9 @@ def test_each_wheel_has_its_package_and_nothing_else(
 @pytest.mark.parametrize(
     "name",
     [
-        "fastapi_oidc/py.typed",
-        "fastapi_oidc/web/browser/oidc-context.js",
-        "fastapi_oidc/testing/__init__.py",
-        "generated_vmm/py.typed",
-        "generated_vmm/_generated/operations.py",
-        "generated_vmm/testing/__main__.py",
+        *("fastapi_oidc/py.typed", "fastapi_oidc/web/browser/oidc-context.js"),
+        *("fastapi_oidc/testing/__init__.py", "generated_vmm/py.typed"),
+        *("generated_vmm/_generated/operations.py", "generated_vmm/testing/__main__.py"),
         "generated_vmm/testing/metrics.txt",
     ],
 )
@@ -142,19 +137,9 @@ def test_both_distributions_have_the_licence() -> None:
 
 def test_it_has_the_sources_the_documents_and_nothing_else(source: Path) -> None:
     assert {path.name for path in source.iterdir()} == {
-        "fastapi_oidc",
-        "generated_vmm",
-        "codegen",
-        "openapi",
-        "docs",
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "LICENSE",
-        "pyproject.toml",
-        ".gitignore",
-        "PKG-INFO",
+        *("fastapi_oidc", "generated_vmm", "codegen", "openapi", "docs"),
+        *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+        *("LICENSE", "pyproject.toml", ".gitignore", "PKG-INFO"),
     }
 
 
@@ -203,13 +188,7 @@ def bill(needed: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str,
 def test_it_names_what_the_libraries_and_their_extras_need(bill: Mapping[str, Any]) -> None:
     names = {canonicalize_name(component["name"]) for component in bill["components"]}
     assert {
-        "fastapi",
-        "cryptography",
-        "python-jose",
-        "redis",
-        "hiredis",
-        "sqlalchemy",
-        "uvicorn",
+        *("fastapi", "cryptography", "python-jose", "redis", "hiredis", "sqlalchemy", "uvicorn"),
     } <= names
     assert {"pytest", "mypy", "zensical", "playwright", "pip"} & names == set()
     assert all(component["version"] for component in bill["components"])

@@ -1,7 +1,5 @@
 """Follows a tutorial as a reader does: its files in an empty folder, its programs started there."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

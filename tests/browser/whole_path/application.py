@@ -1,7 +1,5 @@
 """An app as a user would write it, with the page that holds `<oidc-context>`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Response

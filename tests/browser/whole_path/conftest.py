@@ -1,7 +1,5 @@
 """The real app and provider take the place of the site that answers on demand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The iframe of the npm package oidc-provider, in the last major that has Session Management."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

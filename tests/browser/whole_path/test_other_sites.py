@@ -1,7 +1,5 @@
 """What a page of another site can do with the silent login: nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Login, expiry, idleness, revocation and logout, from the page to the provider and back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from playwright.sync_api import Page

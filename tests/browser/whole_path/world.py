@@ -1,7 +1,5 @@
 """A provider, an app and a browser: everything between login and logout is real."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator

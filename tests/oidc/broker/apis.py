@@ -1,7 +1,5 @@
 """An API on 127.0.0.1 that a test scripts byte by byte, and that records what has reached it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A control-plane process that serves accesses: its settings come as JSON on standard input."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

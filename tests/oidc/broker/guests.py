@@ -1,7 +1,5 @@
 """A guest: an ordinary HTTP client on its socket, and one that writes what it likes."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 

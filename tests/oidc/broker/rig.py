@@ -1,7 +1,5 @@
 """A person who is signed in, a broker with a route to an API, and a guest that has access."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """An answer that has begun and does not end by itself."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

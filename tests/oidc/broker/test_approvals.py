@@ -1,7 +1,5 @@
 """A call that a route lists under `approve` waits for its person, and for nobody else."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """A name is resolved once, checked, and the checked address itself is connected to."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The destination comes from the table, whatever a hostile guest or API says."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """When access ends: at its time, at withdrawal, and with the session; and what does not end it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 

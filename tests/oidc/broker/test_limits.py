@@ -1,7 +1,5 @@
 """Bodies, answers, calls, concurrency and time have bounds."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

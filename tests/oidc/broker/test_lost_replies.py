@@ -1,7 +1,5 @@
 """A store that loses a reply repeats the command: an access is as after one that is answered."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any

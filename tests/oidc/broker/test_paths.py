@@ -1,7 +1,5 @@
 """Paths are normalised once (RFC 3986 6.2.2), and what servers read differently is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import unquote
 

@@ -1,7 +1,5 @@
 """One machine, one person; and what a person can give."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Control planes as real processes on one Redis: some serve guests, this one ends their access."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

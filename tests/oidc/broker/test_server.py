@@ -1,7 +1,5 @@
 """The socket of a guest: who may open it, what it withstands, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

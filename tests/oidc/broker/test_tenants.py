@@ -1,7 +1,5 @@
 """Registrations that a function finds: each tenant has a broker, whose accesses are its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

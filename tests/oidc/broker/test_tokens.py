@@ -1,7 +1,5 @@
 """Tokens come from the one path: exchanged, bound to keys, with the machine as actor."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One event for each call, with what it was and what it cost, and with nothing secret."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

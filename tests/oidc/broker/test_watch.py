@@ -1,7 +1,5 @@
 """How long a call goes on after its access has ended elsewhere, or while the store is silent."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any

@@ -4,8 +4,6 @@ The provider is right by default; a test makes it misbehave in the one way that 
 by editing one kind of message. What the Relying Party does wrong the provider refuses, and records.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

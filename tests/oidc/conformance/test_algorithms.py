@@ -1,7 +1,5 @@
 """Signatures: every algorithm that can be registered, and those that were not; names ours."""
 
-from __future__ import annotations
-
 import pytest
 
 from fastapi_oidc import Code

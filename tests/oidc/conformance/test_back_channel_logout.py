@@ -3,8 +3,6 @@
 A second browser, signed in by the same end user, shows whether the logout token took effect.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import httpx

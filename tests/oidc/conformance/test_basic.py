@@ -1,7 +1,5 @@
 """Basic RP and Form Post RP: the same modules, with the response in the query or in a form."""
 
-from __future__ import annotations
-
 import pytest
 
 from fastapi_oidc import Code

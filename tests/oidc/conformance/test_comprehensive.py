@@ -1,7 +1,5 @@
 """The modules of the comprehensive plan, beyond those that certify, which a code flow can meet."""
 
-from __future__ import annotations
-
 import pytest
 
 from fastapi_oidc import Code, HTTPOptions

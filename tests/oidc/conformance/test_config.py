@@ -1,7 +1,5 @@
 """Config RP: discovery, the key set and its rotation."""
 
-from __future__ import annotations
-
 import pytest
 from starlette.responses import Response
 

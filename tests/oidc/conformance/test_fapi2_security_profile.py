@@ -1,7 +1,5 @@
 """FAPI 2.0 Security Profile: pushed requests, `private_key_jwt`, PS256 and a promised `iss`."""
 
-from __future__ import annotations
-
 import pytest
 
 from fastapi_oidc import Code

@@ -3,8 +3,6 @@
 A second browser, signed in by the same end user, shows whether the frame took effect.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from fastapi_oidc.testing import SignedIn

@@ -1,7 +1,5 @@
 """docs/conformance.md and the cases in this folder name the same modules."""
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
 from inspect import signature

@@ -1,7 +1,5 @@
 """Tests of the former OpenID suite (oidctest) that have no module of their own any more."""
 
-from __future__ import annotations
-
 import json
 
 from fastapi_oidc.testing import AuthorizationRequested

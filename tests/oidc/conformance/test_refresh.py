@@ -3,8 +3,6 @@
 Each is played as the suite plays it, whose token answers never say `expires_in`, and with one.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from fastapi_oidc import Code

@@ -1,7 +1,5 @@
 """RP-Initiated Logout RP, code flow."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

@@ -1,7 +1,5 @@
 """Session Management RP: what the server gives the page that polls the provider's iframe."""
 
-from __future__ import annotations
-
 from tests.oidc.conformance.relying_party import CLIENT_ID, relying_party, with_members
 from tests.oidc.world import BASE_URL
 

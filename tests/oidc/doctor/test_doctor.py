@@ -1,7 +1,5 @@
 """Each fault of a provider or of the settings is one line that says what to put right."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

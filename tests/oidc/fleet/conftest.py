@@ -1,7 +1,5 @@
 """A fleet for each test, or two workers for all the tests of a file that harm no process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

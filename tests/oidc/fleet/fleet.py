@@ -1,7 +1,5 @@
 """Workers, a Redis and a provider as real processes and sockets, on one clock that tests move."""
 
-from __future__ import annotations
-
 import secrets
 import ssl
 import tempfile

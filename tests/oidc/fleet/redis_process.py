@@ -1,7 +1,5 @@
 """A Redis server that tests kill, stop and start again; what it was told outlives it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.oidc.redis_topologies.servers import Server, program_of

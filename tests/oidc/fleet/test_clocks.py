@@ -1,7 +1,5 @@
 """One worker's clock is two minutes ahead, another's two minutes behind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

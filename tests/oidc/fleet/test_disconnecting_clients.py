@@ -1,7 +1,5 @@
 """A client that goes away during a callback or a refresh: what was begun is done, once."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A provider that cannot be reached: each fault at a login, at a refresh and at a sign-out."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A Redis that is killed or mute: 503 meanwhile, in bounded time, and nobody is signed out."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """A worker that is killed in the middle of a refresh: which sessions that costs, and which not."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -1,7 +1,5 @@
 """TLS in front of a provider, at a port that stays its own while the certificate changes."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

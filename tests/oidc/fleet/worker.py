@@ -4,8 +4,6 @@ Says where it listens, and "held" when it holds a refresh that the provider has 
 is not saved.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """A worker that tests hold, kill and end; it is told everything when it starts."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Worlds that many tests of this folder begin with."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.oidc.flows.steps import two_processes

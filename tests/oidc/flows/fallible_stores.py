@@ -1,7 +1,5 @@
 """A store in memory that can be down."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final

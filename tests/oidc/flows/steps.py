@@ -1,7 +1,5 @@
 """What the tests of this folder do with a world."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final

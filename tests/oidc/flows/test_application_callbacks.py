@@ -1,7 +1,5 @@
 """What the application's callbacks may do with a session, and what a failure of theirs costs."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading

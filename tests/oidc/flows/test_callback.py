@@ -3,8 +3,6 @@
 The provider is strict: it takes back what it issued for a code that comes twice (RFC 6749 4.1.2).
 """
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each test cancels its request at the first point where it waits, then at the second, and so on.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

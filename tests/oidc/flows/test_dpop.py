@@ -3,8 +3,6 @@
 The client is public, so that the provider binds its refresh tokens too (RFC 9449 5).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 What is set up wrongly, and shows only in use, is one warning that names the setting.
 """
 
-from __future__ import annotations
-
 import logging
 import secrets
 from collections.abc import Callable
@@ -22,17 +20,10 @@ from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 AT = 1_800_000_000
 WARNINGS = {
-    "login.refused",
-    "front_channel_logout.refused",
-    "session.refresh_postponed",
-    "session.identity_not_updated",
-    "session.not_removed",
-    "session.removal_given_up",
-    "session.cookie_withheld",
-    "logout.return_refused",
-    "logout.revocation_failed",
-    "back_channel_logout.refused",
-    "request.refused",
+    *("login.refused", "front_channel_logout.refused", "session.refresh_postponed"),
+    *("session.identity_not_updated", "session.not_removed", "session.removal_given_up"),
+    *("session.cookie_withheld", "logout.return_refused", "logout.revocation_failed"),
+    *("back_channel_logout.refused", "request.refused"),
 }
 
 

@@ -1,7 +1,5 @@
 """`idle_timeout`: a session is over when it was not used for that long, by any process."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A login from its first request to the session: what is sent, and what every rule refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 

@@ -1,7 +1,5 @@
 """Signing out: here first, then at the provider, and from this site alone."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit

@@ -1,7 +1,5 @@
 """The provider ends sessions by a logout token (Back-Channel Logout 1.0)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

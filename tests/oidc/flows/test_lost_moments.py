@@ -1,7 +1,5 @@
 """Between two steps: a command is lost or hangs, or another request comes first."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A session that ends while its store is down: over here at once, elsewhere with the store."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What was found before a wait has ended, moved on or failed after it."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args

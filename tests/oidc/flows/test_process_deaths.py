@@ -4,8 +4,6 @@ At a step it begins or ends to read or write the store, or to ask the provider. 
 died does nothing any more; one that stands still goes on in the end.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar

@@ -1,7 +1,5 @@
 """A session is refreshed once for all requests of a process, shortly before its token expires."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

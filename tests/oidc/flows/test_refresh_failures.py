@@ -1,7 +1,5 @@
 """A refresh that fails postpones, or ends the session where the provider says so for good."""
 
-from __future__ import annotations
-
 import secrets
 from itertools import pairwise
 from typing import Any

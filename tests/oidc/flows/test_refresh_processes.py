@@ -2,8 +2,6 @@
 
 A process that dies is one whose request to the provider or to the records never continues."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

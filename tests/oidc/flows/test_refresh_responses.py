@@ -1,7 +1,5 @@
 """A token response is stored until its session is; its refresh token is not sent again."""
 
-from __future__ import annotations
-
 import asyncio
 from time import monotonic
 

@@ -1,7 +1,5 @@
 """An ended session is over everywhere: for copies of its cookie, and in other processes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

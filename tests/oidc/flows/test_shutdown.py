@@ -1,7 +1,5 @@
 """An application that ends waits for what was sent, and sends nothing more."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

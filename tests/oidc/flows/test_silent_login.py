@@ -1,7 +1,5 @@
 """The `prompt=none` check in a hidden iframe (Session Management 1.0 3.1)."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit

@@ -1,7 +1,5 @@
 """A step-up while other requests, here and in other processes, work on the same session."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Signing in at a Microsoft Entra endpoint that many tenants share."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

@@ -1,7 +1,5 @@
 """What a session has of the tokens of its login, and of those of each refresh."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 from uuid import uuid4

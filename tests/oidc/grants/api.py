@@ -1,7 +1,5 @@
 """An API that the application calls: it knows which tokens the provider would accept."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Worlds whose application calls an API."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import pytest

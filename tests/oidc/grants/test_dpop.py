@@ -1,7 +1,5 @@
 """Requests with tokens that are bound to the key of their session (RFC 9449 7)."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

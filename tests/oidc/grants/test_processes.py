@@ -2,8 +2,6 @@
 
 A process that dies is one that never continues."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable

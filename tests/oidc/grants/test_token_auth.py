@@ -1,7 +1,5 @@
 """What `oidc.auth` does with requests, responses and redirects, in httpx and in httpx2."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 from collections.abc import AsyncIterator

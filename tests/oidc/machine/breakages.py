@@ -1,7 +1,5 @@
 """Code that is broken on purpose, and for each breakage a story in which it breaks a promise."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is known of sessions, refresh tokens and requests, and what has to be true of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Processes, browsers, a provider and stores in one virtual time, and what happens to them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeAlias

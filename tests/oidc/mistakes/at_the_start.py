@@ -1,7 +1,5 @@
 """Mistakes that keep an application from starting, or are in the log when it starts."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

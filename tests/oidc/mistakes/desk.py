@@ -1,7 +1,5 @@
 """What somebody who made a mistake has before them: the log, a terminal, a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path

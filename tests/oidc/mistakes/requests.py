@@ -1,7 +1,5 @@
 """Mistakes that show as a refused request, or in a test of the application."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Mistakes that show when somebody signs in, or wants to stay signed in."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What people write first, and what it says: the option, the reason and the remedy."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from copy import deepcopy

@@ -4,8 +4,6 @@ So a symptom is found on the page by what was seen, and the page lists no sympto
 `told.md` has the mistakes whose errors say what to do.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

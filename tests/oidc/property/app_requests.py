@@ -1,7 +1,5 @@
 """Requests as nobody's browser sends them, and what an application answers to them."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from typing import Any

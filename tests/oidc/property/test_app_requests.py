@@ -1,7 +1,5 @@
 """Whatever is sent to a whole application, it answers in its own words and gives nothing away."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

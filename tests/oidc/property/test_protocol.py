@@ -1,7 +1,5 @@
 """Whatever somebody sends, the protocol answers with a value or with an error of its own."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Sessions survive their cookie, and no content of a cookie does anything but fail as it should."""
 
-from __future__ import annotations
-
 import base64
 import string
 

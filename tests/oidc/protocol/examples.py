@@ -1,7 +1,5 @@
 """A valid OP, client and moment, and how to break one thing of a valid message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum

@@ -1,7 +1,5 @@
 """Token requests for other APIs, one rule at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """RFC 9449: a proof is accepted as a whole, and refused for each rule that it breaks."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the log says of a refusal is enough to put right what is configured wrongly."""
 
-from __future__ import annotations
-
 import pytest
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation

@@ -1,7 +1,5 @@
 """How recent and how strong an authentication must be, and how a client learns it (RFC 9470)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

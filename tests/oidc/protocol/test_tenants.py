@@ -1,7 +1,5 @@
 """The issuer of a tenant behind a shared one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

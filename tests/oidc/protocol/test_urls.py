@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import httpx
 import pytest
 
@@ -77,14 +75,8 @@ def test_a_query_is_added_or_extended(url: str, extended: str) -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        "OP.example",
-        "localhost",
-        "op.example.",
-        "my_host.internal",
-        "127.0.0.1:8443",
-        "[::ffff:127.0.0.1]:1",
-        "xn--mnchen-3ya.example",
-        "op.test:",
+        *("OP.example", "localhost", "op.example.", "my_host.internal", "127.0.0.1:8443"),
+        *("[::ffff:127.0.0.1]:1", "xn--mnchen-3ya.example", "op.test:"),
     ],
 )
 def test_a_host_that_can_be_asked_is_fit(host: str) -> None:
@@ -146,16 +138,9 @@ def test_the_address_of_the_metadata_is_no_issuer(end: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
-        "/a",
-        "/a/",
-        "/a/b.html",
-        "/a/.well-known/x",
-        "/a?next=https%3A%2F%2Fother.test%2F&x=//y",
-        "/search?q=a%20b#part",
-        "/~me/a;b=c/@d:e",
-        "/caf%C3%A9",
-        "/" + "a" * 999,
+        *("/", "/a", "/a/", "/a/b.html", "/a/.well-known/x"),
+        *("/a?next=https%3A%2F%2Fother.test%2F&x=//y", "/search?q=a%20b#part"),
+        *("/~me/a;b=c/@d:e", "/caf%C3%A9", "/" + "a" * 999),
     ],
 )
 def test_a_path_of_this_origin_is_accepted(path: str) -> None:

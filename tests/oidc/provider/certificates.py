@@ -1,7 +1,5 @@
 """A certificate authority made for one test, and a TLS server on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator

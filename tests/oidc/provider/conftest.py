@@ -1,7 +1,5 @@
 """The scripted OP, and a document with its source and time, fresh for every test."""
 
-from __future__ import annotations
-
 import pytest
 
 from fastapi_oidc.clock import Clock

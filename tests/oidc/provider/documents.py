@@ -1,7 +1,5 @@
 """A source of documents that counts, and a clock that is set."""
 
-from __future__ import annotations
-
 import asyncio
 
 from fastapi_oidc.errors import Code, ProviderError

@@ -1,7 +1,5 @@
 """A scripted OP in memory, and a Provider that talks to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 from urllib.parse import parse_qsl

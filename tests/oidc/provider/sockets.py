@@ -1,7 +1,5 @@
 """A raw TCP server on loopback that answers as badly as a test asks."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress

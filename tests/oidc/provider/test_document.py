@@ -1,7 +1,5 @@
 """Documents and keys of a provider: when they are fetched, and how long they serve."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import weakref

@@ -1,7 +1,5 @@
 """One exchange with the OP over a transport in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

@@ -1,7 +1,5 @@
 """Own authorities, client certificates, proxies: how one provider is reached."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """The token endpoint: both grants, client authentication, refusals (RFC 6749 5)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from urllib.parse import quote
 

@@ -1,7 +1,5 @@
 """Responses of a provider, and the time that they may take."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """A browser without a screen: it follows redirects and submits the provider's forms."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The npm package oidc-provider as a child process: an OpenID Provider that nobody here wrote."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """An ASGI app on a real socket, whose address is known before the app is made."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

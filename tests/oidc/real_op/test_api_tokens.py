@@ -1,7 +1,5 @@
 """Access tokens of a provider that nobody here wrote, at an API: JWTs, opaque and bound ones."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Three masters of a cluster, without replicas, which have a third of the slots each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

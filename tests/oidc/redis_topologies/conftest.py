@@ -1,7 +1,5 @@
 """Redis and Valkey in each of their shapes, reached by a user that may do no more than it must."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterator

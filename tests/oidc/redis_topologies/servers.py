@@ -1,7 +1,5 @@
 """Servers of Redis and Valkey on 127.0.0.1, which tests kill, stop and start again."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

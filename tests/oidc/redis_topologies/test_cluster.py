@@ -1,7 +1,5 @@
 """A cluster of three: one wait for each request, and what a node that is gone or mute costs."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

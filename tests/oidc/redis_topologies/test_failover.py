@@ -1,7 +1,5 @@
 """A replica becomes the master while people are signed in: what they see, and what is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What Redis is asked, by whom, and in every topology."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import secrets

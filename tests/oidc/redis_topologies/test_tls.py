@@ -3,8 +3,6 @@
 Sentinels and clusters are given the same options: tests/oidc/session/test_redis_clients.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A master and its replica, and a sentinel that makes a master of the replica."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

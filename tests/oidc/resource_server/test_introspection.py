@@ -1,7 +1,5 @@
 """Opaque tokens: what the provider says of them, and for how long it is believed (RFC 7662)."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from typing import Any

@@ -1,7 +1,5 @@
 """JWTs at the API: signatures, keys that rotate, and what the response says of a refused token."""
 
-from __future__ import annotations
-
 import json
 import re
 

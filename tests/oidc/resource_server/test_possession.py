@@ -1,7 +1,5 @@
 """Tokens that are bound to a key (RFC 9449) or a certificate (RFC 8705)."""
 
-from __future__ import annotations
-
 import hashlib
 from base64 import b64encode
 from typing import Any

@@ -1,7 +1,5 @@
 """Sessions that are valid, for tests that change one thing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pydantic import JsonValue

@@ -1,7 +1,5 @@
 """A session as a Keycloak 26 realm makes it: its claims and lengths, random where it is random."""
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Sealed values, writes that are repeated, and turns, in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Who has not installed the extra `broker`, `redis` or `sql` is told what to install."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A store made of an application's own three methods, with a lock or without one."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import re

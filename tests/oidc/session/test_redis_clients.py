@@ -1,7 +1,5 @@
 """What a URL says is what the client does: one server, the master of sentinels, a cluster."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, cast

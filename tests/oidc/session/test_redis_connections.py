@@ -1,7 +1,5 @@
 """No command of ours uses up a pool or waits for ever."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import socket

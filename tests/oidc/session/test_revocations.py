@@ -1,7 +1,5 @@
 """Revocations of users and of sessions at the provider, and the lists of a user's sessions."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

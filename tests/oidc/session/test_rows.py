@@ -1,7 +1,5 @@
 """Every step of a row, from every state: who may refresh, what counts, and what an end leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations

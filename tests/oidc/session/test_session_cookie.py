@@ -1,7 +1,5 @@
 """Sessions as texts and cookies: what comes back, what is too large, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

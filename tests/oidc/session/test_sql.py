@@ -1,7 +1,5 @@
 """Connections to a database: URLs, engines, event loops, and a database that fails or is busy."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """Stores in memory and by their options, and what their failures say."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The contract of `Store`, for every implementation."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import secrets

@@ -1,7 +1,5 @@
 """A value to store, and every operation of a store."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Iterator
 from typing import Final

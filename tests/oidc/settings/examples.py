@@ -1,7 +1,5 @@
 """Options that are accepted, for tests that change one thing."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

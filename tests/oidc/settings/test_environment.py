@@ -1,7 +1,5 @@
 """What an instance reads of the environment, and how its mistakes are named."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

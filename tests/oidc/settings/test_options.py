@@ -1,7 +1,5 @@
 """Options are checked when they are made, and secrets stay secret."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -170,34 +168,14 @@ def test_settings_of_ones_own_with_other_names_are_checked_by_the_fields(
 
 MISPLACED = "misplaced-secret-of-somebody"
 TEXTS = (
-    "",
-    MISPLACED,
-    f" {MISPLACED} ",
-    f'["{MISPLACED}"',
-    f'["{MISPLACED}"]',
-    f'{{"a": "{MISPLACED}"}}',
-    "null",
-    "1e999",
-    "-1",
-    "9" * 400,
-    MISPLACED * 5000,
-    f"a\n{MISPLACED}",
-    f"https://user:{MISPLACED}@host/",
-    "https://[::1",
-    f"-----BEGIN PRIVATE KEY-----\n{MISPLACED}",
-    f'{{"kty": "RSA", "n": "{MISPLACED}"}}',
+    *("", MISPLACED, f" {MISPLACED} ", f'["{MISPLACED}"', f'["{MISPLACED}"]'),
+    *(f'{{"a": "{MISPLACED}"}}', "null", "1e999", "-1", "9" * 400, MISPLACED * 5000),
+    *(f"a\n{MISPLACED}", f"https://user:{MISPLACED}@host/", "https://[::1"),
+    *(f"-----BEGIN PRIVATE KEY-----\n{MISPLACED}", f'{{"kty": "RSA", "n": "{MISPLACED}"}}'),
 )
 OTHERS = (
-    None,
-    f"\x00{MISPLACED}",
-    f"\ud800{MISPLACED}",
-    [MISPLACED, None],
-    {"a": [MISPLACED]},
-    b"\xff" + MISPLACED.encode(),
-    2**70,
-    float("nan"),
-    object(),
-    ("x",) * 10_000,
+    *(None, f"\x00{MISPLACED}", f"\ud800{MISPLACED}", [MISPLACED, None], {"a": [MISPLACED]}),
+    *(b"\xff" + MISPLACED.encode(), 2**70, float("nan"), object(), ("x",) * 10_000),
 )
 
 

@@ -1,7 +1,5 @@
 """The options that say how the provider is reached, and whose tokens it may hand out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

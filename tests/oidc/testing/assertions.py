@@ -1,7 +1,5 @@
 """Client assertions for the tests, made with python-jose and `cryptography` alone."""
 
-from __future__ import annotations
-
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,

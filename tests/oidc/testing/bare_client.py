@@ -1,7 +1,5 @@
 """A relying party of a few lines, written without fastapi_oidc, that a test can make err."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """`python -m fastapi_oidc.testing`: what it prints makes the README's application run."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Tokens and sessions for tests that skip the login."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import pytest

@@ -1,7 +1,5 @@
 """DevProvider beside the flow: its log, faults, memory, step-ups and bound tokens."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

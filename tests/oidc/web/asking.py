@@ -1,7 +1,5 @@
 """Requests by name, for what the library's routes and guards answer: in order, and in trouble."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias

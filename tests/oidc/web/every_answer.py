@@ -1,7 +1,5 @@
 """Requests for each answer of `response_headers.md`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 

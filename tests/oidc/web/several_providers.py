@@ -1,7 +1,5 @@
 """Several providers, and one application that is registered at each of them."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Dependencies of a whole application or router guard its endpoints, and never the login."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

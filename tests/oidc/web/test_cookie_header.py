@@ -1,7 +1,5 @@
 """Which cookies of a request are ours, and what reading them costs."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

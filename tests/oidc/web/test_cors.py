@@ -1,7 +1,5 @@
 """A page of another origin reads refusals, in whatever order the middlewares were added."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """CSRF tokens: new in every answer, and only of one's own session."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A guard that is written wrongly is refused, and leaves no endpoint open."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

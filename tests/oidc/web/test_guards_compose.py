@@ -3,8 +3,6 @@
 The provider here sends `auth_time` and `acr` only when a login asks for them.
 """
 
-from __future__ import annotations
-
 from itertools import permutations
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Handlers that are mounted one by one work as they are."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any

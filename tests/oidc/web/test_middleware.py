@@ -1,7 +1,5 @@
 """Cookies go out with every kind of answer, and only where they belong."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """What an application does at the wrong time or place, or with a wrong type, is named."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Callable

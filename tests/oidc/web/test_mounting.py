@@ -1,7 +1,5 @@
 """Where the routes are: behind a proxy, in an application inside of another."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlsplit
 

@@ -1,7 +1,5 @@
 """A guard that code names and never calls is refused before the first request."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
@@ -185,12 +183,8 @@ def in_an_endpoint(app: FastAPI) -> None:
 @pytest.mark.parametrize(
     "mount",
     [
-        in_a_router,
-        in_a_mounted_application,
-        as_a_sub_dependency,
-        at_a_websocket,
-        without_depends,
-        in_an_endpoint,
+        *(in_a_router, in_a_mounted_application, as_a_sub_dependency),
+        *(at_a_websocket, without_depends, in_an_endpoint),
     ],
 )
 async def test_a_guard_is_found_wherever_the_route_is(mount: Callable[[FastAPI], None]) -> None:
@@ -245,15 +239,8 @@ def of_an_unassigned_name(*, is_assigned: bool = False) -> Callable[[], Any]:
 @pytest.mark.parametrize(
     "call",
     [
-        called,
-        called_sometimes,
-        called_with_a_request_of_another,
-        functools.partial(called),
-        guarded,
-        require_auth,
-        of_a_namesake,
-        of_an_unassigned_name(),
-        object,
+        *(called, called_sometimes, called_with_a_request_of_another, functools.partial(called)),
+        *(guarded, require_auth, of_a_namesake, of_an_unassigned_name(), object),
     ],
 )
 async def test_a_dependency_that_calls_a_guard_is_served(call: Callable[..., Any]) -> None:

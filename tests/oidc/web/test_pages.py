@@ -1,7 +1,5 @@
 """The pages that a person sees: what happened, the one thing to do, and the application's own."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What somebody without a session gets, and who may pass: `optional_user`, `require_role`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

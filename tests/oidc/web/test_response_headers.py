@@ -1,7 +1,5 @@
 """`response_headers.md` names every header of every answer, and the routes answer so."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """What an application does with sessions: refresh, UserInfo, sign out everywhere."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import weakref

@@ -1,7 +1,5 @@
 """Several registrations: one login page, one cookie and one set of guards."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from html import unescape

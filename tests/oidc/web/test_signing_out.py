@@ -1,7 +1,5 @@
 """A sign-out ends the session that its CSRF token names, and always returns to the application."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

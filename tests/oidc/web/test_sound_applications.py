@@ -1,7 +1,5 @@
 """An application without a mistake starts in silence, whatever its endpoints are made of."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import linecache
@@ -182,18 +180,10 @@ def a_route_of_its_own_kind(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 @pytest.mark.parametrize(
     "mount",
     [
-        a_proxy,
-        a_proxy_in_a_middleware,
-        executed_code,
-        a_mock,
-        an_endpoint_without_a_hash,
-        a_class_whose_objects_are_called_later,
-        a_decorator_that_uses_the_result,
-        a_response_of_a_function_inside,
-        a_coroutine_that_the_endpoint_awaits,
-        a_request_of_a_context_variable,
-        the_name_of_a_guard,
-        a_method_of_its_own_class,
+        *(a_proxy, a_proxy_in_a_middleware, executed_code, a_mock, an_endpoint_without_a_hash),
+        *(a_class_whose_objects_are_called_later, a_decorator_that_uses_the_result),
+        *(a_response_of_a_function_inside, a_coroutine_that_the_endpoint_awaits),
+        *(a_request_of_a_context_variable, the_name_of_a_guard, a_method_of_its_own_class),
         a_route_of_its_own_kind,
     ],
 )

@@ -1,7 +1,5 @@
 """Guards for a recent or a strong authentication: what leads to the login, and what comes back."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from html import unescape

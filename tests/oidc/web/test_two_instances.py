@@ -1,7 +1,5 @@
 """Two providers in one app: what one instance refuses, it answers itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

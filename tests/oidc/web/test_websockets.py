@@ -1,7 +1,5 @@
 """Websockets: who may open one, and whether its session still holds."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 

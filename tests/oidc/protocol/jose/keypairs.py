@@ -1,7 +1,5 @@
 """Fresh key pairs, and signatures made by `cryptography` alone to hold the library against."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from base64 import urlsafe_b64decode
 
 import pytest
