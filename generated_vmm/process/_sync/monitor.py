@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -322,3 +323,9 @@ class Monitor(Context):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._owner!r}>"
+
+    def __del__(self) -> None:
+        owner = getattr(self, "_owner", None)  # None if an option was refused
+        if owner and owner.phase is Phase.READY and not owner.place.settings.get("detached"):
+            what = f"{self!r} was never stopped, and runs until its program ends"
+            warnings.warn(what, ResourceWarning, stacklevel=2, source=self)

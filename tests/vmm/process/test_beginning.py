@@ -46,6 +46,15 @@ def test_a_started_monitor_answers(start: Make, do: Do) -> None:
     assert f"{monitor.pid} running" in repr(monitor)
 
 
+def test_a_monitor_that_is_forgotten_is_a_resource_warning(binary: list[str], folder: Path) -> None:
+    monitors = [Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()]
+    pid = monitors[0].pid
+    with pytest.warns(ResourceWarning, match=f"{pid} running.* was never stopped"):
+        monitors.clear()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not (folder / "vm").exists())
+
+
 def test_the_monitor_takes_its_options(start: Make, folder: Path) -> None:
     monitor = start(
         id="vm-1",
