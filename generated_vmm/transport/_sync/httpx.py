@@ -7,7 +7,7 @@ from generated_vmm.concurrency._sync import time_limit
 from generated_vmm.operation import Operation
 from generated_vmm.transport._sync.channels import HttpxTransport
 from generated_vmm.transport.calls import closed, deadline_after
-from generated_vmm.transport.http import require_path
+from generated_vmm.transport.http import may_be_kept, require_path
 from generated_vmm.transport.httpx_values import (
     ReadAnswer,
     answer_of,
@@ -45,7 +45,11 @@ class HttpxChannel:
                         require_in_bounds(content, self._max_answer_bytes, deadline)
                 finally:
                     response.close()
-                return answer_of(response, content)
+                answer = answer_of(response, content)
+                stream = response.extensions.get("network_stream")
+                if stream is not None and not may_be_kept(answer):
+                    stream.close()  # the pool leaves a closed connection alone
+                return answer
 
     def close(self) -> None:
         """Closes the transport; later calls fail."""

@@ -37,7 +37,7 @@ from generated_vmm.transport import (
 from generated_vmm.transport._async.httpx import AsyncHttpxChannel
 from generated_vmm.transport._sync.httpx import HttpxChannel
 from tests.vmm.facade.conftest import Serve, result_of
-from tests.vmm.scripted import answer
+from tests.vmm.scripted import Wire, answer
 
 ACTED, NOT_SENT = "the monitor may have carried the call out", "nothing was sent"
 VERSION = b'{"firecracker_version":"9"}'
@@ -292,6 +292,41 @@ async def test_httpx_own_async_transport(serve: Serve, socket_path: Path) -> Non
         for _ in range(3):
             assert (await vm.get_version()).firecracker_version == "9"
     assert (len(server.requests), len(server.connections)) == (3, 1)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", [VmmClient, AsyncVmmClient])
+def test_the_response_to_the_rest_of_a_refused_request_reaches_no_other_call(
+    serve: Serve, socket_path: Path, library: Any, kind: Any
+) -> None:
+    """The monitor's HTTP layer reads that rest as the next request."""
+
+    def play(wire: Wire) -> None:
+        is_first = not server.requests
+        wire.request()
+        wire.send(answer(400, b'{"error":"too large"}') if is_first else answer(200, VERSION))
+        wire.answer_all(answer(400, b'{"error":"invalid request"}'))
+
+    server = serve(play)
+    transports = library.HTTPTransport, library.AsyncHTTPTransport
+    transport = transports[kind is AsyncVmmClient](uds=str(socket_path), verify=False)
+
+    async def calls() -> list[str]:
+        vm = kind(socket_path, transport=transport)
+        results = []
+        for _ in range(2):
+            try:
+                found = vm.get_version()
+                found = await found if kind is AsyncVmmClient else found
+                results.append(found.firecracker_version)
+            except VmmApiError as error:
+                results.append(error.fault_message)
+        closing = vm.close()
+        if closing is not None:
+            await closing
+        return results
+
+    assert asyncio.run(calls()) == ["too large", "9"]
 
 
 # An application, or a stream of its own, may stand between a client and the monitor
