@@ -183,7 +183,7 @@ async def carry_out(
             await finished(run.undo, error)
             raise
         else:
-            await run.finish()
+            await finished(run.finish)
 
 
 class AsyncRun:

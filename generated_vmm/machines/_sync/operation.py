@@ -184,7 +184,7 @@ def carry_out(
             finished(run.undo, error)
             raise
         else:
-            run.finish()
+            finished(run.finish)
 
 
 class Run:
