@@ -20,7 +20,7 @@ from generated_vmm.machines.definition import Definition, require_definition
 from generated_vmm.machines.errors import MachineError, unknown
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
-from generated_vmm.machines.store import Store
+from generated_vmm.machines.store import ID, Store
 
 
 class AsyncMachines(Context):
@@ -59,7 +59,8 @@ class AsyncMachines(Context):
 
     def get(self, machine: str) -> AsyncMachine:
         """The machine with this id. Raises `MachineError` if there is none."""
-        record = self._store.machines.get(machine)
+        is_id = ID.fullmatch(machine) is not None  # else it may be a path
+        record = self._store.machines.get(machine) if is_id else None
         if record is None or not record.is_whole:
             raise unknown(machine)
         return self._machine(machine)

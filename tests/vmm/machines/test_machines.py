@@ -217,6 +217,17 @@ def test_a_disk_has_one_writer_under_whatever_path(folder: Path, machines: Machi
     assert other.state() == "Ended"
 
 
+@pytest.mark.parametrize(
+    "text", ["../machines/{id}", "{id}/", "{id}/../{id}", "", "a\0", "x" * 300]
+)
+def test_a_machine_has_one_id_and_no_path_leads_to_it(
+    folder: Path, machines: Machines, text: str
+) -> None:
+    web = machines.create("web", definition(folder))
+    with pytest.raises(MachineError, match="no machine has the id"):
+        machines.get(text.format(id=web.id))
+
+
 def test_a_disk_of_its_own_grows_and_a_guest_that_runs_is_told(
     folder: Path, machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
