@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from examples.console.access import Accesses
 from examples.console.account import CHECKED, Posted, Signed, for_all, for_those_who, oidc_of
 from examples.console.events import recorded
-from examples.console.guest import guest_page
+from examples.console.guest import guest_page, require_shown
 from examples.console.guest_console import AHosted
 from examples.console.pages import page
 from examples.console.words import TIMES
@@ -32,6 +32,7 @@ def routes(accesses: Accesses) -> APIRouter:
         wanted = f"access to {', '.join(names)[:200]} for {time[:20]}"
 
         async def act() -> str:
+            require_shown(monitor, form.get("machine_id"))
             if not names or not set(names) <= set(accesses.broker.routes) or time not in TIMES:
                 raise ValueError("choose what to give, and for how long")
             await accesses.give(session, monitor, names, TIMES[time])

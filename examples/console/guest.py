@@ -50,6 +50,12 @@ def guest_of(monitor: AHosted) -> HostedMonitor:
 AGuest = Annotated[HostedMonitor, Depends(guest_of)]
 
 
+def require_shown(monitor: HostedMonitor, machine_id: object) -> None:
+    """Raises ValueError for the form of another machine, which had the name before."""
+    if machine_id != monitor.key:
+        raise ValueError("the page is of an earlier machine of this name")
+
+
 async def guest_page(
     request: Request,
     monitor: HostedMonitor,
@@ -69,11 +75,18 @@ router = for_those_who("operate")
 
 
 @router.post("/machines/{machine}/guest/run", dependencies=CHECKED)
-async def run(request: Request, monitor: AGuest, session: Signed, command: Posted = "") -> Response:
+async def run(
+    request: Request,
+    monitor: AGuest,
+    session: Signed,
+    command: Posted = "",
+    machine_id: Posted = "",
+) -> Response:
     """Run a command, and show its output."""
     ended: list[Ran] = []
 
     async def act() -> str:
+        require_shown(monitor, machine_id)
         ended.append((command, await _run(monitor, command)))
         return f"Ran {command[:200]!r} in the guest."
 
@@ -120,6 +133,7 @@ async def write(request: Request, monitor: AGuest, session: Signed) -> Response:
         path = _target(upload)
 
         async def act() -> str:
+            require_shown(monitor, upload.fields.get("machine_id"))
             await asyncio.to_thread(file.seek, 0)
             async with monitor.machine.guest() as guest:
                 await guest.path(path).write_from(file)
@@ -132,11 +146,14 @@ async def write(request: Request, monitor: AGuest, session: Signed) -> Response:
 
 
 @router.post("/machines/{machine}/guest/terminal", dependencies=CHECKED)
-async def open_terminal(request: Request, monitor: AGuest, session: Signed) -> Response:
+async def open_terminal(
+    request: Request, monitor: AGuest, session: Signed, machine_id: Posted = ""
+) -> Response:
     """Start a shell, and show its terminal."""
     name = uuid.uuid4().hex
 
     async def act() -> str:
+        require_shown(monitor, machine_id)
         async with monitor.machine.guest() as guest:
             shell = ["/bin/sh", "-c", 'exec "$(command -v bash || echo /bin/sh)" -l']
             environment = {"TERM": "xterm-256color"}

@@ -170,10 +170,14 @@ def test_who_may_give_and_withdraw(house: RunningConsole, trail: Trail, carol: B
         bob.post(forms[0], {"csrf_token": bob.field("csrf_token"), "time": "1 hour"})
         assert bob.status == 403
     with at_guest(house, ALICE) as alice:
-        for wrong in ({"time": "1 year"}, {"route": "mail.internal"}):
+        for wrong, why in (
+            ({"time": "1 year"}, "Choose what to give"),
+            ({"route": "mail.internal"}, "Choose what to give"),
+            ({"machine_id": "0123"}, "The page is of an earlier machine of this name."),
+        ):
             alice.open(GUEST)
             alice.click("Give access", wrong)
-            alice.require(409, "Choose what to give")
+            alice.require(409, why)
         alice.click("Give access")
         given = alice.form_of("withdraw")
         with at_guest(house, BOB) as bob:

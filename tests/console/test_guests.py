@@ -51,9 +51,32 @@ def test_output_without_end_is_cut_off_and_said(carol: Browser) -> None:
     carol.require(409, "wrote more than 1048576 bytes")
 
 
+def hidden(person: Browser) -> dict[str, str]:
+    """What every form of the page has."""
+    return {name: person.field(name) for name in ("csrf_token", "machine_id")}
+
+
+def test_the_form_of_an_earlier_machine_of_the_name_does_nothing(
+    house: RunningConsole, carol: Browser, tmp_path: Path
+) -> None:
+    earlier = {**hidden(carol), "machine_id": "of an earlier one"}
+    path = str(tmp_path / "made")
+    for form in ("run", "terminal", "file"):
+        answer = httpx.post(
+            f"{house.url}/machines/demo/guest/{form}",
+            data={**earlier, "command": f"touch {path}", "path": path},
+            files={"file": ("a", b"x")} if form == "file" else None,
+            cookies=carol.cookies,
+            timeout=20,
+        )
+        assert answer.status_code == 409
+        assert "The page is of an earlier machine of this name." in answer.text
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_files_go_both_ways(house: RunningConsole, carol: Browser, tmp_path: Path) -> None:
     content = bytes(range(256)) * 5000
-    fields = {"csrf_token": carol.field("csrf_token"), "path": f"{tmp_path}/"}
+    fields = {**hidden(carol), "path": f"{tmp_path}/"}
     with httpx.Client(base_url=house.url, cookies=carol.cookies, timeout=30) as client:
         answer = client.post(
             "/machines/demo/guest/file", data=fields, files={"file": ("name one.bin", content)}
@@ -118,7 +141,7 @@ def test_a_terminal_outlives_its_page_and_learns_its_size(
     house: RunningConsole, carol: Browser
 ) -> None:
     token = carol.field("csrf_token")
-    carol.post("/machines/demo/guest/terminal", {"csrf_token": token})
+    carol.post("/machines/demo/guest/terminal", hidden(carol))
     assert "?terminal=" in carol.url
     base = f"/machines/demo/guest/terminal/{carol.url.rpartition('=')[2]}"
     with httpx.Client(base_url=house.url, cookies=carol.cookies, timeout=20) as client:
@@ -142,7 +165,7 @@ def test_a_page_that_is_opened_after_much_output_shows_the_rest_once(
     house: RunningConsole, carol: Browser
 ) -> None:
     token = carol.field("csrf_token")
-    carol.post("/machines/demo/guest/terminal", {"csrf_token": token})
+    carol.post("/machines/demo/guest/terminal", hidden(carol))
     base = f"/machines/demo/guest/terminal/{carol.url.rpartition('=')[2]}"
 
     def followed() -> tuple[bytes, bool]:
@@ -172,7 +195,7 @@ def test_what_a_program_does_not_read_is_told(
     house: RunningConsole, carol: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = carol.field("csrf_token")
-    carol.post("/machines/demo/guest/terminal", {"csrf_token": token})
+    carol.post("/machines/demo/guest/terminal", hidden(carol))
     address = f"/machines/demo/guest/terminal/{carol.url.rpartition('=')[2]}/input"
     with httpx.Client(base_url=house.url, cookies=carol.cookies, timeout=60) as client:
         typed = {"csrf_token": token, "text": "stty raw; exec sleep 600\n"}
