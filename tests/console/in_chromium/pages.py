@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, TypeAlias
 
-from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Response, expect
 
 from tests.chromium import profile
 from tests.console.running import RunningConsole
@@ -19,14 +19,31 @@ Visit: TypeAlias = Callable[..., Page]
 
 
 @contextmanager
+def visiting(chromium: Browser, house: RunningConsole) -> Iterator[Visit]:
+    """Signs people in, each in a profile of their own; who has no name only looks."""
+    with ExitStack() as stack:
+
+        def sign_in(name: str = "alice", **options: Any) -> Page:
+            context = stack.enter_context(profile(chromium, base_url=house.url, **options))
+            page = context.new_page()
+            page.goto("/")
+            if name:
+                page.click(f"button[value={name}]")
+                expect(in_list(page, "demo")).to_contain_text("Running", timeout=PATIENCE)
+            return page
+
+        yield sign_in
+
+
+@contextmanager
 def alice_at(chromium: Browser, host: RunningConsole, **options: Any) -> Iterator[Page]:
     """The list of machines as an admin sees it, one of which runs."""
-    with profile(chromium, base_url=host.url, **options) as context:
-        page = context.new_page()
-        page.goto("/")
-        page.click("button[value=alice]")
-        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
-        yield page
+    with visiting(chromium, host) as visit:
+        yield visit(**options)
+
+
+def in_list(page: Page, name: str) -> Locator:
+    return page.get_by_role("listitem").filter(has_text=name)
 
 
 def complaints_of(context: BrowserContext) -> list[str]:

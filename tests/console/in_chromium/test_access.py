@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.chromium import close_context, violations
-from tests.console.in_chromium.pages import PATIENCE, press
-from tests.console.running import RunningConsole, hosting_console
+from tests.chromium import violations
+from tests.console.in_chromium.pages import PATIENCE, Visit, press, visiting
+from tests.console.running import hosting_console
 from tests.programs import require_terminals
 
 GUEST = "/machines/demo/guest"
@@ -19,28 +19,21 @@ CALLS = "while sleep 0.3; do curl -so /dev/null -w 'got=%{http_code} ' $API; don
 
 
 @pytest.fixture
-def person(chromium: Browser) -> Iterator[Callable[[str], Page]]:
-    """Signs a person in to one console, in a profile of their own."""
+def person(chromium: Browser) -> Iterator[Visit]:
+    """Signs a person in to one console; a terminal out of sight would draw nothing."""
     require_terminals()
-    contexts = []
+    size = ViewportSize(width=1280, height=2000)
+    with hosting_console(simulated_agent=True) as house, visiting(chromium, house) as sign_in:
 
-    def sign_in(house: RunningConsole, name: str) -> Page:
-        size = ViewportSize(width=1280, height=2000)  # a terminal out of sight draws nothing
-        contexts.append(context := chromium.new_context(viewport=size, base_url=house.url))
-        context.set_default_timeout(PATIENCE)
-        page = context.new_page()
-        page.goto("/")
-        page.click(f"button[value={name}]")
-        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
-        return page
+        def at_a_large_screen(name: str) -> Page:
+            page = sign_in(name, viewport=size)
+            page.context.set_default_timeout(PATIENCE)
+            return page
 
-    with hosting_console(simulated_agent=True) as house:
-        yield lambda name: sign_in(house, name)
-        for context in contexts:
-            close_context(context)
+        yield at_a_large_screen
 
 
-def test_a_guest_uses_a_calendar_until_its_person_signs_out(person: Callable[[str], Page]) -> None:
+def test_a_guest_uses_a_calendar_until_its_person_signs_out(person: Visit) -> None:
     alice = person("alice")
     alice.goto(GUEST)
     assert violations(alice) == []
@@ -78,7 +71,7 @@ def test_a_guest_uses_a_calendar_until_its_person_signs_out(person: Callable[[st
 
 
 def test_others_see_a_call_wait_for_its_person_and_the_access_end(
-    person: Callable[[str], Page],
+    person: Visit,
 ) -> None:
     alice, carol = person("alice"), person("carol")
     alice.goto(GUEST)

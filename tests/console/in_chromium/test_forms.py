@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import profile, violations
+from tests.chromium import violations
 from tests.console.in_chromium.pages import Visit, alice_at, press, unfold
 from tests.console.running import RunningConsole, hosting_console
 
@@ -124,13 +124,7 @@ def test_a_form_is_opened_filled_in_and_sent_by_keyboard(
 
 
 def test_forms_can_be_told_apart_in_forced_colours(chromium: Browser) -> None:
-    with (
-        hosting_console() as console,
-        profile(chromium, base_url=console.url, forced_colors="active") as context,
-    ):
-        page = context.new_page()
-        page.goto("/")
-        page.click("button[value=alice]")
+    with hosting_console() as house, alice_at(chromium, house, forced_colors="active") as page:
         page.goto("/machines/fresh/devices")
         unfold(page, "Add a drive")
         page.locator("#drive-drive_id").fill("a b")

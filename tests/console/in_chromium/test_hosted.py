@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.chromium import close_context, violations
-from tests.console.in_chromium.pages import Scheme, press, unfold_all
+from tests.chromium import violations
+from tests.console.in_chromium.pages import Scheme, Visit, in_list, press, unfold_all, visiting
 from tests.console.running import RunningConsole, hosting_console
 
 PAGES = (
@@ -19,7 +18,6 @@ PAGES = (
     *(f"/machines/{name}/snapshots" for name in ("demo", "ended", "paused")),
     *("/machines/ended/devices", "/machines/ended/console", "/machines/paused/restart"),
 )
-Visit: TypeAlias = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
@@ -29,38 +27,28 @@ def host() -> Iterator[RunningConsole]:
 
 
 @contextmanager
-def visiting(chromium: Browser, host: RunningConsole) -> Iterator[Visit]:
-    """Signs a person in, in a profile of their own, who agrees to every question."""
-    with ExitStack() as stack:
+def agreeing(chromium: Browser, host: RunningConsole) -> Iterator[Visit]:
+    """Signs people in who agree to every question."""
+    with visiting(chromium, host) as sign_in:
 
-        def sign_in(name: str = "alice", *, width: int = 1280) -> Page:
-            size = ViewportSize(width=width, height=900)
-            context = chromium.new_context(viewport=size, base_url=host.url)
-            stack.callback(close_context, context)
-            page = context.new_page()
-            page.goto("/")
-            page.click(f"button[value={name}]")
-            expect(in_list(page, "demo")).to_contain_text("Running")
+        def sign_in_and_agree(name: str = "alice", *, width: int = 1280) -> Page:
+            page = sign_in(name, viewport=ViewportSize(width=width, height=900))
             page.on("dialog", lambda dialog: dialog.accept())
             return page
 
-        yield sign_in
+        yield sign_in_and_agree
 
 
 @pytest.fixture
 def visit(chromium: Browser, host: RunningConsole) -> Iterator[Visit]:
-    with visiting(chromium, host) as sign_in:
+    with agreeing(chromium, host) as sign_in:
         yield sign_in
-
-
-def in_list(page: Page, name: str) -> Locator:
-    return page.get_by_role("listitem").filter(has_text=name)
 
 
 @pytest.fixture(scope="module")
 def furnished(chromium: Browser, host: RunningConsole) -> None:
     """Alice has made a machine in each state, and a snapshot."""
-    with visiting(chromium, host) as visit:
+    with agreeing(chromium, host) as visit:
         page = visit()
         for name, button in (("ended", "Stop"), ("paused", "Pause")):
             create(page, name)

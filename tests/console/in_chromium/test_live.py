@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect
 
 from examples.console.hosted import HostedMonitor
-from tests.chromium import profile, violations
+from tests.chromium import violations
 from tests.console.in_chromium.pages import Visit, alice_at, press, set_up, unfold
 from tests.console.running import RunningConsole, hosting_console
 from tests.programs import require_terminals
@@ -123,19 +123,13 @@ def test_a_hidden_page_asks_for_nothing(desk: Page) -> None:
 
 
 def test_a_console_that_is_gone_is_told_within_seconds(chromium: Browser) -> None:
-    with ExitStack() as stack:
-        console = stack.enter_context(hosting_console())
-        context = stack.enter_context(profile(chromium, base_url=console.url))
-        page = context.new_page()
-        page.goto("/")
-        page.click("button[value=alice]")
-        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+    with hosting_console() as console, alice_at(chromium, console) as page:
         page.goto("/machines/demo")
         page.wait_for_load_state()
-        context.set_offline(True)
+        page.context.set_offline(True)
         expect(page.locator("#silent")).to_contain_text("The console has not responded for")
         assert violations(page) == []
-        context.set_offline(False)
+        page.context.set_offline(False)
         expect(page.locator("#silent")).to_have_count(0)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import profile, violations
+from tests.chromium import violations
 from tests.console.in_chromium.pages import Scheme, alice_at, press
 from tests.console.running import RunningConsole, hosting_console
 
@@ -69,13 +69,9 @@ def test_charts_are_alive_and_their_lines_can_be_seen(page: Page) -> None:
 
 
 def test_the_way_to_the_first_machine_is_accessible(chromium: Browser) -> None:
-    with hosting_console() as console, profile(chromium, base_url=console.url) as context:
-        page = context.new_page()
-        page.goto("/")
-        page.click("button[value=alice]")
+    with hosting_console() as console, alice_at(chromium, console) as page:
         expect(page.get_by_role("listitem")).to_have_count(2)
         page.on("dialog", lambda dialog: dialog.accept())
-        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
         for name, buttons in (("demo", ("Stop", "Delete")), ("fresh", ("Delete",))):
             page.goto(f"/machines/{name}")
             for button in buttons:

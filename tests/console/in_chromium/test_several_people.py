@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.chromium import close_context
-from tests.console.in_chromium.pages import PATIENCE
+from tests.console.in_chromium.pages import PATIENCE, Visit, in_list, visiting
 from tests.console.running import RunningConsole, hosting_console
 
 POST = """async (address) => {
@@ -30,33 +29,20 @@ def host() -> Iterator[RunningConsole]:
 
 
 @pytest.fixture
-def person(chromium: Browser, host: RunningConsole) -> Iterator[Callable[[str], Page]]:
-    """Somebody with a browser of their own, signed in unless the name is empty."""
-    contexts = []
-
-    def begin(name: str) -> Page:
-        contexts.append(chromium.new_context(base_url=host.url))
-        page = contexts[-1].new_page()
-        page.goto("/")
-        if name:
-            page.click(f"button[value={name}]")
-            expect(row(page)).to_contain_text("Running", timeout=PATIENCE)
-        return page
-
-    yield begin
-    for context in contexts:
-        close_context(context)
+def person(chromium: Browser, host: RunningConsole) -> Iterator[Visit]:
+    with visiting(chromium, host) as sign_in:
+        yield sign_in
 
 
 def row(page: Page) -> Locator:
-    return page.get_by_role("listitem").filter(has_text="demo")
+    return in_list(page, "demo")
 
 
 def button(page: Page, label: str) -> Locator:
     return row(page).get_by_role("button", name=f"{label} demo")
 
 
-def test_two_operators_a_viewer_and_a_stranger(person: Callable[[str], Page]) -> None:
+def test_two_operators_a_viewer_and_a_stranger(person: Visit) -> None:
     alice, carol, bob, stranger = (person(name) for name in ("alice", "carol", "bob", ""))
 
     button(carol, "Pause").click()

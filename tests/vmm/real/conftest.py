@@ -12,7 +12,7 @@ import pytest
 from tests.vmm.real.monitors import READY_SECONDS, wait_until_ready
 from tests.vmm.simulator.conftest import IS_OLDER
 
-collect_ignore = ["test_script_simulated.py", "test_real_monitor.py"] * IS_OLDER
+collect_ignore = ["test_real_monitor.py"] * IS_OLDER
 
 
 @pytest.fixture
