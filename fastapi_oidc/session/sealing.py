@@ -29,7 +29,7 @@ CACHED_SECONDS: Final = 60
 """Seconds for which the content of a sealed text is cached."""
 
 CACHED_TEXTS: Final = 1000
-"""Maximum number of cached sealed texts; the oldest ones are evicted."""
+"""Maximum number of sealed texts that are known; the oldest ones are evicted."""
 
 LARGEST_CACHED_TEXT: Final = 12 * 1024
 """Maximum size, in bytes, of a cached text with its content; larger ones are not cached."""
@@ -110,20 +110,20 @@ class DecryptionCache(Generic[Sealed, Opened]):
 
     def __init__(self, read: Callable[[Sealed], tuple[Opened, int]], *, clock: Clock) -> None:
         self._read, self._clock = read, clock
-        self._opened: TTLCache[Sealed, Opened] = TTLCache(clock, max_entries=CACHED_TEXTS)
-        # A text that is opened once leaves its hash.
-        self._seen: TTLCache[int, bool] = TTLCache(clock, max_entries=CACHED_TEXTS)
+        # By the hash of the text, which is all that a text leaves that is opened once.
+        self._known: TTLCache[int, tuple[Sealed, Opened] | None]
+        self._known = TTLCache(clock, max_entries=CACHED_TEXTS)
 
     def open(self, sealed: Sealed) -> Opened:
         """The content of `sealed`; raises what `read` raises."""
-        if (cached := self._opened.get(sealed)) is not None:
-            return cached
+        text_hash = hash(sealed)
+        known = self._known.get(text_hash)
+        if known is not None and known[0] == sealed:
+            return known[1]
         opened, size = self._read(sealed)
-        text_hash, expires_at = hash(sealed), self._clock.now() + CACHED_SECONDS
-        self._opened.remove_expired(CACHED_TEXTS)
-        if text_hash in self._seen and size <= LARGEST_CACHED_TEXT:
-            self._opened.set(sealed, opened, expires_at=expires_at)
-        self._seen.set(text_hash, True, expires_at=expires_at)
+        is_cached = size <= LARGEST_CACHED_TEXT and text_hash in self._known
+        expires_at = self._clock.now() + CACHED_SECONDS
+        self._known.set(text_hash, (sealed, opened) if is_cached else None, expires_at=expires_at)
         return opened
 
 

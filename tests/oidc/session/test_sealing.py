@@ -143,8 +143,9 @@ def test_the_oldest_texts_leave_the_cache_and_its_memory(moving: MovableClock) -
     cache.open(texts[-1])
     cache.open(texts[0])
     assert reads.of == {texts[0]: 1}
-    assert len(cache._opened) == CACHED_TEXTS
-    assert len(cache._seen) == CACHED_TEXTS
+    assert len(cache._known) == CACHED_TEXTS
     moving.second += CACHED_SECONDS
-    cache.open("another")
-    assert len(cache._opened) == 0
+    others = [f"another {number}" for number in range(CACHED_TEXTS // 3)]
+    for text in others:
+        cache.open(text)
+    assert len(cache._known) == len(others)
