@@ -77,8 +77,8 @@ async def sign_in(party: RelyingParty, login: Login, before_sending: Callable[[]
         if transaction.silent:
             return await _confirm(party, login, bundle, id_token)
         before = await _before(party, login)
-        continued = unless_ended(party, before) if transaction.steps_up else None
-        if continued is not None and _is_of(party, continued, id_token):
+        continued = await _continued(party, before, id_token) if transaction.steps_up else None
+        if continued is not None:
             return _announce(party, await _stepped_up(party, continued, login, bundle, id_token))
         live = await _begin(party, login, bundle, id_token, stamps)
     except Exception:
@@ -219,6 +219,20 @@ async def _before(party: RelyingParty, login: Login) -> Found:
     return None if copy is None else await party.sessions.judge(copy)
 
 
+async def _continued(party: RelyingParty, before: Found, id_token: IdToken) -> Live | None:
+    """The session of the same user that a step-up continues.
+
+    Its copy may be from before the step-up of another tab: its user has authenticated again.
+    """
+    if before is None:
+        return None
+    copy = before.copy._replace(epoch=ANY_EPOCH)
+    if isinstance(before, Over) and before.is_refused:
+        before = await party.sessions.judge(copy)
+    live = unless_ended(party, before)
+    return replace(live, copy=copy) if live and _is_of(party, live, id_token) else None
+
+
 def _is_of(party: RelyingParty, live: Live, id_token: IdToken) -> bool:
     """Whether the session is of the same user: `sub` alone is not unique (Core 5.7)."""
     session = live.session
@@ -260,7 +274,8 @@ async def _stepped_up(
         session = session.model_copy(update=changes)
         return await apply_callbacks(party, live, session, bundle)
 
-    return live_after(await replace_session(party, before, make))
+    live = live_after(await replace_session(party, before, make))
+    return replace(live, copy=live.copy._replace(epoch=live.seen.row.epoch))
 
 
 def live_after(outcome: Outcome) -> Live:

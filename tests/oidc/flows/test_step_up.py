@@ -4,21 +4,23 @@ import asyncio
 from typing import Any
 
 import httpx
+import pytest
 from fastapi import Depends, FastAPI
 
-from fastapi_oidc import OIDC, OIDCSession
+from fastapi_oidc import OIDC, OIDCSession, PersistContext
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
     callback_url,
     copy_of,
+    generation,
     signed_out,
     two_processes,
     until,
     user,
 )
-from tests.oidc.interleaving import Held, begun
+from tests.oidc.interleaving import Gate, Held, begun
 
 STEP_UP = "/auth/login?max_age=60&return_to=/who"
 
@@ -72,6 +74,34 @@ async def test_a_login_with_a_copy_of_the_cookie_from_before_signs_nobody_out(mo
     await browser.get(await callback_url(browser, STEP_UP))
     await copy.get(await callback_url(copy))
     assert [await user(each) for each in (browser, copy)] == ["alice", "alice"]
+
+
+@pytest.mark.parametrize("moment", ["afterwards", "meanwhile"])
+async def test_a_step_up_in_another_tab_continues_the_session_too(mode: str, moment: str) -> None:
+    """Its login began with the cookie from before the first step-up."""
+    gate = Gate()
+
+    async def persist(context: PersistContext[Any]) -> None:
+        if context.reason == "refresh" and moment == "meanwhile":
+            await gate.passed()
+
+    here, there = two_processes(mode, mount=mount, before_session_persist=persist)
+    browser = await here.signed_in()
+    [id, _], tab = await who(browser), copy_of(browser, there)
+    here.time.advance(120)
+    urls = [await callback_url(each, STEP_UP) for each in (browser, tab)]
+    first = begun(browser.get(urls[0]))
+    await (gate.until_reached() if moment == "meanwhile" else first)
+    second = begun(tab.get(urls[1]))
+    if moment == "meanwhile":
+        await until(lambda: here.op.record.calls["token"] == 3)
+        gate.opened.set()
+    assert (await second).json()[0] == id
+    await first
+    assert [await generation(each) for each in (browser, tab)] == [None, 2]
+    here.time.advance(120)
+    await browser.get(await callback_url(browser, STEP_UP, user="bob"))
+    assert [await user(each) for each in (browser, tab)] == ["bob", "alice"]
 
 
 async def test_a_refresh_under_way_elsewhere_is_completed_first(mode: str) -> None:
