@@ -89,9 +89,9 @@ async def revoke(
     ValueError unless exactly one of the three is set, ConfigurationError
     (configuration.store_missing) without a store, SessionError when it is down.
     """
-    if [sub, sid, session_id].count(None) != 2:
-        raise ValueError("pass exactly one of sub, sid and session_id")
-    if session_id is not None:
+    if len([*filter(None, (sub, sid, session_id))]) != 1:
+        raise ValueError("pass exactly one of sub, sid and session_id, and no empty text")
+    if session_id:
         lifetime = max(each.settings.session_lifetime for each in party.together)
         ends = party.clock.now() + max(lifetime, MINIMUM_LIFETIME)
         await party.sessions.end_by_id(session_id, reason, expires_at=ends)

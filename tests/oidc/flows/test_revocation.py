@@ -151,7 +151,7 @@ async def test_session_whose_end_the_application_shortened_stays_ended(mode: str
 
 
 async def test_revoke_takes_exactly_one_name(world: World) -> None:
-    for names in ({}, {"sub": "alice", "sid": "s"}):
+    for names in ({}, {"sub": "alice", "sid": "s"}, {"sub": ""}, {"sid": ""}, {"session_id": ""}):
         with pytest.raises(ValueError, match="one of"):
             await world.oidc.revoke(**names)
 
