@@ -122,8 +122,9 @@ class Endings:
                 await ending.if_late(ending.before)
 
     async def aclose(self) -> None:
-        """Repeat the failed writes for some seconds."""
-        tasks = set(self.writes)
+        """Repeat the failed writes of this event loop for some seconds."""
+        loop = asyncio.get_running_loop()
+        tasks = {task for task in self.writes if task.get_loop() is loop}
         if tasks:
             await asyncio.wait(tasks, timeout=SHUTDOWN_SECONDS)
             for task in tasks:

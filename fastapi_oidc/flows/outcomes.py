@@ -9,7 +9,7 @@ from typing import Any, Final, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 from fastapi_oidc.clock import Clock, TTLCache
-from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.concurrency import PerLoop, SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.sessions import Live, Over
@@ -134,11 +134,11 @@ class Refreshes:
         self.tasks: SingleFlight[str, Outcome] = SingleFlight()
         self.runs: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
         """The attempt that each of these tasks makes, which knows how far it is."""
-        self._is_open = [True]
+        self._is_open = PerLoop(lambda: [True])
 
     def ticket(self) -> Callable[[], None]:
         """A check for one refresh: it raises ShuttingDown once a shutdown has begun."""
-        gate = self._is_open
+        gate = self._is_open.here()
 
         def check() -> None:
             if not gate[0]:
@@ -152,11 +152,11 @@ class Refreshes:
         Their refresh tokens are used up, so the responses must not be lost. Refreshes that are
         requested later may run.
         """
-        self._is_open[0] = False
+        self._is_open.here()[0] = False
         try:
             await self.tasks.wait(seconds)
         finally:
-            self._is_open = [True]
+            self._is_open.forget()
 
     def pause_of(self, session: AnySession) -> Postponed | None:
         """The pause of this generation of the session; None if a refresh is due."""

@@ -13,7 +13,15 @@ from fastapi_oidc.flows import endings
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage, fallible
-from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, callback_url, copy_of, generation, stores_of
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    callback_url,
+    closed_by_a_job,
+    copy_of,
+    generation,
+    stores_of,
+)
 from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
@@ -98,6 +106,18 @@ async def test_end_that_cannot_be_written_is_given_up_when_the_application_ends(
     await place.signed_out()
     await place.world.oidc.aclose()
     assert place.world.event_names()[-1] == "session.removal_given_up"
+
+
+async def test_end_is_not_given_up_because_a_job_in_a_thread_ends(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endings, "SHUTDOWN_SECONDS", 0.1)
+    copy = await place.signed_out()
+    await closed_by_a_job(place.world)
+    place.outage.is_down = False
+    await place.written()
+    assert await generation(copy) is None
+    assert "session.removal_given_up" not in place.world.event_names()
 
 
 async def test_end_that_is_asked_for_again_is_written_by_one_task(place: Place) -> None:

@@ -15,12 +15,13 @@ from fastapi_oidc.flows.callback import longest_login
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     callback_url,
+    closed_by_a_job,
     generation,
     others_have_run,
     refreshes,
     stores_of,
 )
-from tests.oidc.interleaving import Held, begun
+from tests.oidc.interleaving import Gate, Held, begun
 from tests.oidc.world import BASE_URL, World, make_world
 
 
@@ -133,6 +134,20 @@ async def test_everything_is_closed_when_something_cannot_be(
         await world.oidc.aclose()
     assert store.is_closed
     assert closed.is_set()
+
+
+async def test_a_job_in_a_thread_that_ends_stops_no_refresh_of_the_application(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, gate = await world.signed_in(), Gate()
+    party = world.oidc.runtime.party
+    monkeypatch.setattr(party.provider, "prepare_refresh", gate.passed)
+    world.time.advance(AFTER_EXPIRY)
+    refreshing = begun(browser.get("/me"))
+    await gate.until_reached()
+    await closed_by_a_job(world)
+    gate.opened.set()
+    assert (await refreshing).json()["generation"] == 1
 
 
 async def test_a_server_that_runs_no_lifespan_is_told_once(
