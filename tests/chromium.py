@@ -30,8 +30,6 @@ FLAGS: Final = (
 )
 PATIENCE: Final = 30_000
 """Milliseconds for what a page is expected to show: a busy computer is no fault of the page."""
-SETTLED: Final = 5_000
-"""Milliseconds for which a page that is still loading is waited for at the end of a test."""
 LONGEST_END: Final = 30.0
 """Seconds for a browser to close a page or a profile, which Playwright waits for without limit."""
 
@@ -101,16 +99,10 @@ def profile(browser: Browser, **options: Any) -> Iterator[BrowserContext]:
 
 
 def close_context(context: BrowserContext) -> None:
-    """Close what a test opened, with its profile.
+    """Close what a test opened, all at once.
 
-    Closed in the middle of a navigation, pages and profiles were seen never to end.
+    A page that is closed by itself in the middle of a navigation was seen never to end.
     """
-    for page in context.pages:
-        with suppress(PlaywrightError):
-            page.wait_for_load_state(timeout=SETTLED)
-            page.goto("about:blank", timeout=SETTLED)
-        with ending():
-            page.close()
     with ending():
         context.close()
 

@@ -282,3 +282,15 @@ async def test_a_server_without_lifespans_checks_the_application_at_its_first_re
     await begin(world.app, "/auth/login")
     await begin(world.app, "/auth/login")
     assert caplog.text.count("does not apply to /files") == 1
+
+
+async def test_the_routes_of_a_mounted_application_may_be_those_of_the_outer_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, shop = make_world(), FastAPI()
+    shop.add_middleware(OIDCMiddleware, oidc=world.oidc)
+    shop.get("/", dependencies=[Depends(require_auth)])(lambda: "")
+    world.app.mount("/shop", shop)
+    await start(world.app)
+    await begin(world.app, "/shop/")
+    assert "has no route for" not in caplog.text
