@@ -37,8 +37,13 @@ _log = logging.getLogger("fastapi_oidc.configuration")
 _NEEDED: Final = (Role.LOGIN, Role.CALLBACK)
 
 
-def report(app: Any, routes: OwnRoutes, engine: Engine, fixed: Runtime | None) -> None:
-    """Check the application at its startup, and log what may be wrong."""
+def report(
+    app: Any, routes: OwnRoutes, engine: Engine, fixed: Runtime | None, *, is_mounted: bool
+) -> None:
+    """Check the application at its startup, and log what may be wrong.
+
+    The routes that a mounted application lacks may be those of the outer application.
+    """
     endpoints = endpoints_of(app)
     require_sound_endpoints(app, endpoints, engine)
     if cors_inside(app, engine.name):
@@ -63,10 +68,10 @@ def report(app: Any, routes: OwnRoutes, engine: Engine, fixed: Runtime | None) -
         _report_ignored_responses(endpoint)
         _report_needless_none(endpoint, getattr(app, "dependency_overrides", ()))
     _report_overrides(app, endpoints)
-    names = {each.name for each in endpoints}
+    names = {*engine.needed} if is_mounted else {each.name for each in endpoints}
     for remedy in (engine.needed[name] for name in engine.needed if name not in names):
         _log.error("%s", remedy)
-    if engine.signs_in:
+    if engine.signs_in and not is_mounted:
         _report_missing_routes(engine.name, routes.by_role, app, endpoints)
     if fixed is not None:
         _report_memory_of_one(fixed)

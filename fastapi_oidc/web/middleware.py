@@ -132,16 +132,17 @@ class OIDCMiddleware:
                 Code.CONFIGURATION_MIDDLEWARE_MISSING,
                 "OIDCMiddleware wraps the app, but must be inside it: app.add_middleware(...)",
             )
+        is_mounted = "app_root_path" in scope
         if not self._is_checked:  # no lifespan; after a failure, at each request
-            self._check(scope["app"])
+            self._check(scope["app"], is_mounted=is_mounted)
         # Without `state` the server says that it has no lifespans (ASGI 3.0, "Lifespan State"), as
         # transports of tests do.
-        is_mounted = "app_root_path" in scope
         if outer is None and not self._has_lifespan and (is_mounted or "state" in scope):
             self._warn_of_no_lifespan(is_mounted=is_mounted)
 
-    def _check(self, app: Any) -> None:
-        report(app, self._routes.read(app), self._engine, self._registrations.fixed)
+    def _check(self, app: Any, *, is_mounted: bool = False) -> None:
+        routes, fixed = self._routes.read(app), self._registrations.fixed
+        report(app, routes, self._engine, fixed, is_mounted=is_mounted)
         self._is_checked = True
 
     def _warn_of_no_lifespan(self, *, is_mounted: bool) -> None:
