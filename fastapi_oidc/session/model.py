@@ -393,19 +393,18 @@ class StandardIdentity(Frozen):
     def from_claims(cls, sub: str, *sources: Mapping[str, object]) -> Self:
         """Each claim from the last source that has it. A claim of a wrong type counts as absent."""
         found = {name: value for source in sources for name, value in source.items()}
-        return cls(
-            sub=sub,
-            name=_text(found.get("name")),
-            email=_text(found.get("email")),
-            email_verified=_flag(found.get("email_verified")),
-            preferred_username=_text(found.get("preferred_username")),
-            picture=_text(found.get("picture")),
-        )
+        claims: dict[str, Any] = {
+            name: found[name]
+            for name, kind in _KINDS_OF_CLAIMS.items()
+            if isinstance(found.get(name), kind)
+        }
+        return cls(sub=sub, **claims)
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
+_KINDS_OF_CLAIMS: Final = {
+    "name": str,
+    "email": str,
+    "email_verified": bool,
+    "preferred_username": str,
+    "picture": str,
+}

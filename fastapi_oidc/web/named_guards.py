@@ -13,7 +13,6 @@ from inspect import (
     getsource,
     isclass,
     iscoroutinefunction,
-    signature,
     unwrap,
 )
 from itertools import chain
@@ -31,6 +30,7 @@ from fastapi_oidc.web.serving import Serving
 
 _ENDS: Final = ("RETURN_VALUE", "YIELD_VALUE", "POP_TOP")
 _LIBRARIES: Final = ("fastapi", "fastapi_oidc")
+_VARIABLES: Final = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST")
 _READS: Final = ("LOAD_ATTR", "LOAD_METHOD")
 """A guard's attribute is read, such as its name."""
 
@@ -229,18 +229,21 @@ def _value_of(name: ast.expr, function: FunctionType, owner: object) -> Any:
     """What a name or attribute is, None if only running the function would tell."""
     if isinstance(name, ast.Attribute):
         return _attribute_of(_value_of(name.value, function, owner), name.attr)
-    if not isinstance(name, ast.Name):
+    return _variable(name.id, function, owner) if isinstance(name, ast.Name) else None
+
+
+def _variable(name: str, function: FunctionType, owner: object) -> Any:
+    """The value of a variable; None if only running the function would tell."""
+    code = function.__code__
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    if name in cells:
+        with suppress(ValueError):  # it has no value yet
+            return cells[name].cell_contents
         return None
-    if owner is not None and [*signature(function).parameters][:1] == [name.id]:
-        return owner
-    variables = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    with suppress(ValueError):  # a variable that has no value yet
-        if name.id in variables:
-            return variables[name.id].cell_contents
-        code = function.__code__
-        is_local = name.id in (*code.co_varnames, *code.co_cellvars)
-        return None if is_local else function.__globals__.get(name.id)
-    return None
+    if name in code.co_varnames[:1]:
+        return owner  # of a method
+    is_local = name in (*code.co_varnames, *code.co_cellvars)
+    return None if is_local else function.__globals__.get(name)
 
 
 def _attribute_of(value: object, name: str) -> Any:
@@ -286,19 +289,13 @@ def _opened(call: Any) -> _Opened:
 
 def _loaded(function: FunctionType, owner: object) -> Iterator[tuple[object, str]]:
     """The values that the code of a function loads, each with the next instruction's name."""
-    code, value = function.__code__, None
-    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    value = None
     for step in get_instructions(function):
         if value is not None:
             yield value, step.opname
         if step.opname in _READS:
             value = _attribute_of(value, step.argval)
-            continue
-        value = None
-        if step.opname == "LOAD_GLOBAL":
-            value = function.__globals__.get(step.argval)
-        elif step.opname == "LOAD_DEREF":
-            with suppress(KeyError, ValueError):  # a variable of its own, or assigned later
-                value = cells[step.argval].cell_contents
-        elif step.opname.startswith("LOAD_FAST") and step.arg == 0:
-            value = owner
+        elif step.opname.startswith(_VARIABLES) and isinstance(step.argval, str):
+            value = _variable(step.argval, function, owner)
+        else:
+            value = None
