@@ -9,7 +9,7 @@ from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.claims import (
-    optional_string,
+    optional_name,
     require_audience,
     require_issuer,
     require_numeric_date,
@@ -114,7 +114,7 @@ def accept_logout_token(
         iat=iat,
         exp=require_not_expired(claims, iat, expected, at),
         sub=_optional_subject(claims),
-        sid=optional_string(claims, "sid", Code.LOGOUT_TOKEN_SUBJECT),
+        sid=optional_name(claims, "sid", Code.LOGOUT_TOKEN_SUBJECT),
         jti=require_string(claims, "jti", Code.LOGOUT_TOKEN_ID),
     )
     if token.sub is None and token.sid is None:
