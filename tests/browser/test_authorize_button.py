@@ -6,6 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Route, expect
 
+from tests.chromium import close_context
 from tests.examples.programs import lines_of, started
 from tests.programs import require_npm_package
 
@@ -42,4 +43,4 @@ def test_a_person_authorizes_the_document_and_calls_the_api(chromium: Browser) -
         operation.get_by_role("button", name="Execute").click()
         response = operation.locator(".live-responses-table")
         expect(response).to_contain_text("one, added by docs for alice")
-        page.close()
+        close_context(page.context)

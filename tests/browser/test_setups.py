@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser
+from tests.chromium import close_context
 from tests.oidc.real_op.serving import free_socket, serving
 from tests.oidc.world import client_at
 from tests.packaging.built import REPOSITORY
@@ -98,8 +99,7 @@ def browser(setup: Setup, chromium: Browser) -> Iterator[Page]:
     """A page that is closed before the servers end."""
     page = chromium.new_page()
     yield page
-    page.goto("about:blank")
-    page.close()
+    close_context(page.context)
 
 
 def front_end(folder: Path, origin: str = "") -> Path:

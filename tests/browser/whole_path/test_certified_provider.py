@@ -12,6 +12,7 @@ from fastapi_oidc import OIDC, OIDCSettings
 from tests.browser.element import events, eventually, expect_status, member
 from tests.browser.watched_provider import is_believed, poll
 from tests.browser.whole_path.application import Heartbeats, made
+from tests.chromium import ending
 from tests.oidc.real_op.real_provider import RealProvider, running_provider
 from tests.oidc.real_op.relying_party import NUMBERS, SECRET
 from tests.oidc.real_op.serving import free_socket, serving
@@ -109,7 +110,8 @@ def test_a_logout_at_the_provider_ends_the_local_session(page: Page, site: Site)
     tab.goto(f"{site.provider.issuer}/session/end")
     tab.get_by_role("button", name="Yes, sign me out").click()
     tab.wait_for_url("**/session/end/success*")
-    tab.close()
+    with ending():
+        tab.close()
     poll(page)
     eventually(page, lambda: events(page, "oidc-revoked") != [])
     assert events(page, "oidc-revoked")[0]["reason"] == "provider"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.chromium import violations
+from tests.chromium import ending, violations
 from tests.console.in_chromium.pages import PATIENCE, Visit, press, visiting
 from tests.console.running import hosting_console
 from tests.programs import require_terminals
@@ -89,7 +89,8 @@ def test_others_see_a_call_wait_for_its_person_and_the_access_end(
     expect(approval.value.locator("pre")).to_have_text('"18:00 Dinner"')
     press(approval.value, "Approve")
     expect(approval.value.get_by_role("heading")).to_have_text("Approved")
-    approval.value.close()
+    with ending():
+        approval.value.close()
     expect(carol.locator(ROWS)).to_contain_text('Bob","18:00 Dinner"]')
     expect(access).to_contain_text("Called POST calendar.internal/events: 200")
 
