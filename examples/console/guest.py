@@ -129,7 +129,9 @@ async def write(request: Request, monitor: AGuest, session: Signed) -> Response:
         try:
             await upload.receive(request)
         except ValueError as error:
-            return await guest_page(request, monitor, session, refusal=as_sentence(error))
+            why = as_sentence(error)
+            await monitor.events.add("Tried to write a file in the guest.", why)
+            return await guest_page(request, monitor, session, refusal=why)
         path = _target(upload)
 
         async def act() -> str:

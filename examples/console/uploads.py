@@ -14,8 +14,8 @@ from python_multipart.multipart import parse_options_header
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
-LONGEST_FIELD: Final = 8192
-"""Bytes of a field of the form."""
+MOST_FIELDS: Final = 8192
+"""Bytes of all fields of the form, with their headers."""
 
 
 class Upload:
@@ -28,7 +28,7 @@ class Upload:
     def __init__(self, file: BinaryIO, most: int, check: Callable[[Mapping[str, str]], None]):
         self._file, self._most, self._check = file, most, check
         self.fields: dict[str, str] = {}
-        self.filename, self.size = "", 0
+        self.filename, self.size, self._read = "", 0, 0
         self._header = self._value = b""
         self._disposition: Mapping[bytes, bytes] = {}
         self._text, self._is_whole = b"", False
@@ -72,8 +72,7 @@ class Upload:
 
     def _header_value(self, data: bytes, start: int, end: int) -> None:
         self._value += data[start:end]
-        if len(self._value) > LONGEST_FIELD:
-            raise ValueError("the form is too long")
+        self._count(end - start)
 
     def _header_end(self) -> None:
         if self._header.lower() == b"content-disposition":
@@ -90,13 +89,16 @@ class Upload:
     def _part_data(self, data: bytes, start: int, end: int) -> None:
         if not self.filename:
             self._text += data[start:end]
-            if len(self._text) > LONGEST_FIELD:
-                raise ValueError("the form is too long")
-            return
+            return self._count(end - start)
         self.size += end - start
         if self.size > self._most:
             raise ValueError(f"the file has more than {self._most >> 20} MiB")
         self._file.write(data[start:end])
+
+    def _count(self, size: int) -> None:
+        self._read += size
+        if self._read > MOST_FIELDS:
+            raise ValueError("the form is too long")
 
     def _part_end(self) -> None:
         if not self.filename and (name := self._disposition.get(b"name")):

@@ -106,6 +106,7 @@ def test_files_go_both_ways(house: RunningConsole, carol: Browser, tmp_path: Pat
         (b"--x\r\nContent-Disposition: form-data; name=csrf_token\r\n\r\n", "cut off"),
         (b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\nb\r\n--x--\r\n", "Choose a file"),
         (b"no form at all", "cut off"),
+        (b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\n\r\n" * 600, "form is too long"),
     ],
 )
 def test_a_form_that_is_cut_off_writes_nothing(
@@ -121,6 +122,8 @@ def test_a_form_that_is_cut_off_writes_nothing(
     )
     assert answer.status_code == 409
     assert why in answer.text
+    carol.open("/events?machine=demo&text=write a file")
+    assert why in carol.text
 
 
 def test_a_file_of_another_sites_form_is_not_read(
