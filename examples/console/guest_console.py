@@ -116,11 +116,11 @@ async def type_in(request: Request, monitor: AHosted, session: Signed, form: Typ
     if PageState.parse(form.get("page", "")).run != monitor.run:
         why = "Nothing was typed: this page is of an earlier start of the machine. Try again."
         return await answer(request, monitor, session, why, 409)
+    await note(monitor)  # some of it may be typed, whatever comes of the rest
     try:
         await _write(monitor, _typed(form))
     except VmmError as error:
         return await answer(request, monitor, session, str(error), 502)
-    await note(monitor)
     return await answer(request, monitor, session, "", 200)
 
 

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from examples.console.hosted import HostedMonitor
+from generated_vmm import VmmTimeoutError
+from generated_vmm.process import AsyncSerial
 from tests.console.browser import Browser
 from tests.console.running import ALICE, BOB, RunningConsole, signed_in
 
@@ -112,6 +115,25 @@ def test_typing_is_written_down_once_and_never_what_was_typed(alice: Browser) ->
     alice.open("/machines/demo")
     assert alice.text.count("Typed into the guest's console.") == 1
     assert "s3cret" not in alice.text
+
+
+def test_what_a_guest_takes_in_part_is_written_down(
+    alice: Browser, host: RunningConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitor = host.host.get("demo")
+    assert isinstance(monitor, HostedMonitor)
+    monitor.typed_at.clear()
+    before = sum(one.times for one in monitor.events.latest(99) if "Typed" in one.what)
+
+    async def in_part(*_: object) -> None:
+        raise VmmTimeoutError("the guest did not take all of it")
+
+    monkeypatch.setattr(AsyncSerial, "write", in_part)
+    alice.click("Send", {"line": "long"})
+    assert alice.status == 502
+    host.host.records.settle()
+    after = sum(one.times for one in monitor.events.latest(99) if "Typed" in one.what)
+    assert after == before + 1
 
 
 def test_what_a_page_of_an_earlier_start_sends_is_not_typed(alice: Browser) -> None:
