@@ -26,9 +26,7 @@ def provider(site: Site) -> Iterator[None]:
         yield
 
 
-def test_a_browser_that_blocks_the_providers_cookies_loses_no_session(
-    page: Page, site: Site
-) -> None:
+def test_a_browser_that_blocks_provider_cookies_loses_no_session(page: Page, site: Site) -> None:
     site.silent = SilentPage("error", "authorization.refused")
     answering(site, "changed")
     opened(page, site)

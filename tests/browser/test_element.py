@@ -95,9 +95,7 @@ def test_a_removed_element_ignores_the_answer_it_waited_for(page: Page, site: Si
     assert events(page, "oidc-revoked") == []
 
 
-def test_an_element_outside_the_page_asks_when_told_to_and_only_then(
-    page: Page, site: Site
-) -> None:
+def test_an_element_outside_the_page_asks_only_when_told_to(page: Page, site: Site) -> None:
     page.clock.install()
     opened(page, site, "revalidate-interval=0")
     status = page.evaluate("document.createElement('oidc-context').revalidate()")

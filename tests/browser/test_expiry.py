@@ -95,9 +95,7 @@ def test_login_comes_back_to_this_page(page: Page, site: Site) -> None:
     expect(page).to_have_url(site.origin + "/signed-in-again")
 
 
-def test_a_session_that_was_over_before_the_page_loaded_leads_nowhere(
-    page: Page, site: Site
-) -> None:
+def test_a_session_that_was_over_at_the_load_leads_nowhere(page: Page, site: Site) -> None:
     site.session = signed_in(expires_at=int(time.time()) - 10)
     opened(page, site, 'redirect-on-expired="reload"', status="expired")
     page.wait_for_timeout(300)

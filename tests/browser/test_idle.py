@@ -149,9 +149,7 @@ def differs(page: Page, known: object) -> bool:
     return kept(page) != known
 
 
-def test_an_answer_of_the_server_leaves_what_another_tab_has_just_stored(
-    page: Page, site: Site
-) -> None:
+def test_an_answer_of_the_server_leaves_what_another_tab_stored(page: Page, site: Site) -> None:
     opened(page, site, TEN_MINUTES)
     other = opened(page.context.new_page(), site, TEN_MINUTES)
     gate = site.hold("GET /hold")

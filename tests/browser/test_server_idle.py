@@ -54,9 +54,7 @@ def test_activity_reaches_the_server_before_its_deadline(page: Page, site: Site)
     assert member(page, "status") == "authenticated"
 
 
-def test_activity_during_a_question_reaches_the_server_before_its_deadline(
-    page: Page, site: Site
-) -> None:
+def test_activity_during_a_question_reaches_the_server_in_time(page: Page, site: Site) -> None:
     page.clock.install()
     site.session, site.idle_timeout = idling(), TEN_MINUTES
     opened(page, site, ON_FOCUS_ONLY)

@@ -117,9 +117,7 @@ def doubted(page: Page, site: Site, provider: None) -> Gate:
     return gate
 
 
-def test_a_late_check_ends_no_login_that_was_made_meanwhile(
-    page: Page, site: Site, doubted: Gate
-) -> None:
+def test_a_late_check_ends_no_login_made_meanwhile(page: Page, site: Site, doubted: Gate) -> None:
     site.session = signed_in(sub="bob", session_state="state.2", csrf_token="token-2")
     assert revalidate(page) == "authenticated"
     doubted.released.set()

@@ -73,9 +73,7 @@ async def test_a_stream_that_is_open_is_cut(end: End, code: str) -> None:
     assert (line.code, line.status, line.received) == (code, 200, 5)
 
 
-async def test_a_body_that_ends_after_the_access_is_not_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_body_that_outlasts_the_access_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "POLL_SECONDS", 1000)
     async with rigged() as rig:
         assert (await rig.guest.get()).status_code == 200, "the process has a token"

@@ -23,9 +23,7 @@ from tests.oidc.flows.steps import until
 GET = f"GET /events HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
 
 
-async def test_only_its_owner_may_open_the_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_socket_is_its_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[int, int, int]] = []
     monkeypatch.setattr(os, "chown", lambda path, *to: given.append((os.stat(path).st_ino, *to)))
     async with rigged() as rig:

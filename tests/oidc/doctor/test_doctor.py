@@ -316,9 +316,7 @@ async def test_back_channel_logout_names_the_option_for_tokens_without_exp(op: D
     assert "are accepted" in text
 
 
-async def test_an_offline_access_that_is_offered_is_missed_only_when_not_asked_for(
-    op: DevProvider,
-) -> None:
+async def test_an_offered_offline_access_is_missed_only_when_not_asked_for(op: DevProvider) -> None:
     assert "offline_access" in (await found(op))[Verdict.WARNING, "scope"]
     asked = await found(op, scope=["openid", "offline_access"])
     assert (Verdict.WARNING, "scope") not in asked

@@ -81,9 +81,7 @@ def assert_nobody_signed_out(streams: list[Requests]) -> None:
             assert int(answer.headers["retry-after"]) > 0
 
 
-async def test_a_redis_that_is_killed_and_restarted_under_requests_signs_nobody_out(
-    fleet: Fleet,
-) -> None:
+async def test_a_redis_killed_and_restarted_under_requests_signs_nobody_out(fleet: Fleet) -> None:
     first, second = fleet.workers({}, {})
     async with fleet.signed_in(first) as browser:
         async with under_way(browser, first, second) as streams:

@@ -23,9 +23,7 @@ from tests.oidc.fleet.worker_process import Worker
 PROVIDER_TIMEOUT = 4
 
 
-async def test_workers_killed_in_a_refresh_cost_the_session_whose_answer_nobody_kept(
-    fleet: Fleet,
-) -> None:
+async def test_workers_killed_in_a_refresh_cost_the_session_of_a_lost_answer(fleet: Fleet) -> None:
     """The provider has used up alice's refresh token, and its answer has reached a worker that
     keeps it no more; that for dave is kept. What it was asked for bob it does not do. Carol asks
     later."""
@@ -164,9 +162,7 @@ async def test_who_signs_in_at_a_worker_of_either_version_is_signed_in_at_both(p
             assert (await browser.get(worker.at("/me"))).json() == page.json()
 
 
-async def test_a_login_of_the_next_version_is_completed_by_a_worker_that_can_read_it(
-    pair: Pair,
-) -> None:
+async def test_a_login_of_the_next_version_is_completed_by_who_can_read_it(pair: Pair) -> None:
     fleet, old, new = pair.fleet, pair.first, pair.second
     login = "/auth/login?return_to=/me&login_hint=alice"
     async with fleet.browser() as browser:

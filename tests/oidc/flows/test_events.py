@@ -150,9 +150,7 @@ async def test_a_rotated_secret_is_no_mistake(caplog: pytest.LogCaptureFixture) 
     assert advice(caplog) == []
 
 
-async def test_a_grant_in_another_process_than_the_memory_is_named(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_grant_in_another_process_is_named(caplog: pytest.LogCaptureFixture) -> None:
     world = make_world(session_store="memory")
     browser = await world.signed_in()
     (session,) = await world.oidc.sessions_of("alice")

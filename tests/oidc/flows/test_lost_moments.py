@@ -100,9 +100,7 @@ async def test_a_step_up_continues_the_session_even_if_its_data_cannot_be_loaded
     assert (await browser.get("/who")).json() == "alice"
 
 
-async def test_the_use_of_a_session_that_was_refreshed_meanwhile_is_of_the_new_one(
-    mode: str,
-) -> None:
+async def test_the_use_of_a_session_refreshed_meanwhile_is_of_the_new_one(mode: str) -> None:
     world, _ = world_of(mode, settings={"idle_timeout": 3600})
     browser = await world.signed_in()
     party = world.oidc.runtime.party

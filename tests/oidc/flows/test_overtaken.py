@@ -69,9 +69,7 @@ class Repeating(MemoryStore):
 
 
 @pytest.mark.parametrize("how", ["session", "user"])
-async def test_a_login_that_ended_before_its_first_response_signs_nobody_in(
-    mode: str, how: str
-) -> None:
+async def test_a_login_that_ended_before_its_response_signs_nobody_in(mode: str, how: str) -> None:
     """The request that began it went away; the application is told of no login."""
     told: list[SignedIn[Any]] = []
 

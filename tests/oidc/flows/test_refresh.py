@@ -58,9 +58,7 @@ async def test_access_token_is_refreshed_from_the_margin_on(
 
 
 @pytest.mark.parametrize(("lifetime", "ends"), [(EIGHT_HOURS + 1, EIGHT_HOURS), (600, 600)])
-async def test_shorter_lifetime_applies_to_sessions_that_began_before(
-    lifetime: int, ends: int
-) -> None:
+async def test_shorter_lifetime_applies_to_earlier_sessions(lifetime: int, ends: int) -> None:
     world = make_world()
     settings = world.oidc.settings.model_copy(update={"session_lifetime": lifetime})
     browser = copy_of(await world.signed_in(), another_process(world, settings=settings))

@@ -55,9 +55,7 @@ async def test_old_cookie_gets_the_newest_session_and_presents_no_used_token(
     assert refreshes(here) == presented(here) == newest
 
 
-async def test_invalid_grant_ends_the_session_in_every_process_with_one_token_call(
-    mode: str,
-) -> None:
+async def test_invalid_grant_ends_the_session_everywhere_with_one_token_call(mode: str) -> None:
     time = Time()
     shared = shared_stores(mode, time)
     here = make_world(time=time, **shared)

@@ -76,9 +76,7 @@ async def test_response_waits_until_a_slow_clock_has_come_to_its_time(world: Wor
     assert refreshes(world) == 1
 
 
-async def test_another_process_continues_from_a_response_that_waits(
-    processes: tuple[World, World],
-) -> None:
+async def test_another_process_continues_a_waiting_response(processes: tuple[World, World]) -> None:
     here, there = processes
     browser = await whose_response_waits_for_keys(here)
     assert await generation(copy_of(browser, there)) == 1

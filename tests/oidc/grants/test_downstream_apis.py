@@ -245,9 +245,7 @@ async def test_a_sign_out_elsewhere_before_the_token_is_stored_revokes_it(kind: 
     assert hints.count("access_token") == 1, "that of the API"
 
 
-async def test_a_request_from_before_a_step_up_ends_no_exchange_that_another_one_shares(
-    mode: str,
-) -> None:
+async def test_a_request_from_before_a_step_up_ends_no_shared_exchange(mode: str) -> None:
     """Its copy of the cookie is refused, and the session continues."""
 
     store = "memory" if mode == "store" else None

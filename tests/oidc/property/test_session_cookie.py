@@ -45,9 +45,7 @@ def sessions() -> st.SearchStrategy[OIDCSession[User]]:
 
 
 @given(session=sessions())
-def test_a_session_survives_its_cookie_or_is_said_to_be_too_large(
-    session: OIDCSession[User],
-) -> None:
+def test_a_session_survives_its_cookie_or_is_called_too_large(session: OIDCSession[User]) -> None:
     try:
         value = COOKIE.seal(session, CODEC.encode(session), 0, b"")
     except CookieTooLarge:

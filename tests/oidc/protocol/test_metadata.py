@@ -93,9 +93,7 @@ def test_a_required_endpoint_of_an_https_issuer_is_https(
 @pytest.mark.parametrize(
     "url", ["http://op.test/x", "", 1, "javascript:alert(1)", "https://op.test/#x", "https://a b/"]
 )
-def test_an_optional_endpoint_that_cannot_be_used_counts_as_absent(
-    endpoint: str, url: JSON
-) -> None:
+def test_an_unusable_optional_endpoint_counts_as_absent(endpoint: str, url: JSON) -> None:
     metadata = parse(changed(DOCUMENT, {endpoint: url}))
     assert getattr(metadata, endpoint) is None
     [ignored] = metadata.ignored

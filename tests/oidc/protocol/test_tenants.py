@@ -79,9 +79,7 @@ def test_a_tenant_that_is_not_allowed_is_refused_although_its_issuer_is_its_own(
         (SHARED, [OURS.upper()]),
     ],
 )
-def test_tenants_that_cannot_be_are_a_fault_of_the_configuration(
-    issuer: str, names: list[str]
-) -> None:
+def test_impossible_tenants_are_a_fault_of_the_configuration(issuer: str, names: list[str]) -> None:
     with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
         Tenants.of(issuer, names)
 

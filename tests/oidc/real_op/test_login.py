@@ -111,9 +111,7 @@ ALMOST_EXPIRED = 100
 A_LONG_TIME = 700
 
 
-def test_an_expiring_session_is_refreshed_again_and_again(
-    rp: RelyingParty, browser: Browser
-) -> None:
+def test_an_expiring_session_is_refreshed_repeatedly(rp: RelyingParty, browser: Browser) -> None:
     browser.login(rp)
     for generation in (1, 2, 3):
         rp.time.ahead += ALMOST_EXPIRED
@@ -123,9 +121,7 @@ def test_an_expiring_session_is_refreshed_again_and_again(
     assert rp.event_names.count("session.refreshed") == 3
 
 
-def test_an_old_cookie_that_comes_later_presents_no_used_refresh_token(
-    rp: RelyingParty, browser: Browser
-) -> None:
+def test_an_old_cookie_later_presents_no_used_token(rp: RelyingParty, browser: Browser) -> None:
     """The provider would revoke the session's tokens; the old cookie gets the newest session."""
     browser.login(rp)
     old = dict(browser.http.cookies)
@@ -178,9 +174,7 @@ def test_the_other_apps_of_the_session_are_told_by_the_back_channel(
         assert browser.me(other).status_code == 401
 
 
-def test_logout_when_the_provider_has_no_session_any_more(
-    rp: RelyingParty, browser: Browser
-) -> None:
+def test_logout_when_the_provider_has_no_session(rp: RelyingParty, browser: Browser) -> None:
     browser.login(rp)
     browser.http.cookies.delete("_session")
     page = browser.logout(rp)

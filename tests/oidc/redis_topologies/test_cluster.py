@@ -155,9 +155,7 @@ FOR_A_NODE = "?socket_timeout=2"
 
 
 @pytest.mark.parametrize("program", ["valkey-server"], indirect=True, scope="module")
-async def test_a_node_that_is_killed_or_mute_under_requests_signs_nobody_out(
-    cluster: Cluster,
-) -> None:
+async def test_a_node_killed_or_mute_under_requests_signs_nobody_out(cluster: Cluster) -> None:
     with running_fleet() as fleet:
         fleet.redis_url = cluster.url + FOR_A_NODE
         first, second = fleet.workers({}, {})

@@ -127,9 +127,7 @@ async def id_token(world: APIWorld) -> str:
         ({"audience": ""}, "audience"),
     ],
 )
-def test_an_api_that_cannot_be_safe_is_not_made(
-    options: dict[str, JsonValue], explanation: str
-) -> None:
+def test_an_unsafe_api_is_not_made(options: dict[str, JsonValue], explanation: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(explanation)):
         make_api_world(**options)  # type: ignore[arg-type]
 

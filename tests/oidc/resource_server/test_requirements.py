@@ -185,9 +185,7 @@ def an_api(**options: Any) -> API[Any]:
         ("zzz", "known are accept_plain_jwt, algorithms"),
     ],
 )
-def test_an_unknown_option_is_a_type_error_with_the_name_that_is_meant(
-    option: str, hint: str
-) -> None:
+def test_an_unknown_option_is_a_type_error_with_the_name_meant(option: str, hint: str) -> None:
     with pytest.raises(TypeError, match=rf"oidc\.api\(\) .* argument '{option}': {hint}"):
         an_api(**{option: ["admin"]})
 

@@ -62,9 +62,7 @@ async def test_a_pool_that_waits_or_is_of_the_store_is_used_as_it_is(redis_url: 
         assert (commands.most_at_once, commands.ended) == (7, 30)
 
 
-async def test_a_command_that_waits_too_long_for_a_turn_raises_that_the_store_is_busy(
-    redis_url: str,
-) -> None:
+async def test_a_command_that_waits_too_long_says_that_the_store_is_busy(redis_url: str) -> None:
     client = Redis.from_url(redis_url, max_connections=1)
     store = RedisStore(client, timeout=0.01)
     async with store._reached.here().slots:
@@ -183,9 +181,7 @@ def store(redis: Redis, prefix: str) -> RedisStore:
     return RedisStore(redis, prefix=prefix)
 
 
-async def test_a_key_has_the_time_the_value_and_its_end(
-    store: RedisStore, redis: Redis, prefix: str
-) -> None:
+async def test_a_key_has_time_value_and_end(store: RedisStore, redis: Redis, prefix: str) -> None:
     before = (await redis.time())[0]
     await put_one(store)
     stored = await redis.get(prefix + KEY)

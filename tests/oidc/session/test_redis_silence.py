@@ -202,9 +202,7 @@ def asks(circuit: Circuit, usual: float = LIMIT) -> float:
     return limit
 
 
-def test_open_it_lets_one_command_ask_and_a_while_later_another(
-    circuit: Circuit, seconds: Seconds
-) -> None:
+def test_open_it_lets_one_command_ask_and_later_another(circuit: Circuit, seconds: Seconds) -> None:
     circuit.open()
     for _ in range(3):
         with circuit.probe(LIMIT) as limit:

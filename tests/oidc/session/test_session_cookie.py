@@ -47,9 +47,7 @@ class UserDict(TypedDict):
         (str, "alice"),
     ],
 )
-def test_an_identity_is_whatever_pydantic_reads(
-    identity_type: type[User], identity: object
-) -> None:
+def test_an_identity_is_what_pydantic_reads(identity_type: type[User], identity: object) -> None:
     codec = SessionCodec(identity_type)
     read = codec.decode(codec.encode(a_session().model_copy(update={"identity": identity})))
     assert read.identity == identity
@@ -220,9 +218,7 @@ def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
     ],
     ids=["whole", "deflated", "tokens unpacked"],
 )
-def test_a_session_is_shortened_no_further_than_it_must_be(
-    session: OIDCSession[Any], beginning: bytes
-) -> None:
+def test_a_session_is_shortened_as_it_must_be(session: OIDCSession[Any], beginning: bytes) -> None:
     cookie = Cookie(type(session.identity))
     value = cookie.sealed(session)
     assert SEALER.open(value, name=NAMES.session).startswith(beginning)
@@ -318,9 +314,7 @@ def a_cookie(purpose: str = "reference") -> ReferenceCookie:
 
 
 @pytest.mark.parametrize("session", [a_session(), a_session(sid=None)], ids=["sid", "no sid"])
-def test_a_cookie_has_what_is_needed_to_find_and_to_end_its_session(
-    session: OIDCSession[User],
-) -> None:
+def test_a_cookie_has_what_finds_and_ends_its_session(session: OIDCSession[User]) -> None:
     secret = os.urandom(32)
     copy = a_cookie().open(a_cookie().seal(session, b"", 3, secret))
     assert copy == (session.id, keys_of(session), 3, session.expires_at, None, secret)

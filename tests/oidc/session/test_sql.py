@@ -69,9 +69,7 @@ async def test_an_engine_of_the_application_stays_open(sql_values: SQLStore, sql
     await engine.dispose()
 
 
-async def test_any_number_of_processes_may_create_the_tables(
-    sql_values: SQLStore, sql_url: str
-) -> None:
+async def test_many_processes_may_create_the_tables(sql_values: SQLStore, sql_url: str) -> None:
     await sql_values._database.run(DropTable(table), {})
     stores = [SQLStore(sql_url) for _ in range(5)]
     await asyncio.gather(*(store.create_tables() for store in stores))
@@ -203,9 +201,7 @@ async def test_nothing_of_a_deleted_value_is_left_in_its_row(sql_values: SQLStor
     assert [tuple(row) for row in await sql_values._database.run(columns, {})] == [(b"", 0)]
 
 
-async def test_expired_rows_are_removed_a_thousand_at_a_time_and_no_others(
-    sql_values: SQLStore,
-) -> None:
+async def test_expired_rows_alone_are_removed_a_thousand_at_a_time(sql_values: SQLStore) -> None:
     await put_one(sql_values)
     expired = [
         {"key": str(number), "value": b"one", "written_at": 1.0, "expires_at": 1.0}

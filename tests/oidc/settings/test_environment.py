@@ -169,9 +169,7 @@ def test_a_variable_for_something_else_is_nobodys_mistake(
     assert caplog.messages == []
 
 
-def test_an_instance_with_a_name_reads_variables_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_named_instance_reads_variables_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = options(name="my-partners")
     del chosen["client_secret"], chosen["issuer"]
     with pytest.raises(ConfigurationError, match="OIDC_MY_PARTNERS_ISSUER: is missing"):
@@ -182,9 +180,7 @@ def test_an_instance_with_a_name_reads_variables_of_its_own(
     assert partners.client_secret is None, "that of the other provider is not taken"
 
 
-def test_the_name_may_come_from_the_environment_of_an_only_instance(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_name_of_an_only_instance_may_be_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OIDC_NAME", "shop")
     settings = OIDCSettings()
     assert (settings.name, settings.issuer) == ("shop", REQUIRED["ISSUER"])
@@ -266,9 +262,7 @@ def test_commas_between_scopes_are_named(
     assert caught.value.faults == (fault,)
 
 
-def test_a_file_that_does_not_exist_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OIDC_ISSUER")
     (tmp_path / ".env").touch()

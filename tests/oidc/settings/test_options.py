@@ -152,9 +152,7 @@ def test_a_copy_for_the_same_provider_keeps_its_secret() -> None:
     assert copy.client_secret == OIDCSettings(**options()).client_secret
 
 
-def test_settings_of_ones_own_with_other_names_are_checked_by_the_fields(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_own_settings_of_other_names_are_checked_by_field(monkeypatch: pytest.MonkeyPatch) -> None:
     class Shop(OIDCSettings):
         client_id: str = Field(validation_alias="SHOP_CLIENT")
 

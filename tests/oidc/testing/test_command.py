@@ -100,9 +100,7 @@ def test_without_a_server_the_command_says_what_to_install(
 
 
 @pytest.mark.parametrize("arguments", [["--app", "example.com"], ["--user", ":Nobody"]])
-def test_what_makes_no_sense_is_refused(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nonsense_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(arguments)
     assert arguments[0] in capsys.readouterr().err

@@ -61,9 +61,7 @@ def test_anything_else_is_refused(token: str | None) -> None:
 
 @pytest.mark.parametrize("kind", ["header", "urlencoded form", "multipart form"])
 @pytest.mark.parametrize("is_right", [True, False])
-async def test_a_token_is_accepted_from_the_header_and_from_a_form(
-    kind: str, is_right: bool
-) -> None:
+async def test_a_token_is_accepted_in_the_header_and_in_a_form(kind: str, is_right: bool) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         @app.get("/token")
         async def token(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> str:
@@ -99,9 +97,7 @@ async def test_a_token_is_accepted_from_the_header_and_from_a_form(
         assert all("X-CSRF-Token" in each and "csrf_token" in each for each in explanations)
 
 
-async def test_a_form_without_the_package_that_reads_it_is_explained(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_form_that_no_package_reads_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         for path, guard in (("/csrf", oidc.require_csrf), ("/recent", oidc.require_recent(0))):
             app.post(path, dependencies=[Depends(guard)])(lambda: None)

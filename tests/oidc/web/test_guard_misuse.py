@@ -28,9 +28,7 @@ Make = Callable[[OIDC[Any, Any]], Any]
         (lambda oidc: oidc.api("https://app.test/api").require, "api.require('machines:write')"),
     ],
 )
-def test_a_guard_without_parentheses_is_refused_when_the_route_is_defined(
-    make: Make, example: str
-) -> None:
+def test_a_guard_without_parentheses_is_refused_at_the_route(make: Make, example: str) -> None:
     guard, app, router = make(make_world().oidc), FastAPI(), APIRouter()
 
     async def secret() -> None: ...
@@ -246,9 +244,7 @@ def mount_logins(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 @pytest.mark.parametrize(
     ("path", "name"), [("/returned", "login"), ("/dropped", "login"), ("/left", "logout")]
 )
-async def test_an_endpoint_that_drops_the_redirect_to_the_provider_sends_nothing(
-    path: str, name: str
-) -> None:
+async def test_an_endpoint_that_drops_the_redirect_sends_nothing(path: str, name: str) -> None:
     world, browser = await signed_in_world(mount=mount_logins)
     answer = await browser.get(path)
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")

@@ -78,9 +78,7 @@ async def test_an_on_success_that_clears_the_session_leaves_none_in_the_store() 
 
 @pytest.mark.parametrize("store", [None, "memory"])
 @pytest.mark.parametrize("again", ["reload", "silent check"])
-async def test_data_that_cannot_be_loaded_ends_no_session_that_was_there(
-    store: Any, again: str
-) -> None:
+async def test_data_that_cannot_be_loaded_ends_no_session(store: Any, again: str) -> None:
     down: list[bool] = []
 
     def load_request_data(_context: object) -> None:

@@ -46,9 +46,7 @@ async def test_a_task_that_outlives_its_request_is_told_so() -> None:
 
 @pytest.mark.parametrize("how", ["get_session", "locals", "refresh", "is_still_signed_in"])
 @pytest.mark.parametrize("origin", ["https://other.app.test", BASE_URL])
-async def test_a_websocket_of_another_origin_gets_no_session_in_any_way(
-    how: str, origin: str
-) -> None:
+async def test_a_websocket_of_another_origin_gets_no_session(how: str, origin: str) -> None:
     seen: list[object] = []
 
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:

@@ -142,9 +142,7 @@ async def test_who_comes_to_an_app_that_is_mounted_inside_is_led_to_the_outer_lo
 
 
 @pytest.mark.parametrize("exclude", [[], ["/shop"]])
-async def test_where_the_routes_are_is_not_learned_from_an_app_that_is_mounted_inside(
-    exclude: list[str],
-) -> None:
+async def test_where_the_routes_are_is_not_learned_from_an_app_inside(exclude: list[str]) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         with_a_shop(app, oidc)
 

@@ -22,9 +22,7 @@ async def hints_of_a_sign_out(browser: httpx.AsyncClient) -> list[str]:
     return [url.params.get("id_token_hint", "") for url in visits]
 
 
-async def test_a_sign_out_with_a_copy_of_the_cookie_returns_to_the_application(
-    world: World,
-) -> None:
+async def test_a_sign_out_with_a_copied_cookie_returns_to_the_application(world: World) -> None:
     """Some providers do not redirect back for the ID token of a session that has ended."""
     browser, tab = await world.signed_in(), world.browser()
     tab.cookies.update(dict(browser.cookies))

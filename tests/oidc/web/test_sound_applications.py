@@ -196,9 +196,7 @@ async def test_what_is_no_mistake_starts_in_silence(
     assert caplog.messages == []
 
 
-async def test_an_application_of_starlette_starts_in_silence(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_starlette_application_starts_in_silence(caplog: pytest.LogCaptureFixture) -> None:
     oidc = make_world().oidc
     app = Starlette(routes=[Mount("/auth", oidc.router)])
     app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -258,9 +256,7 @@ async def test_an_endpoint_may_define_what_has_guards() -> None:
     assert (await begin(world.app, "/pages")) is not None
 
 
-async def test_a_package_whose_name_begins_like_fastapi_is_looked_at(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_package_named_like_fastapi_is_looked_at(caplog: pytest.LogCaptureFixture) -> None:
     async def secret(request: Request) -> PlainTextResponse:
         return PlainTextResponse("secret")
 

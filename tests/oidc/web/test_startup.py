@@ -134,9 +134,7 @@ async def test_overridden_guards_are_one_warning(caplog: pytest.LogCaptureFixtur
     assert caplog.messages == ["Nobody has to sign in: dependency_overrides has require_auth."]
 
 
-async def test_an_override_on_which_no_endpoint_depends_is_one_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_override_of_nothing_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = make_world()
     world.app.dependency_overrides[world.oidc.require_auth] = lambda: None
     await start(world.app)
@@ -144,9 +142,7 @@ async def test_an_override_on_which_no_endpoint_depends_is_one_warning(
     assert message.startswith("dependency_overrides has require_auth, and no endpoint depends on")
 
 
-async def test_an_endpoint_that_a_router_had_before_its_guard_is_named(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_endpoint_older_than_its_guard_is_named(caplog: pytest.LogCaptureFixture) -> None:
     world = make_world()
     staff, all_of_it = APIRouter(), APIRouter()
     staff.get("/early")(lambda: None)
@@ -191,9 +187,7 @@ def test_the_middleware_is_a_class_and_gets_an_instance(make: Any, fault: str) -
         make(FastAPI(), an_instance())
 
 
-async def test_routes_that_are_mounted_during_the_start_are_found(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_routes_mounted_during_the_start_are_found(caplog: pytest.LogCaptureFixture) -> None:
     oidc = an_instance()
 
     @asynccontextmanager
@@ -207,9 +201,7 @@ async def test_routes_that_are_mounted_during_the_start_are_found(
     assert caplog.messages == []
 
 
-async def test_an_application_inside_another_does_not_trouble_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_application_inside_another_is_silent(caplog: pytest.LogCaptureFixture) -> None:
     outer = FastAPI()
     outer.mount("/shop", make_world().app)
     await start(outer)
@@ -335,9 +327,7 @@ async def test_a_callback_for_each_method_is_silent(caplog: pytest.LogCaptureFix
     assert caplog.messages == []
 
 
-async def test_a_callback_before_the_routers_own_is_silent(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_callback_before_the_router_is_silent(caplog: pytest.LogCaptureFixture) -> None:
     oidc, app = an_instance(), FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.add_route("/auth/callback", oidc.callback_handler(), methods=["GET"])

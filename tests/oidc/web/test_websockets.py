@@ -80,9 +80,7 @@ async def test_a_page_of_another_origin_does_not(origin: str) -> None:
     assert world.events[-1].code == "session.cross_site"
 
 
-async def test_a_refusal_names_the_websocket_without_its_query(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_refusal_names_the_websocket_and_no_query(caplog: pytest.LogCaptureFixture) -> None:
     """Which may be no text, and may have a token."""
     world, browser = await signed_in_world(mount=mount)
     foreign = (b"origin", b"https://evil.test")
