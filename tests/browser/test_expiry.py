@@ -49,8 +49,7 @@ def test_a_wrong_clock_does_not_end_the_session(page: Page, site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "path"),
-    [("/bye", "/bye"), ("reload", "/"), ("logout", "/signed-out")],
+    ("value", "path"), [("/bye", "/bye"), ("reload", "/"), ("logout", "/signed-out")]
 )
 def test_the_page_goes_where_the_attribute_says(
     page: Page, site: Site, value: str, path: str

@@ -11,14 +11,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc.concurrency import (
-    STALLS,
-    PerLoop,
-    SingleFlight,
-    TimeLimit,
-    called,
-    slots,
-)
+from fastapi_oidc.concurrency import STALLS, PerLoop, SingleFlight, TimeLimit, called, slots
 
 PATIENCE = 20
 

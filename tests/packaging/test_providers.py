@@ -105,10 +105,7 @@ def test_nobody_can_paste_a_cookie_secret(page: str, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_the_roles_of_a_page_are_found(
-    provider: str,
-    id_token: Mapping[str, Any],
-    user_info: Mapping[str, Any] | None,
-    field: str,
+    provider: str, id_token: Mapping[str, Any], user_info: Mapping[str, Any] | None, field: str
 ) -> None:
     page = ModuleType(provider)
     source = PYTHON.findall((FOLDER / f"{provider}.md").read_text())[0]

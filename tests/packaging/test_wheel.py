@@ -186,7 +186,7 @@ def bill(needed: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str,
 def test_it_names_what_the_libraries_and_their_extras_need(bill: Mapping[str, Any]) -> None:
     names = {canonicalize_name(component["name"]) for component in bill["components"]}
     assert {
-        *("fastapi", "cryptography", "python-jose", "redis", "hiredis", "sqlalchemy", "uvicorn"),
+        *("fastapi", "cryptography", "python-jose", "redis", "hiredis", "sqlalchemy", "uvicorn")
     } <= names
     assert {"pytest", "mypy", "zensical", "playwright", "pip"} & names == set()
     assert all(component["version"] for component in bill["components"])

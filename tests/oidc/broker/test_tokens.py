@@ -100,10 +100,7 @@ async def test_a_key_for_which_a_large_body_is_needed_twice_fails_as_a_call() ->
 
 
 async def test_bound_tokens_are_sent_with_a_proof_for_the_api() -> None:
-    world = broker_world(
-        settings={"dpop": True},
-        client={"dpop_bound_access_tokens": True},
-    )
+    world = broker_world(settings={"dpop": True}, client={"dpop_bound_access_tokens": True})
     async with rigged(world) as rig:
         assert (await rig.guest.get(headers={"DPoP": "of the guest"})).status_code == 200
         [request] = rig.api.received

@@ -73,9 +73,7 @@ async def test_a_step_up_survives_a_lost_command(mode: str) -> None:
     assert not world.op.record.of(TokenRevoked)
 
 
-async def test_a_step_up_continues_the_session_even_if_its_data_cannot_be_loaded(
-    mode: str,
-) -> None:
+async def test_a_step_up_continues_the_session_even_if_its_data_cannot_be_loaded(mode: str) -> None:
     failing: list[str] = []
 
     def load(_: object) -> None:

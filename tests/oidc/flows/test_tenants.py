@@ -85,8 +85,7 @@ class TestUsersWithTheSameSub:
     async def test_a_logout_token_of_one_does_not_end_the_other(self) -> None:
         world, ours, theirs = await self.worlds()
         world.op.edits.put(
-            "logout_token",
-            lambda said: {k: v for k, v in said.items() if k != "sid"} | self.other,
+            "logout_token", lambda said: {k: v for k, v in said.items() if k != "sid"} | self.other
         )
         world.time.advance(5)
         await world.op.log_out("alice")

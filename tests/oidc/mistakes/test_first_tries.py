@@ -119,10 +119,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
     (lambda _: FastAPI().get("/")(needing_settings), "would read the settings from the request"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=settings()), "is a function, which a"),
-    (
-        lambda _: unchecked(OIDC)(settings(), session_store=Shelf()),
-        r"Shelf\.set .*id, session",
-    ),
+    (lambda _: unchecked(OIDC)(settings(), session_store=Shelf()), r"Shelf\.set .*id, session"),
     (lambda w: api(w).mount("/mcp", FastAPI(), tools), "app of api.mount must be FastAPI, not str"),
     (lambda w: api(w).protected(FastAPI().build_middleware_stack), r"called with \(dict, object"),
     (lambda w: str(a_session().tokens), "is not the text of a token"),
@@ -136,10 +133,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(OIDC)([settings()]), "several are a dict: .*, not list"),
     (lambda _: unchecked(OIDC)(settings), r"is called with \(HTTPConnection\), and takes"),
     (lambda _: session_for(StandardIdentity), "an identity, not the class StandardIdentity"),
-    (
-        lambda _: unchecked(OIDC)(settings(), session_store=MemoryStore),
-        "class MemoryStore, not",
-    ),
+    (lambda _: unchecked(OIDC)(settings(), session_store=MemoryStore), "class MemoryStore, not"),
     (
         lambda _: unchecked(OIDC)(settings(), transport=DevProvider(users=[], clients=[]).app),
         "ASGITransport",

@@ -35,10 +35,7 @@ MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
         at_the_start.the_name_of_a_role,
         at_the_start.a_prefix_that_is_no_list,
     ),
-    "The log warns at the start": (
-        at_the_start.no_middleware,
-        at_the_start.a_mounted_application,
-    ),
+    "The log warns at the start": (at_the_start.no_middleware, at_the_start.a_mounted_application),
     "The log names the cause of a refused login": (
         signing_in.a_slash_too_many,
         signing_in.a_client_for_dpop,

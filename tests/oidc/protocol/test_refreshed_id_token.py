@@ -143,10 +143,7 @@ def test_an_object_is_asked_for(document: object) -> None:
 BROKEN_USERINFO: Rules = {
     Code.USERINFO_ISSUER: changes("iss", "https://op.test", [ISSUER]),
     Code.USERINFO_AUDIENCE: changes("aud", "client-2", ["client-2"], {CLIENT_ID: 1}),
-    Code.USERINFO_EXPIRED: [
-        *changes("exp", NOW - 30, "soon"),
-        *changes("nbf", NOW + 31, "soon"),
-    ],
+    Code.USERINFO_EXPIRED: [*changes("exp", NOW - 30, "soon"), *changes("nbf", NOW + 31, "soon")],
 }
 
 

@@ -211,11 +211,7 @@ def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
 
 @pytest.mark.parametrize(
     ("session", "beginning"),
-    [
-        (a_session(), b"{"),
-        (an_id_token_and_its_claims(1400), b"d"),
-        (keycloak_session(), b"j"),
-    ],
+    [(a_session(), b"{"), (an_id_token_and_its_claims(1400), b"d"), (keycloak_session(), b"j")],
     ids=["whole", "deflated", "tokens unpacked"],
 )
 def test_a_session_is_shortened_as_it_must_be(session: OIDCSession[Any], beginning: bytes) -> None:

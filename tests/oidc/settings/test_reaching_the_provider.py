@@ -30,10 +30,7 @@ def test_files_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("OIDC_CA_FILE", str(authority.file))
     monkeypatch.setenv("OIDC_CLIENT_CERTIFICATE_FILE", str(certificate))
     http = settings().http_options()
-    assert (http.ca_file, http.client_certificate_file) == (
-        str(authority.file),
-        str(certificate),
-    )
+    assert (http.ca_file, http.client_certificate_file) == (str(authority.file), str(certificate))
     assert http.shows_certificate
 
 

@@ -123,10 +123,7 @@ MAKE: Any = OIDC
         (lambda o: o.revoke(sub=SESSION), "sub of oidc.revoke must be str or None, not OIDCSessio"),
         (lambda o: o.revoke(session_id=SESSION), "session_id of oidc.revoke must be .*, not OIDC"),
         (lambda o: o.sessions_of(SESSION), "sub of oidc.sessions_of must be str, not OIDCSession"),
-        (
-            lambda o: o.to_public_session(SESSION),
-            "locals of .* must be OIDCLocals, not OIDCSess",
-        ),
+        (lambda o: o.to_public_session(SESSION), "locals of .* must be OIDCLocals, not OIDCSess"),
         (lambda o: o.clear_session(SESSION), "the request or websocket must be HTTPConnection, no"),
         (lambda o: o.login(SESSION), "login takes a request or websocket, not OIDCSession"),
         (lambda o: o.login(REQUEST, SECRET), "options of oidc.login must be LoginOptions or None"),
@@ -138,10 +135,7 @@ MAKE: Any = OIDC
             lambda o: o.api("api", accept_plain_jwt="false"),
             "accept_plain_jwt of oidc.api must be bool, not str",
         ),
-        (
-            lambda o: MAKE(SECRET),
-            r"settings of OIDC \(several are a dict: .*OIDCSettings, not str",
-        ),
+        (lambda o: MAKE(SECRET), r"settings of OIDC \(several are a dict: .*OIDCSettings, not str"),
         (lambda o: MAKE(o.settings, client_id="a"), r"OIDC\(OIDCSettings\(client_id=...\)\)"),
         (lambda o: MAKE(type(o.settings)), "not the class OIDCSettings"),
     ],

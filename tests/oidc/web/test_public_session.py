@@ -72,7 +72,7 @@ async def test_the_application_decides_what_is_shown() -> None:
     assert (await browser.get("/public")).json() == {"who": "alice", "plan": "free"}
     document = (await browser.get("/auth/session")).json()
     assert set(document) == {
-        *("who", "plan", "is_authenticated", "expires_at", "session_state", "csrf_token"),
+        *("who", "plan", "is_authenticated", "expires_at", "session_state", "csrf_token")
     }
 
 

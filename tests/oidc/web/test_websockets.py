@@ -30,10 +30,7 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 
 
 async def opened(
-    world: World,
-    cookies: dict[str, str],
-    *headers: tuple[bytes, bytes],
-    query: bytes = b"",
+    world: World, cookies: dict[str, str], *headers: tuple[bytes, bytes], query: bytes = b""
 ) -> list[Message]:
     """What the application sends to a websocket."""
     header = "; ".join(f"{name}={value}" for name, value in cookies.items())
