@@ -1,7 +1,5 @@
 """A browser without script: follows links and redirects, fills in and submits the forms it sees."""
 
-from __future__ import annotations
-
 import time
 from html.parser import HTMLParser
 from types import TracebackType

@@ -1,7 +1,5 @@
 """The console with its demo parts, served over real sockets, and people with browsers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -5,8 +5,6 @@ killing.py FOLDER CHANGE MOMENT [keepers]   does a change to a machine; before t
 killing.py FOLDER look                      opens the next console, and prints what it finds
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

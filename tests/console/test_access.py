@@ -1,7 +1,5 @@
 """A person gives a machine access to an API: its calls, its end, and who may do what."""
 
-from __future__ import annotations
-
 import socket
 import tempfile
 import time

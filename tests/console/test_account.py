@@ -1,7 +1,5 @@
 """The account menu: one person's sessions in several browsers, and their ends."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

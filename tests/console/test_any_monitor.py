@@ -4,8 +4,6 @@
 are up. With `JAILER_BIN` it is played in jails too, which need root.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

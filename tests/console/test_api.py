@@ -1,7 +1,5 @@
 """The API for programs: the changes of the forms, with the same rights and the same trail."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any

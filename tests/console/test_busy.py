@@ -1,7 +1,5 @@
 """A machine with which something is done, a full disk, and questions without script."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What is drawn and told of a machine: charts, their figures, and times as people read them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """A machine that goes on twice: with disks of its own, and leaving nothing when it fails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a machine is made of, and the file to start a monitor with."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`python -m examples.console` as a process of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Devices that are set up, changed and removed: what the machine is made of afterwards."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every form of the table: what it saves is there again, and what is refused says why."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, NamedTuple
 
 import pytest

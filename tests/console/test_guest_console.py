@@ -1,7 +1,5 @@
 """The guest's console in the page: read by everybody, written by admins, over with the session."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

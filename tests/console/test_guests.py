@@ -1,7 +1,5 @@
 """The guest's page: commands, files both ways and terminals, by the real agent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Machines whose monitors the console starts: created, ended, started again, deleted, kept."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator, Mapping

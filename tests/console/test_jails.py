@@ -1,7 +1,5 @@
 """Machines in jails: when there are any, and what one sees of the host."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

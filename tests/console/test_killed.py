@@ -1,7 +1,5 @@
 """kill -9 of the console, or of keepers, at moments of a change: all is whole, and told."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Kernels, disks and snapshots: seen, chosen, written by one, deleted when unused."""
 
-from __future__ import annotations
-
 import os
 import re
 import threading

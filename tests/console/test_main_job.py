@@ -1,7 +1,5 @@
 """The main job, end to end over real sockets: sign in, set up, start, pause, resume, sign out."""
 
-from __future__ import annotations
-
 import re
 
 from tests.console.browser import Browser

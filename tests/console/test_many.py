@@ -1,7 +1,5 @@
 """Several machines at once, and long work that everybody sees while it runs."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import socket

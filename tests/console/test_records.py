@@ -1,7 +1,5 @@
 """What happened is kept: through a kill, findable, exported, and not for ever."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

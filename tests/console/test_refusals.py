@@ -1,7 +1,5 @@
 """Every failure a person can cause is a sentence on the page, and changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rights: what roles mean, for all machines or some, and what is hidden from the others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

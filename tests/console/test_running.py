@@ -1,7 +1,5 @@
 """What tests of the console start ends with them."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The task that looks at every machine, and what one machine costs the others."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path

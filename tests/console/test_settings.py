@@ -1,7 +1,5 @@
 """What the environment may say, and how it is told that it may not."""
 
-from __future__ import annotations
-
 import pytest
 
 from examples.console.settings import ConsoleSettings, SettingsError

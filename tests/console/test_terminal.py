@@ -1,7 +1,5 @@
 """The screen of a guest's console: what a terminal shows, at a bounded price."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """Examples as a reader starts them: one command, and what it prints."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

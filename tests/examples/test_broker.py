@@ -1,7 +1,5 @@
 """The examples of the broker, as programs of a guest."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """examples/calendar runs: a page with the user's events, and work after the response."""
 
-from __future__ import annotations
-
 import secrets
 
 import httpx

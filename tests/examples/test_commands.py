@@ -1,7 +1,5 @@
 """Each example by its one command: what it says one can try works."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`python -m examples.sql`: sessions are listed, ended, and survive a restart."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import subprocess

@@ -1,7 +1,5 @@
 """One small fleet for the tests of a file; they leave every part of it as they found it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 

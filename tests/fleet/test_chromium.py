@@ -1,7 +1,5 @@
 """The page of the fleet in Chromium: what it shows while parts are ended and started."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

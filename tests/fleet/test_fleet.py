@@ -1,7 +1,5 @@
 """What somebody who ends and starts parts of the fleet sees."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Coroutine

@@ -1,7 +1,5 @@
 """`python -m examples.fleet` as a person starts and ends it."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

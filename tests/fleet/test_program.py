@@ -1,7 +1,5 @@
 """A process that is started, held, ended and started again."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import time

@@ -4,8 +4,6 @@ Without files it is tried for every release that is at hand, for an older one an
 any of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

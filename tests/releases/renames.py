@@ -5,8 +5,6 @@ fields whose removal is announced: either `make codegen` stops with the line to 
 the simulated monitor and the console work with what it made.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

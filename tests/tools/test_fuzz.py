@@ -1,7 +1,5 @@
 """Each target of `make fuzz` holds for its corpus, and would tell of a find."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

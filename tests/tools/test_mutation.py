@@ -1,7 +1,5 @@
 """`make mutants` names each change that no test noticed, and knows which of them are explained."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the committed description says: tests ask it, so that they hold for any release."""
 
-from __future__ import annotations
-
 import re
 
 from codegen.document import Document, operations_of, schemas_of

@@ -1,7 +1,5 @@
 """Real forks in tests: what a child found, and an operation that tells its calls apart."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """A server on a unix socket that does what a test writes down, and remembers what it was sent."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

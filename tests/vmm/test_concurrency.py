@@ -1,7 +1,5 @@
 """Waiting as a thread and as a task: the same names, the same results."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

@@ -1,7 +1,5 @@
 """What somebody tries first, and what an import costs."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The Python blocks of the pages about monitors run as they stand, with simulated monitors."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -6,8 +6,6 @@ at `…` where the system's own reason would follow, or the members that an obje
 without an answer is accepted. `{file}`, `{folder}`, `{kernel}` and others stand for host paths.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Chromium, and people who sign in to the console with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

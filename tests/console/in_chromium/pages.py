@@ -1,7 +1,5 @@
 """What tests do with a page, and what they ask of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, TypeAlias

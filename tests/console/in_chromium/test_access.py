@@ -1,7 +1,5 @@
 """What the demo shows: a guest calls a calendar as Alice, without her tokens, until she leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

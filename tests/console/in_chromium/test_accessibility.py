@@ -1,7 +1,5 @@
 """The console in Chromium: every page is accessible, fits each width and is used by keyboard."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

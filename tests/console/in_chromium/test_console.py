@@ -1,7 +1,5 @@
 """The console in Chromium: quiet, alive, and of one mind in several tabs."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from threading import Thread

@@ -1,7 +1,5 @@
 """The forms in Chromium: a machine is made, changed while it runs, written down, doubled, ended."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

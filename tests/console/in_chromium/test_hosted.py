@@ -1,7 +1,5 @@
 """A console that starts machines, in Chromium: all its pages, and what is done on them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Pages that stay true in Chromium: many tabs, a guest that floods, a console that is gone."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What is looked at rather than read: charts, sparklines, colours, also in forced colours."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

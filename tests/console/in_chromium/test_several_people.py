@@ -1,7 +1,5 @@
 """Two who operate machines, a viewer and a stranger, at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Terminals in Chromium: keys, pastes, the alternate screen, sizes, and pages without them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

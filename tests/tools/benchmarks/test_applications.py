@@ -1,7 +1,5 @@
 """The measured application is the real one: people sign in, refresh, and are distinguished."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

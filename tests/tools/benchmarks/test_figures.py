@@ -1,7 +1,5 @@
 """A table shows a figure, what it was before and its target; a missed target is named."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

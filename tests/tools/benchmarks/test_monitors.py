@@ -1,7 +1,5 @@
 """Every client makes each call and reads the whole response."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import ExitStack
 from pathlib import Path

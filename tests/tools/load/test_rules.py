@@ -1,7 +1,5 @@
 """Each rule holds for an application that is right, and is broken by one that breaks it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """A few seconds of load on a small fleet, with a fault."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """One person, an application and its provider in this process; answers can be changed."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What precedes a release: `make audit`, and the lowest versions that pyproject.toml allows."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

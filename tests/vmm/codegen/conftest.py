@@ -1,7 +1,5 @@
 """Every description is generated from once a test run, side by side in one folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import hashlib

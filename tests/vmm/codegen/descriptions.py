@@ -1,7 +1,5 @@
 """Descriptions to import: one of a test's own, the committed one, published ones when at hand."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """The shapes that other releases are known to have, made by editing the reference in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command line: what it prints, what it changes, how it ends."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Constructs of OpenAPI that no release has used and other monitors do."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from types import ModuleType

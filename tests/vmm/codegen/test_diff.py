@@ -1,7 +1,5 @@
 """What changes for a user between two descriptions, and what a run says of it."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

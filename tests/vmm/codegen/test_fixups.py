@@ -1,7 +1,5 @@
 """What is done to a release's facts: fix-ups, each for one fault, and the project's overlay."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """A release's own file becomes facts in OpenAPI 3.0, whatever dialect it is in."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The page of client members says what the description says."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import re

@@ -1,7 +1,5 @@
 """One thing of a description is changed to something unknown: the import stops and says why."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from pathlib import Path

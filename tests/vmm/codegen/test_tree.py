@@ -1,7 +1,5 @@
 """The generated folder is the old one or the new one, whenever a run is interrupted."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

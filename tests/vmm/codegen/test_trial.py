@@ -1,7 +1,5 @@
 """A generated package that cannot be used does not take the place of one that can."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Generated code is as clean as written code, whatever it was generated from."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

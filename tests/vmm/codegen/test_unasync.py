@@ -1,7 +1,5 @@
 """The derivation of the sync half: its rules, and that it stops at what it does not know."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each has a name of its own, with the written half beside it, and some have the console too.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the errors are, what they carry, and that they travel between processes."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

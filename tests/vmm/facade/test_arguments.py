@@ -1,7 +1,5 @@
 """What a member takes, and what is refused before anything is sent."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from types import MappingProxyType

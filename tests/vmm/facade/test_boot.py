@@ -1,7 +1,5 @@
 """`boot`: the typical sequence in one call; the same as a document for `--config-file`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

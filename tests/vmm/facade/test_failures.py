@@ -1,7 +1,5 @@
 """A call without a proper answer says which socket, which operation, how long, what is known."""
 
-from __future__ import annotations
-
 import os
 import resource
 import time

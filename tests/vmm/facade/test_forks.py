@@ -1,7 +1,5 @@
 """After a fork each process has its own connection and turn, and leaves the other's alone."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -1,7 +1,5 @@
 """Every member sends the request that the description says, and reads the answer into its model."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """The client's options, its life, and the seam for other transports."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import time

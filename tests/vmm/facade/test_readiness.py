@@ -1,7 +1,5 @@
 """A call bridges the time until a monitor, or a port of its guest, answers, and no more."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

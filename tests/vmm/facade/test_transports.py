@@ -1,7 +1,5 @@
 """Any httpx transport, an application or a channel of one's own is a way to the monitor."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import gzip

@@ -1,7 +1,5 @@
 """Warnings at the line of the call: of deprecations, and of sync calls in an event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import linecache

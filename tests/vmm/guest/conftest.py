@@ -1,7 +1,5 @@
 """The real agent as a process of this host, and both halves of its client."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import inspect

@@ -7,8 +7,6 @@ program is there and stands still, before it has read anything. The file `broken
 reseeding fail.
 """
 
-from __future__ import annotations
-
 import errno
 import socket
 import sys

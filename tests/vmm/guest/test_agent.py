@@ -1,7 +1,5 @@
 """The agent's own rules, asked in the bytes of HTTP; what it does to a machine, in a folder."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import contextlib

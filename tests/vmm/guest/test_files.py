@@ -1,7 +1,5 @@
 """Files, folders and ports by the real agent, in a folder of this host."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """A guest that is held for a snapshot, and a copy of it that gets an identity of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

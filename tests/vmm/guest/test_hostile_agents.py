@@ -1,7 +1,5 @@
 """Agents that are slow, lie, flood or are too old: the host is told, in time, and stays small."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

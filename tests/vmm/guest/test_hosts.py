@@ -1,7 +1,5 @@
 """Hosts that go away, come back, and come twice: nothing is lost, and nothing runs twice."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

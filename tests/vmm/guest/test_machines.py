@@ -1,7 +1,5 @@
 """A guest over a machine: a monitor, its client, and the socket of its vsock device."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

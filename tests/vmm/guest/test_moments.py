@@ -1,7 +1,5 @@
 """What happens in the agent in one moment: each test drives the other event into it."""
 
-from __future__ import annotations
-
 import _thread
 import base64
 import errno

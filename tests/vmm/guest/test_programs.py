@@ -1,7 +1,5 @@
 """Programs of the real agent: what they are given, what they write, and how they end."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

@@ -1,7 +1,5 @@
 """Machines with simulated monitors, in a folder of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 It runs as a program, which forks for each case: it reads a line of JSON and prints what came of it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Folders of machines for tests, with simulated monitors or the real ones of the environment."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Machines whose guests have the agent: copies get an identity before anything runs in them."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

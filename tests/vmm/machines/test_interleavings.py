@@ -1,7 +1,5 @@
 """What happens between two steps: another caller, another process, an end, a failure."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

@@ -3,8 +3,6 @@
 With simulated monitors, which start slowly, at every second one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Machines: what they are made of, who may change them, and what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """Ends of monitors, restarts, and a restart of the host."""
 
-from __future__ import annotations
-
 import os
 import signal
 from datetime import timedelta

@@ -3,8 +3,6 @@
 A machine that is loaded from a snapshot begins as its origin was: a user's program stands still.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

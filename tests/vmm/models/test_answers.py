@@ -1,7 +1,5 @@
 """An answer is read as long as it says what it must, whatever else a newer monitor puts into it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

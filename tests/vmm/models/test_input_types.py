@@ -1,7 +1,5 @@
 """What a caller may write for a path, a list and any JSON, and what is sent for it."""
 
-from __future__ import annotations
-
 import json
 from collections import UserList, deque
 from pathlib import Path

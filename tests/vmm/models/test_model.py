@@ -1,7 +1,5 @@
 """What all generated models share, shown on models of a test's own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath

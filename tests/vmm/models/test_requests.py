@@ -1,7 +1,5 @@
 """What a model accepts is what the description says may be sent; so does an endpoint of FastAPI."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Monitors for tests: the real one that FIRECRACKER_BIN names, else the simulated one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

@@ -3,8 +3,6 @@
 A moment is before one of these calls. The standard library alone: the nursery uses it too.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

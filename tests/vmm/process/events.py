@@ -4,8 +4,6 @@ Each event is a function that is called before the system call of that name, in 
 thread that make it. The standard library alone: the nursery uses it too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

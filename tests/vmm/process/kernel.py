@@ -1,7 +1,5 @@
 """What the kernel knows of monitors."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

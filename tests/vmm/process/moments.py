@@ -3,8 +3,6 @@
 It runs as a program that forks for each case, reads a case on each line and prints what came of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

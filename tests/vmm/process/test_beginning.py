@@ -1,7 +1,5 @@
 """Each way in which a monitor can begin, or fail to."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

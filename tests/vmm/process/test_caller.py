@@ -2,8 +2,6 @@
 
 """What becomes of monitors when their caller dies, forks, or starts them in a thread that ends."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

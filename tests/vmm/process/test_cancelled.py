@@ -1,7 +1,5 @@
 """Tasks that are cancelled, and calls that a signal interrupts, while a monitor begins or ends."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

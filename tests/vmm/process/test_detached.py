@@ -2,8 +2,6 @@
 
 """Monitors that survive their caller, and are taken up by another."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

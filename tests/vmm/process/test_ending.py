@@ -1,7 +1,5 @@
 """Each way in which a monitor can end."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

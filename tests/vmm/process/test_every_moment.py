@@ -5,8 +5,6 @@ every 193rd with a stand-in program; with FIRECRACKER_BIN every 23rd, with the r
 root with JAILER_BIN, the real jailer. MOMENTS_STEP=1 takes all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

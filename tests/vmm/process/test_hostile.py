@@ -1,7 +1,5 @@
 """Monitors, jailed users and neighbours that want an owner to touch what is not its monitor's."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The jailer's command line, and the files of a jail."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import itertools

@@ -2,8 +2,6 @@
 
 """The real jailer and the real monitor, for which one has to be root."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

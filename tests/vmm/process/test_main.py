@@ -1,7 +1,5 @@
 """`python -m generated_vmm.process`: what is shown of a host's monitors, and what is removed."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

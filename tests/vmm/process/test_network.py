@@ -3,8 +3,6 @@
 What needs rules or a forwarding host happens in a network namespace in the host's place.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import fcntl

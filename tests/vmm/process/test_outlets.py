@@ -1,7 +1,5 @@
 """What comes out of a running monitor, its files and fifos, and what goes into it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The record of a monitor on the disk, and what a host that stopped may leave of it."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

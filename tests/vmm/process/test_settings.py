@@ -1,7 +1,5 @@
 """The command line of the monitor, and the options it is made of."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any

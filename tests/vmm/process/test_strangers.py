@@ -1,7 +1,5 @@
 """Processes, groups and folders that look like a monitor's, and belong to others."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket

@@ -1,7 +1,5 @@
 """What a monitor writes: from bytes to lines and values, which grow while others read them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """`make real`: how far the simulated monitor agrees with a real one on random calls."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

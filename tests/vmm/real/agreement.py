@@ -1,7 +1,5 @@
 """How far two monitors agree on a walk of random calls, with the smallest example of each gap."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Calls drawn at random from the description: mostly sensible, sometimes wrong in one place."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A real monitor and a simulated one beside it, asked the same; each has a folder of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

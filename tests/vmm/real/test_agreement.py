@@ -1,7 +1,5 @@
 """The comparison itself: it finds what is different, counts it, and keeps the shortest example."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

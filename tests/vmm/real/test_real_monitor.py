@@ -4,8 +4,6 @@ FIRECRACKER_BIN names the program. What starts a guest also needs KERNEL, an unc
 maybe INITRD, and /dev/kvm. Without them a test is reported as not run.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Walking a monitor through a script, and making the answers of two monitors comparable."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rigs: guests under QEMU, and guests of the real Firecracker in an emulated host."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

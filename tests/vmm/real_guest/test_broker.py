@@ -1,7 +1,5 @@
 """A guest calls an API as Alice by its vsock device, and never has one of her tokens."""
 
-from __future__ import annotations
-
 import asyncio
 import mmap
 import os

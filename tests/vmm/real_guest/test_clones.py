@@ -1,7 +1,5 @@
 """Snapshots of a real Firecracker: a guest that stands still, and clones that must differ."""
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass

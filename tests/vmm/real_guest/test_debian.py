@@ -1,7 +1,5 @@
 """The guest that `docs/vmm/guest.md` makes: Debian with systemd, and the agent as its unit."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 

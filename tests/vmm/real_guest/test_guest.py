@@ -1,7 +1,5 @@
 """The agent in a Linux guest that has busybox and python3-minimal, on both rigs."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

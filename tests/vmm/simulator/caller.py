@@ -1,7 +1,5 @@
 """The simplest client of a monitor, from the standard library alone."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

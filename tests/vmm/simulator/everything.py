@@ -1,7 +1,5 @@
 """Calls to every operation of a description, with every field, in an order that is accepted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The simulator beside descriptions: its own, newer ones, and ones that lack or rename a field."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The bytes on the wire, and ten connections with one request at a time."""
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """What a transcript cannot show of a machine: its end, absent members, other options, drivers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Starting, stopping, ending; misbehaviour on demand."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The simulated monitor as a process: arguments, exit statuses, log, metrics, console."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """From bytes to operations: request lines, phases, deprecations, bodies that cannot be read."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The metadata service, vsock, and the outlets: logger, metrics, serial, entropy."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Snapshots: written by one monitor, loaded by a fresh one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 Before that, through the script of the real monitor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Answers in every shape that a server may send, each to the end of the call after it."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 

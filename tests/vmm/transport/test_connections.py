@@ -1,7 +1,5 @@
 """When a connection is made, kept, noticed to be closed; and that nothing is sent twice."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Threads and tasks that share one channel take turns, and each gets its own answer."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

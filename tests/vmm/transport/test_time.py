@@ -1,7 +1,5 @@
 """A call ends within its timeout, whatever the server, other calls or signals do."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The CONNECT / OK handshake, tried again until something in the guest listens."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path
