@@ -26,6 +26,8 @@ from fastapi_oidc.session.rows import Row
 TOKEN_REVOCATION_SECONDS: Final = 2.0
 """Seconds that a sign-out waits for the provider to revoke a token, after the session's end."""
 
+_AT: Final = "@"
+
 
 async def end(party: RelyingParty, session: AnySession, reason: EndReason) -> None:
     """End the session: immediately in this process, and elsewhere once the end is stored."""
@@ -96,6 +98,8 @@ async def revoke(
         ends = party.clock.now() + max(lifetime, MINIMUM_LIFETIME)
         await party.sessions.end_by_id(session_id, reason, expires_at=ends)
         return
+    if sub is not None and _AT in sub and party.sessions.in_store:
+        await sessions_of(party, sub, issuer)  # for its advice
     for each, iss in party.issuers(issuer):
         await revoke_at(each, iss, sub=sub, sid=sid, reason=reason)
 
@@ -129,6 +133,12 @@ async def sessions_of(
         for session in await party.sessions.sessions_of(user_key(iss, each.settings.client_id, sub))
         if now < end_of(session, each.settings)
     ]
+    if not active and _AT in sub:
+        party.announcer.advise(
+            "sub",
+            "sessions were looked for by what seems to be an e-mail address, and there is none: "
+            "`sub` is session.sub, that of the ID token, whatever `sub` the identity has",
+        )
     return sorted(active, key=lambda session: -session.created_at)
 
 

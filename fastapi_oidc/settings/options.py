@@ -33,7 +33,7 @@ from fastapi_oidc.settings.environment import (
     unread_file,
 )
 from fastapi_oidc.settings.faults import configuration_error
-from fastapi_oidc.settings.rules import require_own_credentials
+from fastapi_oidc.settings.rules import LONGEST_LIFETIME, require_own_credentials
 from fastapi_oidc.settings.types import (
     Algorithms,
     AllowedTenants,
@@ -137,7 +137,7 @@ class OIDCSettings(BaseSettings):
     post_logout_redirect_uri: PostLogoutRedirectURI = "route"
     """`route` (the library's own, if it is mounted), `none`, or a URL."""
     max_cookie_size: int = Field(default=DEFAULT_MAX_COOKIE_SIZE, ge=500, le=4096)
-    session_lifetime: int = Field(default=8 * 3600, ge=60)
+    session_lifetime: int = Field(default=8 * 3600, ge=60, le=LONGEST_LIFETIME)
     idle_timeout: IdleTimeout = Field(default=None, ge=60)
     """None means that a session without requests does not end early."""
     refresh_margin: int = Field(default=30, ge=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import SecretStr
 
@@ -21,6 +21,9 @@ _MUST_BE_HTTPS = "must be https; allow_insecure_http permits http for local deve
 _STANDARD = frozenset(("openid", "profile", "email", "address", "phone", "offline_access"))
 """The scopes of Core 5.4 and 11."""
 _SCOPE_TOKEN = re.compile(r"[!#-\[\]-~]+")
+
+LONGEST_LIFETIME: Final = 400 * 86_400
+"""Seconds after which browsers drop every cookie (RFC 6265bis 5.5)."""
 
 CREDENTIALS = ("client_secret", "client_private_key")
 """Credentials from one provider, which must not be sent to another."""
@@ -43,6 +46,13 @@ def unencrypted(base_url: str | None) -> str | None:
         f"base_url is {base_url}, and not this machine: cookies and codes travel unencrypted. "
         "Use https, and remove allow_insecure_http"
     )
+
+
+def odd_lifetime(seconds: int) -> str | None:
+    """What may be wrong with a lifetime of weeks that is no number of whole days."""
+    if seconds <= 14 * 86_400 or seconds % 86_400 == 0:
+        return None
+    return f"it is {seconds} seconds, {seconds / 86_400:.0f} days. Is it in milliseconds?"
 
 
 def require_origin(origin: str, *, allow_insecure_http: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from types import NoneType
@@ -41,6 +41,7 @@ from fastapi_oidc.web.api_documents import (
     refusals,
     report_mounting,
     report_path,
+    report_scopes,
     token_scheme,
 )
 from fastapi_oidc.web.api_options import (
@@ -142,6 +143,8 @@ class API(Serving[Identity, Any]):
         )
         self._required: dict[Permission, TokenGuard] = {Permission(): self._token}
         self._looking: asyncio.Task[None] | None = None
+        self._requires_scopes = False
+        """Whether a mounted application does."""
         self._engine.apis.append(self)
 
     def require(
@@ -237,7 +240,9 @@ class API(Serving[Identity, Any]):
             )
         require_takes("the application of api.protected", app, dict, object, object)
         by_tool = scopes_by_tool(tools or {})
-        require_scopes([*scopes, *chain.from_iterable(by_tool.values())], self.scopes)
+        needed = [*scopes, *chain.from_iterable(by_tool.values())]
+        require_scopes(needed, self.scopes)
+        self._requires_scopes |= bool(needed)
         return Protected(partial(self.access_token, role=role), app, scopes, by_tool)
 
     def mount(
@@ -345,12 +350,15 @@ class API(Serving[Identity, Any]):
             "and `sub` of the claims: a sub is unique only within its issuer"
         )
 
-    def look(self, paths: Collection[str], plain: Iterable[Endpoint]) -> None:
-        """Log what can never work, at startup with these paths: a missing route or endpoint.
+    def look(self, endpoints: Sequence[Endpoint], plain: Iterable[Endpoint]) -> None:
+        """Log what can never work, at startup with these endpoints: a missing route or endpoint.
 
-        So is a `plain` endpoint at the URL of the API, for whose requests no guard runs.
+        So is a `plain` endpoint at the URL of the API, for whose requests no guard runs, and an API
+        that declares scopes and requires none.
         """
-        report_mounting(self.resource, paths, plain)
+        report_mounting(self.resource, {each.path for each in endpoints}, plain)
+        if self.scopes and not self._requires_scopes:
+            report_scopes(self.scopes, endpoints)
         if self._fixed is not None and self._fixed.introspections is not None:
             self._looking = asyncio.create_task(self._look_for(self._fixed.introspections))
 

@@ -26,6 +26,8 @@ from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url
 from fastapi_oidc.web.api_options import APIOptions, metadata_path
 from fastapi_oidc.web.application import Endpoint
+from fastapi_oidc.web.guards import FromAPI, Guard
+from fastapi_oidc.web.requests import SAFE_METHODS
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -129,6 +131,31 @@ def report_mounting(
             "The metadata of the API %s is not mounted: clients cannot find the provider.\n"
             "Add the line, without a prefix: app.include_router(api.router)",
             resource,
+        )
+
+
+def report_scopes(scopes: Collection[str], endpoints: Iterable[Endpoint]) -> None:
+    """Log that no guard of an API with these scopes requires one, or a role, to change something.
+
+    If some guards do, the others are meant so.
+    """
+    guarded = [
+        each
+        for each in endpoints
+        if any(isinstance(call, FromAPI) and call.scopes is scopes for call in each.calls)
+    ]
+    for each in guarded:
+        if any(isinstance(call, Guard) and call.needs for call in each.calls):
+            return
+        if any(dependant.own_oauth_scopes for dependant in each.dependants):
+            return
+    if changing := [each for each in guarded if each.methods - SAFE_METHODS]:
+        _log.warning(
+            "%s %s takes every access token of the API: no guard requires one of its scopes, %s.\n"
+            "Write Depends(api.require(scope)), or Security(oidc.require_user, scopes=[scope]).",
+            min(changing[0].methods),
+            changing[0].path,
+            ", ".join(scopes),
         )
 
 

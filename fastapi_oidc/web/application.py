@@ -23,6 +23,7 @@ from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Dependency
+from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.serving import serves
 
 _GUARDING_NOTHING: Final[tuple[object, ...]] = (
@@ -207,6 +208,22 @@ def advise_on_refusal(context: RequestContext, code: Code) -> None:
             "CORSMiddleware",
             f"a script at {shown(headers.get('origin'))} was refused and cannot read why, so that "
             'its browser says "Failed to fetch". If the page is yours, add CORSMiddleware',
+        )
+    origin, is_here = headers.get("origin"), headers.get("sec-fetch-site") != "cross-site"
+    if code is Code.SESSION_REQUIRED and origin in context.runtime.trusted_origins and not is_here:
+        context.party.announcer.advise(
+            "trusted_origins",
+            f"the browser says that {shown(origin)} is another site than {context.origin}, and "
+            "sends its scripts no session cookie (SameSite=Lax). Serve the page from the same "
+            "site, or let it use access tokens",
+        )
+    root_path, login = context.root_path, context.path_to(Role.LOGIN) or ""
+    if root_path and login.startswith(f"{root_path}/"):
+        context.party.announcer.advise(
+            "root_path",
+            f"it is {root_path}, and the prefix of the router has it too, so that browsers find "
+            f"the login at {root_path}{login}. Include the router with the prefix that is below: "
+            f"{login.removeprefix(root_path).rpartition('/')[0]}",
         )
     if code is Code.SESSION_REQUIRED and context.brings_token:
         context.party.announcer.advise(

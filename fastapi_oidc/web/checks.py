@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from starlette.routing import BaseRoute, Match
 
-from fastapi_oidc.settings.rules import unencrypted
+from fastapi_oidc.settings.rules import odd_lifetime, unencrypted
 from fastapi_oidc.web.application import (
     Endpoint,
     cors_inside,
@@ -77,10 +77,12 @@ def report(
         _report_memory_of_one(fixed)
         if fault := unencrypted(fixed.origin):
             fixed.party.announcer.advise("allow_insecure_http", fault)
+        if fault := odd_lifetime(fixed.party.settings.session_lifetime):
+            fixed.party.announcer.advise("session_lifetime", fault)
     plain = plain_endpoints(app)
     open_here = [each for each in plain if getattr(each.route, "routes", None) or is_open(each)]
     for api in engine.apis:
-        api.look({each.path for each in endpoints}, open_here)
+        api.look(endpoints, open_here)
 
 
 def _open_paths(app: Any, endpoints: Sequence[Endpoint]) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from starlette.types import Scope
+from starlette.types import Message, Scope
 
 from fastapi_oidc.concurrency import called, is_in_event_loop
 from fastapi_oidc.errors import Code, SessionError, misconfigured
@@ -34,9 +34,12 @@ from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.web.headers import has_cookie, require_parsable
 from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
 from fastapi_oidc.web.requests import OwnRequest
-from fastapi_oidc.web.runtime import OIDCLocals, RequestDataContext
+from fastapi_oidc.web.runtime import OIDCLocals, RequestDataContext, Unread
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
+_EXCLUDED: Final = (
+    "below `exclude` of OIDCMiddleware, where no session is loaded: await oidc.get_locals(request)"
+)
 
 
 class RequestContext(OwnRequest):
@@ -71,7 +74,10 @@ class RequestContext(OwnRequest):
     async def load(self) -> None:
         """Load the locals if the request has the instance's session cookie."""
         require_parsable(self.scope["headers"])
-        self.scope.setdefault("state", {})[self.name] = _NOBODY
+        is_excluded = self._routes.excludes(self.path)
+        self.scope.setdefault("state", {})[self.name] = (
+            Unread(self.name, _EXCLUDED) if is_excluded else _NOBODY
+        )
         if self._runtime is None or not has_cookie(self.scope["headers"], self._runtime.cookie):
             return
         if not self._routes.leave_alone(self.path) and self.is_of_trusted_origin(self.scope):
@@ -252,13 +258,34 @@ class RequestContext(OwnRequest):
         for fault in self.faults():
             raise misconfigured(f"{fault}. The response of the endpoint was not sent")
 
+    def require_own_cookie(self, response: Message) -> None:
+        """Raise ConfigurationError for a response that sets the session cookie itself.
+
+        Copies of the cookie would be valid, and browsers ignore a change without `Secure`.
+        """
+        if self._runtime is None:
+            return
+        begins = self._runtime.cookie + b"="
+        for name, value in response.get("headers", ()):
+            if name == b"set-cookie" and value.startswith(begins):
+                cookie = self._runtime.cookie.decode()
+                raise misconfigured(
+                    f"{self._where} sets or deletes {cookie}, which leaves the session as it is. "
+                    "To sign out: return await oidc.logout(request), or call "
+                    "oidc.clear_session(request). The response of the endpoint was not sent"
+                )
+
     def faults(self) -> list[str]:
         """What is wrong with the guards that the request has used so far."""
         uses, self._uses = self._uses, ()
         if not any(map(is_lost, uses)):
             return []
-        where = getattr(self.scope.get("endpoint"), "__qualname__", self.path)
-        return [f"{where}: {fault}" for fault in faults_of(uses)]
+        return [f"{self._where}: {fault}" for fault in faults_of(uses)]
+
+    @property
+    def _where(self) -> str:
+        """The endpoint, as its developer calls it."""
+        return str(getattr(self.scope.get("endpoint"), "__qualname__", self.path))
 
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Send these cookie changes with the response; the last change of each cookie counts."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from types import NoneType
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -37,6 +38,7 @@ from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.browser.script import SCRIPT
+from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
 from fastapi_oidc.web.login_query import (
@@ -259,6 +261,7 @@ class Endpoints(Serving[Identity, RequestData]):
         if on_success is not None and outcome.live is not None:
             response = await self._tell_of(request, outcome, on_success)
             if response is not None:
+                _advise_on_signed_in(self._context(request), response)
                 return response
         return _redirect(outcome.return_to, after_post=request.method == "POST")
 
@@ -273,7 +276,7 @@ class Endpoints(Serving[Identity, RequestData]):
             parameters = (
                 await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
                 if is_form
-                else query_parameters(request)
+                else query_parameters(request, Code.AUTHORIZATION_MALFORMED)
             )
             callback = Callback(parameters, context.cookies)
             outcome = await complete_login(party, engine.code_exchanges, callback)
@@ -299,7 +302,7 @@ class Endpoints(Serving[Identity, RequestData]):
             raise
 
     async def _serve_logout(self, request: Request) -> Response:
-        form = await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
+        form = await form_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
         return_to = form.get("return_to", [None])[-1]
         local = form.get("local", [""])[-1] in ("1", "true")
         await self._require_named_session(request)
@@ -327,7 +330,8 @@ class Endpoints(Serving[Identity, RequestData]):
 
     async def _serve_logged_out(self, request: Request) -> Response:
         context = self._context(request)
-        redirection = complete_logout(context.party, query_parameters(request), context.cookies)
+        query = query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
+        redirection = complete_logout(context.party, query, context.cookies)
         context.record(redirection.changes)
         return _redirect(redirection.location)
 
@@ -335,13 +339,25 @@ class Endpoints(Serving[Identity, RequestData]):
         """An empty page, which only the provider can frame. Raises OIDCError."""
         party = self._context(request).registration(request)
         try:
-            await accept_front_channel_logout(party, query_parameters(request))
+            query = query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
+            await accept_front_channel_logout(party, query)
         except OIDCError as error:
             party.announcer.announce_error(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)
             raise
         url = urlsplit(party.settings.issuer)
         policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"
         return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})
+
+
+def _advise_on_signed_in(context: RequestContext, response: Response) -> None:
+    """Log that the response of `on_success` seems to refuse a login that has begun a session."""
+    is_signed_in = context.known is not None and context.known.is_authenticated
+    if is_signed_in and response.status_code >= HTTPStatus.BAD_REQUEST:
+        context.party.announcer.advise(
+            "on_success",
+            f"it returned a response with the status {response.status_code}, and the user is "
+            "signed in. To refuse a login, raise an exception, or also call oidc.clear_session",
+        )
 
 
 def _to_provider(request: Request, response: ToProvider) -> ToProvider:

@@ -23,11 +23,20 @@ from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.misuse import SCOPE_KEY
 from fastapi_oidc.web.refusals import response_to
 from fastapi_oidc.web.routes import OwnRoutes, route_path
-from fastapi_oidc.web.runtime import TooEarly
+from fastapi_oidc.web.runtime import Unread
 from fastapi_oidc.web.serving import Serving, of_this_task
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
+_TOO_EARLY = (
+    "in a middleware that was added after OIDCMiddleware and runs before it: add OIDCMiddleware "
+    "last"
+)
+_SHARED = (
+    "a response of {} to a signed-in user may be stored by shared caches, and one that ignores "
+    "`Vary: Cookie` sends it to others. Write `private`; if it is the same for everybody, list the "
+    "path in `exclude` of OIDCMiddleware"
+)
 _CACHE_CONTROL = b"cache-control"
 _VARY = (b"vary", b"Cookie")
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
@@ -39,7 +48,7 @@ class OIDCMiddleware:
 
     The state attribute has the instance's name. Sessions are not loaded for the library's own
     routes and for the path prefixes in `exclude` ("/static" covers "/static" and "/static/..."):
-    there the locals are empty until a dependency needs them.
+    there nobody can read the locals until a dependency needs them.
 
     Cookies are sent with the response of an endpoint, stream or error handler, or with the
     acceptance of a websocket. A handler for `Exception` runs outside of all middlewares, so its
@@ -180,7 +189,7 @@ class OIDCMiddleware:
         """
         self._has_lifespan = True
         if "state" in scope:  # servers copy it into each request (ASGI 3.0, "Lifespan State")
-            scope["state"][self._engine.name] = TooEarly(self._engine.name)
+            scope["state"][self._engine.name] = Unread(self._engine.name, _TOO_EARLY)
 
         async def observed(message: Message) -> None:
             if message["type"] == "lifespan.startup.complete" and "app" in scope:
@@ -216,6 +225,8 @@ class _Response:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
             self._context.require_used()
+            if self._writes:
+                self._context.require_own_cookie(message)
             self.started = True
             if self._writes:
                 self._context.is_open = False
@@ -235,8 +246,12 @@ class _Response:
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
             headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
-        elif is_personal and _CACHE_CONTROL not in [name.lower() for name, _ in headers]:
-            headers.append((_CACHE_CONTROL, b"private"))
+        elif is_personal:
+            given = [value.lower() for name, value in headers if name.lower() == _CACHE_CONTROL]
+            if not given:
+                headers.append((_CACHE_CONTROL, b"private"))
+            elif any(shared in b",".join(given) for shared in (b"public", b"s-maxage")):
+                context.party.announcer.advise("Cache-Control", _SHARED.format(context.path))
         message["headers"] = headers
 
 

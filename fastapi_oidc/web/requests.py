@@ -62,7 +62,7 @@ class OwnRequest:
         # Inner mounts change the scope.
         self.app: object = scope["app"]
         """The innermost application that has a middleware of an instance in this request."""
-        self._root_path: str = scope.get("root_path", "")
+        self.root_path: str = scope.get("root_path", "")
         self.path = route_path(scope)
         """The requested path in the app that has the middleware."""
 
@@ -182,7 +182,7 @@ class OwnRequest:
                 Code.CONFIGURATION_ROUTE_MISSING,
                 f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
             )
-        return self._root_path + path
+        return self.root_path + path
 
     @property
     def origin(self) -> str:
@@ -207,10 +207,10 @@ def parsed_query(connection: HTTPConnection, model: type[Query]) -> Query:
         raise RequestValidationError(faults) from None
 
 
-def query_parameters(connection: HTTPConnection) -> Parameters:
-    """All values of each query parameter."""
+def query_parameters(connection: HTTPConnection, fault: Code) -> Parameters:
+    """All values of each query parameter; ProtocolViolation (`fault`) for too many."""
     query = connection.scope["query_string"].decode("latin-1")
-    return _grouped(query, Code.AUTHORIZATION_MALFORMED)
+    return _grouped(query, fault)
 
 
 def requested_path(connection: HTTPConnection) -> str:

@@ -195,18 +195,15 @@ def usable_session(locals: OIDCLocals[Identity, RequestData]) -> OIDCSession[Ide
     return locals.session
 
 
-class TooEarly:
-    """In place of the locals in middlewares around OIDCMiddleware, which run before it."""
+class Unread:
+    """In place of the locals where no session is loaded: nobody knows who the user is."""
 
-    def __init__(self, instance: str) -> None:
-        self._instance = instance
+    def __init__(self, instance: str, where: str) -> None:
+        self._instance, self._where = instance, where
 
     def __bool__(self) -> NoReturn:
         self.__getattr__("is_authenticated")
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raises ConfigurationError: nobody has read the session yet."""
-        raise misconfigured(
-            f"request.state.{self._instance}.{name} is read in a middleware that was added after "
-            "OIDCMiddleware and runs before it: add OIDCMiddleware last"
-        )
+        raise misconfigured(f"request.state.{self._instance}.{name} is read {self._where}")

@@ -111,6 +111,12 @@ def find_context(connection: HTTPConnection, engine: Engine | None = None) -> Re
             "this is called in a middleware that was added after OIDCMiddleware and runs before "
             "it: add OIDCMiddleware last",
         )
+    if engine is not None and not engine.signs_in:
+        raise ConfigurationError(
+            Code.CONFIGURATION_MIDDLEWARE_MISSING,
+            "this app has no middleware of the StandaloneAPI: "
+            "app.add_middleware(OIDCMiddleware, oidc=api)",
+        )
     instance = "an OIDC instance" if engine is None else f"the OIDC instance {engine.name!r}"
     raise ConfigurationError(
         Code.CONFIGURATION_MIDDLEWARE_MISSING,

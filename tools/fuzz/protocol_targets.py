@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from starlette.requests import Request
 
 from fastapi_oidc.clock import Instant
-from fastapi_oidc.errors import OIDCError, ProtocolViolation, ProviderError
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.access_token import (
     ExpectedAccessToken,
     accept_access_token,
@@ -226,4 +226,5 @@ def callback_query(data: bytes) -> None:
 
 def _query(data: bytes) -> dict[str, list[str]]:
     scope = {"type": "http", "query_string": data, "headers": []}
-    return {name: list(values) for name, values in query_parameters(Request(scope)).items()}
+    parameters = query_parameters(Request(scope), Code.AUTHORIZATION_MALFORMED)
+    return {name: list(values) for name, values in parameters.items()}

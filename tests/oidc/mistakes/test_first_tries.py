@@ -6,9 +6,11 @@ from copy import deepcopy
 from datetime import timedelta
 from typing import Any
 
+import httpx
 import pytest
-from fastapi import Depends, FastAPI, Request, WebSocket
+from fastapi import Depends, FastAPI, Request, Response, WebSocket
 from pydantic import BaseModel
+from starlette.routing import Route
 
 from fastapi_oidc import (
     OIDC,
@@ -16,9 +18,11 @@ from fastapi_oidc import (
     IdentityContext,
     MemoryStore,
     OIDCLocals,
+    OIDCMiddleware,
     OIDCSettings,
     SealedSession,
     SessionStore,
+    StandaloneAPI,
     StandardIdentity,
 )
 from fastapi_oidc.session.sql import SQLStore
@@ -32,8 +36,10 @@ from fastapi_oidc.testing import (
     sign_in_sync,
 )
 from tests.oidc.settings.examples import options
+from tests.oidc.web.asking import begin
+from tests.oidc.web.test_startup import start
 from tests.oidc.web.test_websockets import opened
-from tests.oidc.world import make_world, signed_in_world
+from tests.oidc.world import BASE_URL, make_world, signed_in_world
 
 ALICE = DevUser("alice")
 
@@ -80,6 +86,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"scope": ["openid profile"]}, "scope: .* each value is one word"),
     ({"cookie_secret": b"bytes" * 8}, "cookie_secret: must be a text or a list of texts"),
     ({"issuer": object()}, "issuer: must be a text"),
+    ({"session_lifetime": 86_400_000}, "session_lifetime: .* equal to 34560000, in seconds"),
     ({"session_lifetime": 8}, "session_lifetime: .* equal to 60, in seconds"),
     ({"cookie_domain": ".example.com"}, "cookie_domain: .* hosts share no cookie"),
 ]
@@ -399,6 +406,169 @@ async def test_a_sign_in_with_the_other_kind_of_client() -> None:
         await sign_in(unchecked(client), "/me", user="alice")
     with pytest.raises(TypeError, match=r"for provider\.browser\(\.\.\.\) use sign_in"):
         sign_in_sync(unchecked(world.browser()), "/me", user="alice")
+
+
+def advised(caplog: pytest.LogCaptureFixture, setting: str) -> list[str]:
+    """The advice about this setting."""
+    return [each for each in caplog.messages if each.startswith(f"{setting}: ")]
+
+
+async def test_sessions_of_an_email_address(caplog: pytest.LogCaptureFixture) -> None:
+    """Also if the identity has the address as its `sub`."""
+
+    def resolve(context: IdentityContext) -> StandardIdentity:
+        return StandardIdentity(sub="alice@example.com")
+
+    world, browser = await signed_in_world(session_store="memory", resolve_identity=resolve)
+    await world.oidc.revoke(sub="carol")
+    assert advised(caplog, "sub") == []
+    await world.oidc.revoke(sub="alice@example.com")
+    (message,) = advised(caplog, "sub")
+    assert "there is none: `sub` is session.sub, that of the ID token" in message
+    assert (await browser.get("/me")).status_code == 200
+    assert len(await world.oidc.sessions_of("alice")) == 1
+
+
+async def test_an_email_address_that_is_a_sub(caplog: pytest.LogCaptureFixture) -> None:
+    users = [DevUser("alice@example.com")]
+    world = make_world(session_store="memory", provider={"users": users})
+    browser = await world.signed_in("alice@example.com")
+    await world.oidc.revoke(sub="alice@example.com")
+    assert (await browser.get("/me")).status_code == 401
+    assert advised(caplog, "sub") == []
+
+
+@pytest.mark.parametrize("answer", ["refuses", "refuses and clears", "welcomes"])
+async def test_a_response_of_on_success_that_seems_to_refuse(
+    answer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def on_success(request: Request, _: object) -> Response:
+        if answer == "refuses and clears":
+            world.oidc.clear_session(request)
+        return Response(status_code=200 if answer == "welcomes" else 403)
+
+    world = make_world()
+    handler = world.oidc.callback_handler(on_success=on_success)
+    world.app.router.routes.insert(0, Route("/auth/callback", handler))
+    browser = world.browser()
+    await sign_in(browser, "/auth/login", user="alice")
+    told = advised(caplog, "on_success")
+    assert [("status 403, and the user is signed in" in each) for each in told] == (
+        [True] if answer == "refuses" else []
+    )
+    is_in = (await browser.get("/me")).status_code == 200
+    assert is_in is (answer != "refuses and clears")
+
+
+@pytest.mark.parametrize(
+    ("given", "is_told"),
+    [("public, max-age=60", True), ("S-MaxAge=60", True), ("private", False), ("no-store", False)],
+)
+async def test_a_page_of_a_user_that_shared_caches_may_store(
+    given: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def mount(app: FastAPI, oidc: OIDC) -> None:
+        @app.get("/page")
+        async def page(response: Response) -> None:
+            response.headers["Cache-Control"] = given
+
+    world, browser = await signed_in_world(mount=mount)
+    await world.browser().get("/page")
+    assert advised(caplog, "Cache-Control") == []
+    for _ in range(2):
+        assert (await browser.get("/page")).headers["cache-control"] == given
+    assert len(advised(caplog, "Cache-Control")) == is_told
+
+
+@pytest.mark.parametrize(("prefix", "is_told"), [("/app/auth", True), ("/auth", False)])
+async def test_a_prefix_that_is_also_in_the_root_path(
+    prefix: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    oidc = make_world().oidc
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix=prefix)
+    app.get("/me", dependencies=[Depends(oidc.require_auth)])(lambda: None)
+    transport = httpx.ASGITransport(app, root_path="/app")
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+        assert (await browser.get("/me")).status_code == 401
+    told = advised(caplog, "root_path")
+    assert [each.endswith("the prefix that is below: /auth") for each in told] == [True] * is_told
+
+
+@pytest.mark.parametrize(("site", "is_told"), [("cross-site", True), ("same-site", False)])
+async def test_a_front_end_of_another_site(
+    site: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    pages = "https://pages.test"
+    world = make_world(settings={"trusted_origins": [pages]})
+    headers = {"origin": pages, "sec-fetch-site": site, "sec-fetch-mode": "cors"}
+    async with world.browser() as browser:
+        assert (await browser.get("/me", headers=headers)).status_code == 401
+    told = advised(caplog, "trusted_origins")
+    assert ["no session cookie (SameSite=Lax)" in each for each in told] == [True] * is_told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "days"),
+    [(28_800_000, "333 days"), (1_800_000, "21 days"), (90 * 86_400, ""), (30_000, "")],
+)
+async def test_a_lifetime_in_milliseconds(
+    seconds: int, days: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await start(make_world(settings={"session_lifetime": seconds}).app)
+    told = advised(caplog, "session_lifetime")
+    assert [f"{days}. Is it in milliseconds?" in each for each in told] == [True] * bool(days)
+
+
+def of_any_token(oidc: OIDC, api: Any) -> Any:
+    return api.require()
+
+
+def of_any_caller(oidc: OIDC, api: Any) -> Any:
+    return oidc.require_user
+
+
+def of_a_role(oidc: OIDC, api: Any) -> Any:
+    return api.require(role="admin")
+
+
+def of_a_scope(oidc: OIDC, api: Any) -> Any:
+    return api.require("m:write")
+
+
+@pytest.mark.parametrize(
+    ("guard", "is_told"),
+    [(of_any_token, True), (of_any_caller, True), (of_a_role, False), (of_a_scope, False)],
+)
+async def test_an_api_whose_scopes_no_guard_requires(
+    guard: Callable[[OIDC, Any], Any], is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def mount(app: FastAPI, oidc: OIDC) -> None:
+        api = oidc.api("https://app.test/m", scopes={"m:read": "read", "m:write": "write"})
+        app.include_router(api.router)
+        app.get("/m", dependencies=[Depends(api.require())])(lambda: None)
+        app.delete("/m", dependencies=[Depends(guard(oidc, api))])(lambda: None)
+
+    await start(make_world(mount=mount).app)
+    told = [each for each in caplog.messages if "takes every access token of the API" in each]
+    assert [each.startswith("DELETE /m takes") for each in told] == [True] * is_told
+
+
+async def test_a_standalone_api_without_its_middleware(caplog: pytest.LogCaptureFixture) -> None:
+    api = StandaloneAPI("https://op.test", "https://api.test")
+    app = FastAPI()
+    app.get("/m", dependencies=[Depends(api.require())])(lambda: None)
+    with pytest.raises(ConfigurationError, match=r"add_middleware\(OIDCMiddleware, oidc=api\)$"):
+        await begin(app, "/m")
+
+
+async def test_a_sign_out_as_json_is_no_sign_in() -> None:
+    _, browser = await signed_in_world()
+    headers = {"accept": "text/html"}
+    answer = await browser.post("/auth/logout", json={"local": True}, headers=headers)
+    assert answer.status_code == 400
+    assert "The logout request was refused" in answer.text
 
 
 def needing_a_database(

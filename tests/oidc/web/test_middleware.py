@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket
+from fastapi import Depends, FastAPI, HTTPException, Request, Response, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from fastapi_oidc import OIDC, OIDCLocals, RequestDataContext, oidc_locals, require_auth
@@ -37,7 +37,11 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         return {"is_authenticated": request.state.oidc.is_authenticated}
 
     @app.get("/static/file")
-    async def static(request: Request) -> object:
+    async def static() -> str:
+        return "file"
+
+    @app.get("/static/unread")
+    async def unread(request: Request) -> object:
         return {"is_authenticated": request.state.oidc.is_authenticated}
 
     @app.get("/static/asked")
@@ -90,13 +94,40 @@ async def test_cookies_have_every_attribute() -> None:
     ]
 
 
-async def test_excluded_paths_load_only_when_asked() -> None:
+async def test_excluded_paths_load_only_when_asked(caplog: pytest.LogCaptureFixture) -> None:
     _, browser = await signed_in_world(
         mount=mount, middleware={"exclude": ["/static"]}, session_store="memory"
     )
-    assert (await browser.get("/static/file")).json() == {"is_authenticated": False}
+    assert (await browser.get("/static/file")).status_code == 200
+    assert (await browser.get("/static/unread")).status_code == 500
+    assert "state.oidc.is_authenticated is read below `exclude` of OIDCMiddl" in caplog.text
     assert (await browser.get("/static/asked")).json() == {"is_authenticated": True}
     assert (await browser.get("/state")).json() == {"is_authenticated": True}
+
+
+@pytest.mark.parametrize("deletes", [True, False])
+async def test_an_endpoint_that_changes_the_session_cookie_itself_is_refused(
+    deletes: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def own(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.post("/bye")
+        async def bye(response: Response) -> None:
+            response.set_cookie("theme", "dark")
+            if deletes:
+                response.delete_cookie("__Host-oidc_session")
+            else:
+                response.set_cookie("__Host-oidc_session", "")
+
+        @app.post("/theme")
+        async def theme(response: Response) -> None:
+            response.set_cookie("theme", "dark")
+
+    _, browser = await signed_in_world(mount=own)
+    assert (await browser.post("/bye")).status_code == 500
+    assert "bye sets or deletes __Host-oidc_session, which leaves the session as" in caplog.text
+    assert "return await oidc.logout(request)" in caplog.text
+    assert (await browser.get("/me")).status_code == 200
+    assert (await browser.post("/theme")).status_code == 200
 
 
 async def test_request_data_is_loaded_once_and_never_kept() -> None:
