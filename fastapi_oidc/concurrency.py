@@ -30,7 +30,8 @@ class SingleFlight(Generic[Key, Result]):
 
     def is_running(self, key: Key) -> bool:
         """Whether an operation of `key` is running in this event loop, so `run` would join it."""
-        return self._running(key) is not None
+        task = self._tasks.here().get(key)
+        return task is not None and not task.done()
 
     async def run(
         self, key: Key, operation: Callable[[], Coroutine[object, object, Result]]
@@ -42,9 +43,9 @@ class SingleFlight(Generic[Key, Result]):
         self, key: Key, operation: Callable[[], Coroutine[object, object, Result]]
     ) -> asyncio.Task[Result]:
         """The task that is running for `key`, or else a new one. Callers must not cancel it."""
-        task = self._running(key)
-        if task is None:
-            tasks = self._tasks.here()
+        tasks = self._tasks.here()
+        task = tasks.get(key)
+        if task is None or task.done():
             task = tasks[key] = asyncio.create_task(operation())
             task.add_done_callback(lambda done: self._forget(tasks, key, done))
         return task
@@ -53,10 +54,6 @@ class SingleFlight(Generic[Key, Result]):
         """Wait up to `seconds` for the operations that are running in this event loop."""
         if tasks := [*self._tasks.here().values()]:
             await asyncio.wait(tasks, timeout=seconds)
-
-    def _running(self, key: Key) -> asyncio.Task[Result] | None:
-        task = self._tasks.here().get(key)
-        return None if task is None or task.done() else task
 
     @staticmethod
     def _forget(
