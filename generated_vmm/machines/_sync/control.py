@@ -134,19 +134,20 @@ class Control:
             yield
         finally:
             try:
-                finished(self._leave, held, what)
+                is_left = self._leave(held, what)
             finally:  # that may be interrupted too
                 self._free(held, what)
+            if is_left and self._is_closed:
+                self.close()
 
-    def _leave(self, held: Held, what: object) -> None:
-        if held.busy is not what:
-            return
+    def _leave(self, held: Held, what: object) -> bool:
         with self._turn:
+            is_left = held.busy is what
             self._free(held, what)
-            if held.monitor is None and self.store.machines.readable(held.id) is None:
+            is_idle = held.busy is None and held.monitor is None
+            if is_idle and self.store.machines.readable(held.id) is None:
                 self._held.pop(held.id, None)  # it is deleted
-        if self._is_closed:
-            self.close()
+        return is_left
 
     def advise(self, definition: Definition) -> None:
         """Logs, once, that nobody reconciles a machine that is to start by itself."""
