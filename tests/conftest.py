@@ -81,6 +81,16 @@ def pytest_timeout_cancel_timer() -> Generator[None, object, object]:
     return (yield)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, object, object]:
+    """A report is not interrupted: pytest itself would fail."""
+    left, again = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, max(left, again) if left else 0, again)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
     """pytest-timeout cancels the limit of a test that has failed, and is to be torn down."""

@@ -34,8 +34,9 @@ def test_collects():
 
 
 WAITS_AGAIN = """
-import threading
+import pytest, threading
 
+@pytest.mark.timeout(0.3)
 def test_waits_again():
     never = threading.Event()
     try:
@@ -54,6 +55,7 @@ def waits():
     yield
     threading.Event().wait()
 
+@pytest.mark.timeout(2)
 def test_fails(waits):
     raise ValueError("why")
 
@@ -61,7 +63,7 @@ def test_comes_next():
     pass
 """
 CANNOT_BE_INTERRUPTED = """
-import io, threading
+import io, pytest, threading
 
 begun = threading.Event()
 
@@ -73,6 +75,7 @@ class Silent(io.RawIOBase):
         begun.set()
         threading.Event().wait()
 
+@pytest.mark.timeout(2)
 def test_cannot_be_interrupted():
     file = io.BufferedReader(Silent())
     threading.Thread(target=file.read, daemon=True).start()
@@ -96,7 +99,7 @@ def run_of(folder: Path, *options: str, **files: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=250,
     )
     return ended.stdout
 
@@ -106,7 +109,7 @@ def short(tmp_path: Path) -> str:
     """An option for a plugin with which a limit is soon over."""
     lines = (
         "import tests.conftest as limits",
-        "limits.AGAIN_SECONDS, limits.LAST_SECONDS = 0.3, 3",
+        "limits.AGAIN_SECONDS, limits.LAST_SECONDS = 1.0, 5.0",
     )
     (tmp_path / "short.py").write_text("\n".join(lines))
     return "-pshort"
@@ -115,20 +118,20 @@ def short(tmp_path: Path) -> str:
 def test_a_test_that_waits_again_after_its_limit_is_interrupted_again(
     tmp_path: Path, short: str
 ) -> None:
-    printed = run_of(tmp_path, short, "--timeout=0.3", test_it=WAITS_AGAIN)
+    printed = run_of(tmp_path, short, test_it=WAITS_AGAIN)
     assert "FAILED test_it.py::test_waits_again - Failed: Timeout" in printed
     assert "1 failed, 1 passed" in printed
 
 
 def test_a_test_that_has_failed_has_a_limit_too(tmp_path: Path, short: str) -> None:
-    printed = run_of(tmp_path, short, "--timeout=0.5", test_it=FAILS_AND_WAITS)
+    printed = run_of(tmp_path, short, test_it=FAILS_AND_WAITS)
     assert "FAILED test_it.py::test_fails - ValueError: why" in printed
     assert "ERROR test_it.py::test_fails - Failed: Timeout" in printed
     assert "1 failed, 1 passed, 1 error" in printed
 
 
 def test_a_test_that_cannot_be_interrupted_ends_its_process(tmp_path: Path, short: str) -> None:
-    printed = run_of(tmp_path, short, "--timeout=0.3", "-n1", test_it=CANNOT_BE_INTERRUPTED)
+    printed = run_of(tmp_path, short, "-n1", test_it=CANNOT_BE_INTERRUPTED)
     assert "in test_cannot_be_interrupted" in printed
     assert "crashed while running 'test_it.py::test_cannot_be_interrupted'" in printed
     assert "1 failed, 1 passed" in printed
