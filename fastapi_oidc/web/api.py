@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
@@ -29,7 +28,6 @@ from fastapi_oidc.errors import (
 from fastapi_oidc.flows.relying_party import Application
 from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.resource_server import AccessToken, Caller, ResourceServer
-from fastapi_oidc.resource_server.server import Introspections
 from fastapi_oidc.resource_server.token import Permission
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.access_tokens import Challenger, presented_token
@@ -39,6 +37,7 @@ from fastapi_oidc.web.api_documents import (
     metadata_router,
     protected_resource,
     refusals,
+    report_introspection,
     report_mounting,
     report_path,
     report_scopes,
@@ -70,8 +69,6 @@ TokenGuard: TypeAlias = FromAPI[AccessToken] | Guard[AccessToken]
 
 _ACCEPTED: Final = "fastapi_oidc.access_tokens"
 """Safe methods (RFC 9110 9.2.1), which need no CSRF token."""
-
-_log = logging.getLogger("fastapi_oidc.configuration")
 
 
 class API(Serving[Identity, Any]):
@@ -360,16 +357,8 @@ class API(Serving[Identity, Any]):
         if self.scopes and not self._requires_scopes:
             report_scopes(self.scopes, endpoints)
         if self._fixed is not None and self._fixed.introspections is not None:
-            self._looking = asyncio.create_task(self._look_for(self._fixed.introspections))
-
-    async def _look_for(self, introspections: Introspections) -> None:
-        """Log that the provider does not introspect the tokens of this API."""
-        try:
-            await introspections.require_endpoint()
-        except ConfigurationError as error:
-            _log.error("The API %s: %s", self.audience, error.explanation)
-        except ProviderError:
-            pass  # Requests with a token tell of the outage.
+            looking = report_introspection(self.audience, self._fixed.introspections)
+            self._looking = asyncio.create_task(looking)
 
     async def stop_looking(self) -> None:
         """End the look for the endpoint, before the connections are closed."""

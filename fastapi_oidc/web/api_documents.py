@@ -22,8 +22,10 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from fastapi_oidc.errors import ConfigurationError, ProviderError
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url
+from fastapi_oidc.resource_server.server import Introspections
 from fastapi_oidc.web.api_options import APIOptions, metadata_path
 from fastapi_oidc.web.application import Endpoint
 from fastapi_oidc.web.guards import FromAPI, Guard
@@ -157,6 +159,16 @@ def report_scopes(scopes: Collection[str], endpoints: Iterable[Endpoint]) -> Non
             changing[0].path,
             ", ".join(scopes),
         )
+
+
+async def report_introspection(audience: str, introspections: Introspections) -> None:
+    """Log that the provider does not introspect the tokens of an API."""
+    try:
+        await introspections.require_endpoint()
+    except ConfigurationError as error:
+        _log.error("The API %s: %s", audience, error.explanation)
+    except ProviderError:
+        pass  # Requests with a token tell of the outage.
 
 
 def report_path(resource: str, path: str) -> None:
