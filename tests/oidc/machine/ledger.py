@@ -142,11 +142,6 @@ class Ledger:
         self.presented[token].append(presentation)
         return presentation
 
-    @property
-    def tokens_presented(self) -> int:
-        """How often a refresh token was sent to the provider."""
-        return sum(map(len, self.presented.values()))
-
     def _of(self, known: KnownSession) -> list[Presentation]:
         """The refresh tokens that were presented for the session."""
         every = chain.from_iterable(self.presented.values())

@@ -13,30 +13,26 @@ NOW = 1_800_000_000
 AT = Instant(NOW, drift=30)
 
 
-@pytest.mark.parametrize(
-    ("step_up", "auth_time", "acr", "is_met"),
-    [
-        (recent(300), NOW - 300, None, True),
-        (recent(300), NOW - 329, None, True),
-        (recent(300), NOW - 330, None, False),
-        (recent(300), None, None, False),
-        (recent(300), NOW + 30, None, True),
-        (recent(300), NOW + 31, None, False),
-        (recent(0), NOW, None, True),
-        (recent(0), NOW - 30, None, False),
-        (of_class(("mfa", "hwk")), None, "hwk", True),
-        (of_class(("mfa", "hwk")), None, "pwd", False),
-        (of_class(("mfa", "hwk")), None, "mfa hwk", False),
-        (of_class(("mfa", "hwk")), None, None, False),
-        (StepUp(300, ("mfa",)), NOW, "pwd", False),
-        (StepUp(300, ("mfa",)), NOW - 330, "mfa", False),
-        (StepUp(300, ("mfa",)), NOW, "mfa", True),
-    ],
-)
-def test_an_authentication_is_enough_or_not(
-    step_up: StepUp, auth_time: int | None, acr: str | None, is_met: bool
-) -> None:
-    assert step_up.is_met(auth_time, acr, AT) is is_met
+ENOUGH: dict[StepUp, list[tuple[int | None, str | None]]] = {
+    recent(300): [(NOW - 300, None), (NOW - 329, None), (NOW + 30, None)],
+    recent(0): [(NOW, None)],
+    of_class(("mfa", "hwk")): [(None, "hwk")],
+    StepUp(300, ("mfa",)): [(NOW, "mfa")],
+}
+TOO_LITTLE: dict[StepUp, list[tuple[int | None, str | None]]] = {
+    recent(300): [(NOW - 330, None), (None, None), (NOW + 31, None)],
+    recent(0): [(NOW - 30, None)],
+    of_class(("mfa", "hwk")): [(None, "pwd"), (None, "mfa hwk"), (None, None)],
+    StepUp(300, ("mfa",)): [(NOW, "pwd"), (NOW - 330, "mfa")],
+}
+
+
+@pytest.mark.parametrize("step_up", ENOUGH, ids=str)
+def test_an_authentication_is_enough_or_not(step_up: StepUp) -> None:
+    for auth_time, acr in ENOUGH[step_up]:
+        assert step_up.is_met(auth_time, acr, AT), (auth_time, acr)
+    for auth_time, acr in TOO_LITTLE[step_up]:
+        assert not step_up.is_met(auth_time, acr, AT), (auth_time, acr)
 
 
 @pytest.mark.parametrize(

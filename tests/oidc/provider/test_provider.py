@@ -123,10 +123,6 @@ async def test_another_status_than_200_is_refused(op: OP, status: int) -> None:
 PARAMETERS = {"client_id": "console", "scope": "openid", "state": "s"}
 
 
-def without(endpoint: str) -> dict[str, object]:
-    return {name: value for name, value in METADATA.items() if name != endpoint}
-
-
 async def test_a_refused_push_is_named(op: OP) -> None:
     op.answer("/par", {"error": "invalid_client"}, status=401)
     with refused(Code.TOKEN_INVALID_CLIENT, ProviderError):

@@ -3,13 +3,10 @@
 import asyncio
 import gc
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
@@ -129,13 +126,6 @@ def test_a_store_made_of_a_url_works_in_every_event_loop(redis_url: str, prefix:
         assert asyncio.run(use(store))
     del store
     gc.collect()  # the warnings come within this test
-
-
-@pytest.fixture
-async def gone(tmp_path: Path) -> AsyncIterator[Redis]:
-    client = Redis(unix_socket_path=str(tmp_path / "nobody.sock"), retry=Retry(NoBackoff(), 0))
-    yield client
-    await client.aclose()
 
 
 REFUSING = [

@@ -6,7 +6,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fastapi_oidc.errors import ConfigurationError
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.testing import DevClient, DevUser
 from fastapi_oidc.testing.registration import AuthenticationMethod
 from tests.oidc.testing.bare_client import APP, BareClient, bare_client, jwt_parts
@@ -59,12 +58,7 @@ def test_a_user_without_a_name_is_called_by_the_sub() -> None:
     }
 
 
-LONG_SECRET = "secret" * 11
 ASYMMETRIC = [name for name in ALGORITHMS if not name.startswith("HS")]
-
-
-async def keys(rp: BareClient) -> JsonWebKeySet:
-    return JsonWebKeySet.parse((await rp.http.get("/jwks")).json())
 
 
 @pytest.mark.parametrize("algorithm", ASYMMETRIC)
