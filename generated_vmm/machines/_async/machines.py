@@ -14,7 +14,7 @@ from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
 from generated_vmm.machines._async.making import create
-from generated_vmm.machines._async.operation import recover, start_if_due
+from generated_vmm.machines._async.operation import recover, remove_machine, start_if_due
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, require_definition
 from generated_vmm.machines.errors import MachineError, unknown
@@ -153,7 +153,7 @@ class AsyncMachines(Context):
         if record is not None and record.operation is not None:
             await recover(control, held, record.operation)
         if machines.get(held.id) is None:  # it is deleted, or its creation was not recorded
-            return await in_thread(machines.remove, held.id)
+            return await remove_machine(held)
         record = await held.look()
         if not record.is_told and record.end is not None:
             name, end = record.name, record.end

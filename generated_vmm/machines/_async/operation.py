@@ -135,7 +135,7 @@ async def remove_machine(held: AsyncHeld) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
     await held.find()
     await held.end()
-    with suppress(OSError):  # a full disk; what follows frees some
+    with suppress(OSError, MachineError):  # a full disk, of which this frees some; no record
         await held.change(is_whole=False)
     for folder in held.folders():
         await in_thread(remove, folder)

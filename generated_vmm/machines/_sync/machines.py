@@ -15,7 +15,7 @@ from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.machine import Machine, Snapshot
 from generated_vmm.machines._sync.making import create
-from generated_vmm.machines._sync.operation import recover, start_if_due
+from generated_vmm.machines._sync.operation import recover, remove_machine, start_if_due
 from generated_vmm.machines.copies import MEMORY
 from generated_vmm.machines.definition import Definition, require_definition
 from generated_vmm.machines.errors import MachineError, unknown
@@ -154,7 +154,7 @@ class Machines(Context):
         if record is not None and record.operation is not None:
             recover(control, held, record.operation)
         if machines.get(held.id) is None:  # it is deleted, or its creation was not recorded
-            return in_thread(machines.remove, held.id)
+            return remove_machine(held)
         record = held.look()
         if not record.is_told and record.end is not None:
             name, end = record.name, record.end

@@ -136,7 +136,7 @@ def remove_machine(held: Held) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
     held.find()
     held.end()
-    with suppress(OSError):  # a full disk; what follows frees some
+    with suppress(OSError, MachineError):  # a full disk, of which this frees some; no record
         held.change(is_whole=False)
     for folder in held.folders():
         in_thread(remove, folder)

@@ -39,7 +39,7 @@ from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.store import Records, Store
 from generated_vmm.process import JailedMonitor, Monitor, MonitorExited, MonitorStartError
 from tests.vmm.forking import forked
-from tests.vmm.machines.parts import at_calls, definition, machines_in
+from tests.vmm.machines.parts import at_calls, definition, machines_in, monitors_of
 from tests.vmm.machines.test_machines import own_disk
 from tests.vmm.machines.test_reconcile import killed, told
 
@@ -532,6 +532,15 @@ def test_one_record_that_cannot_be_read_stops_only_its_own_machine(
         with pytest.raises(MachineError, match="cannot be read"):  # its name and its user
             second.create("new", definition(folder))
     assert (folder / "machines" / "snapshots" / broken.id).exists()
+
+
+def test_a_machine_whose_record_is_gone_leaves_no_monitor(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder))
+    web.start()
+    (stored(folder, web) / "machine.json").unlink()
+    assert told(machines) == []
+    assert (monitors_of(folder), machines.all()) == ([], [])
+    assert not stored(folder, web).exists()
 
 
 def test_files_that_are_not_there_are_not_the_same(folder: Path, machines: Machines) -> None:
