@@ -16,8 +16,8 @@ from tests.programs import require_terminals
 
 TABS = 7
 """One more than a browser has connections to one place."""
-LONGEST_ANSWER = 200
-"""Milliseconds in which others are answered, whatever a guest writes."""
+LONGEST_DELAY = 200
+"""Milliseconds by which others are answered later, whatever a guest writes."""
 SCREEN = ".xterm-rows"
 FLOOD = b"\x1b[31mcolours\x1b[0m and text that nobody can read \r\n" * 200
 TIMED = """async () => {
@@ -83,9 +83,10 @@ def test_a_guest_that_floods_starves_nobody(desk: Page, host: RunningConsole) ->
     desk.goto("/machines/demo/console")
     other = desk.context.new_page()
     other.goto("/machines/demo")
+    usual = other.evaluate(TIMED)  # of a computer that may be busy
     with flooded(machine):
         expect(desk.locator(SCREEN)).to_contain_text("nobody can read")
-        assert other.evaluate(TIMED) < LONGEST_ANSWER
+        assert other.evaluate(TIMED) < 2 * usual + LONGEST_DELAY
         press(desk, "Pause")
         expect(desk.locator("h1")).to_contain_text("Paused")
         press(desk, "Resume")
