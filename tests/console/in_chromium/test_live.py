@@ -136,7 +136,7 @@ def test_the_page_keeps_its_address_and_its_folds(visit: Visit) -> None:
     page, other = visit(), visit()
     assert page.url.endswith("/machines/demo")
     set_up(page)
-    assert page.url.endswith("/machines/demo")
+    page.wait_for_url("**/machines/demo")  # by the script, after the page is shown
     other.goto("/machines/demo/devices")
     unfold(other, "Grow")
     other.reload()
