@@ -155,7 +155,10 @@ class Sessions:
         if over := self._ended_here(copy):
             return over
         seen, values = await self.cells.see(row_key(copy.id), copy.keys, known.seen)
-        return await self._judged(copy, seen, values, known)
+        found = await self._judged(copy, seen, values, known)
+        if isinstance(found, Live) and found.session.generation < known.session.generation:
+            return known  # of a cookie, and the store has lost its row
+        return found
 
     async def judge_beside(self, copy: Copy, *others: str) -> tuple[Found, Sequence[Seen]]:
         """Like `judge`; also the rows of `others`, read in the same round trip."""

@@ -3,7 +3,7 @@
 A process that dies is one whose request to the provider or to the records never continues."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -92,6 +92,31 @@ async def test_old_cookie_does_not_end_a_session_whose_row_was_lost() -> None:
     time.advance(RETRY)
     assert await generation(newest) == 2
     assert await generation(copy_of(old, after)) == 2
+
+
+class Restarting(MemoryStore):
+    """Like a Redis that restarts empty, as soon as `is_empty`."""
+
+    is_empty = False
+
+    async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
+        found = await super().read(keys)
+        return [b""] * len(found) if self.is_empty else found
+
+
+async def test_a_row_that_is_lost_after_a_refresh_loses_no_tokens_of_a_cookie() -> None:
+    store = Restarting()
+    world = make_world(**stores_of("cookie", store))
+    browser, held = await world.signed_in(), Held(first=True)
+    world.op.faults.put("token", held)
+    world.time.advance(AFTER_EXPIRY)
+    refreshing = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    store.is_empty = True
+    held.gate.opened.set()
+    assert (await refreshing).json()["generation"] == 1
+    assert await generation(browser) == 1
+    assert refreshes(world) == presented(world) == 1
 
 
 SHARED = pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
