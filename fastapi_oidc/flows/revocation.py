@@ -99,7 +99,8 @@ async def revoke(
         await party.sessions.end_by_id(session_id, reason, expires_at=ends)
         return
     if sub is not None and _AT in sub and party.sessions.in_store:
-        await sessions_of(party, sub, issuer)  # for its advice
+        with suppress(SessionError):
+            await sessions_of(party, sub, issuer)  # for its advice
     for each, iss in party.issuers(issuer):
         await revoke_at(each, iss, sub=sub, sid=sid, reason=reason)
 

@@ -1,5 +1,6 @@
 """An ended session is over everywhere: for copies of its cookie, and in other processes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from fastapi_oidc import (
 from fastapi_oidc.flows.sessions import list_key
 from fastapi_oidc.session.revocations import user_key
 from fastapi_oidc.session.store import Cell
+from fastapi_oidc.testing import DevUser
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
@@ -177,6 +179,23 @@ async def test_sessions_of_lists_what_is_active_newest_first() -> None:
     assert await generation(one) == 0
     world.time.advance(3000)
     assert await world.oidc.sessions_of("alice") == []
+
+
+class Listless(MemoryStore):
+    """Fails to read a list of sessions."""
+
+    async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
+        if any("sessions:" in key for key in keys):
+            raise RuntimeError("the list")
+        return await super().read(keys)
+
+
+async def test_a_list_that_cannot_be_read_stops_no_revocation() -> None:
+    """It is read for advice on a `sub` that looks like an e-mail address."""
+    world = make_world(session_store=Listless(), provider={"users": [DevUser("alice@example.com")]})
+    browser = await world.signed_in("alice@example.com")
+    await world.oidc.revoke(sub="alice@example.com")
+    assert await generation(browser) is None
 
 
 async def test_sessions_of_lists_no_session_of_another_user_whoever_wrote_the_list() -> None:
