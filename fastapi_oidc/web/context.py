@@ -74,11 +74,12 @@ class RequestContext(OwnRequest):
     async def load(self) -> None:
         """Load the locals if the request has the instance's session cookie."""
         require_parsable(self.scope["headers"])
-        is_excluded = self._routes.excludes(self.path)
-        self.scope.setdefault("state", {})[self.name] = (
-            Unread(self.name, _EXCLUDED) if is_excluded else _NOBODY
-        )
+        state = self.scope.setdefault("state", {})
+        state[self.name] = _NOBODY
         if self._runtime is None or not has_cookie(self.scope["headers"], self._runtime.cookie):
+            return
+        if self._routes.excludes(self.path):
+            state[self.name] = Unread(self.name, _EXCLUDED)
             return
         if not self._routes.leave_alone(self.path) and self.is_of_trusted_origin(self.scope):
             with self.owning:

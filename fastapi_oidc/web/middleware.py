@@ -48,7 +48,8 @@ class OIDCMiddleware:
 
     The state attribute has the instance's name. Sessions are not loaded for the library's own
     routes and for the path prefixes in `exclude` ("/static" covers "/static" and "/static/..."):
-    there nobody can read the locals until a dependency needs them.
+    there nobody can read the locals of a browser with a session cookie until a dependency needs
+    them.
 
     Cookies are sent with the response of an endpoint, stream or error handler, or with the
     acceptance of a websocket. A handler for `Exception` runs outside of all middlewares, so its

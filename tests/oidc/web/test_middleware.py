@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from fastapi_oidc import OIDC, OIDCLocals, RequestDataContext, oidc_locals, require_auth
 from tests.oidc.web.test_websockets import opened
-from tests.oidc.world import World, make_world, signed_in_world
+from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
 
 CLOSE_TO_EXPIRY = 280
 
@@ -95,10 +95,13 @@ async def test_cookies_have_every_attribute() -> None:
 
 
 async def test_excluded_paths_load_only_when_asked(caplog: pytest.LogCaptureFixture) -> None:
-    _, browser = await signed_in_world(
+    world, browser = await signed_in_world(
         mount=mount, middleware={"exclude": ["/static"]}, session_store="memory"
     )
     assert (await browser.get("/static/file")).status_code == 200
+    anonymous = httpx.AsyncClient(transport=httpx.ASGITransport(world.app), base_url=BASE_URL)
+    async with anonymous:  # such as a health check, whose log names the user
+        assert (await anonymous.get("/static/unread")).json() == {"is_authenticated": False}
     assert (await browser.get("/static/unread")).status_code == 500
     assert "state.oidc.is_authenticated is read below `exclude` of OIDCMiddl" in caplog.text
     assert (await browser.get("/static/asked")).json() == {"is_authenticated": True}
