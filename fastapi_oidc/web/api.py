@@ -362,9 +362,11 @@ class API(Serving[Identity, Any]):
 
     async def stop_looking(self) -> None:
         """End the look for the endpoint, before the connections are closed."""
-        if self._looking is not None and not self._looking.done():
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        looking = self._looking
+        if looking is None or looking.get_loop() is not asyncio.get_running_loop():
+            return  # a job in a thread has an event loop of its own
+        looking.cancel()
+        await asyncio.wait([looking])
 
     async def _check(
         self,

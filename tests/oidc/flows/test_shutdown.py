@@ -150,6 +150,21 @@ async def test_a_job_in_a_thread_that_ends_stops_no_refresh_of_the_application(
     assert (await refreshing).json()["generation"] == 1
 
 
+async def test_a_job_in_a_thread_that_ends_stops_no_look_for_an_endpoint_of_the_provider(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api, gate = world.oidc.api("https://api.test", introspect=True), Gate()
+    monkeypatch.setattr(world.oidc.runtime.party.provider, "metadata", gate.passed)
+    api.look([], [])
+    await gate.until_reached()
+    await closed_by_a_job(world)
+    looking = api._looking
+    assert looking is not None
+    assert not looking.cancelling()
+    await api.stop_looking()
+    assert looking.cancelled()
+
+
 async def test_a_server_that_runs_no_lifespan_is_told_once(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
