@@ -79,6 +79,8 @@ def report(
             fixed.party.announcer.advise("allow_insecure_http", fault)
         if fault := odd_lifetime(fixed.party.settings.session_lifetime):
             fixed.party.announcer.advise("session_lifetime", fault)
+    if is_mounted:
+        return
     plain = plain_endpoints(app)
     open_here = [each for each in plain if getattr(each.route, "routes", None) or is_open(each)]
     for api in engine.apis:
