@@ -64,8 +64,8 @@ class Protected:
         if called is None:
             return self.tools
         unlisted = called - self.tools.keys()
-        for name in unlisted:
-            _report_unlisted(name[:_MAX_LOGGED])
+        if unlisted:  # one is enough: the caller chooses how many there are
+            _report_unlisted(min(unlisted)[:_MAX_LOGGED])
         return self.tools if unlisted else called
 
 

@@ -148,6 +148,17 @@ async def test_a_tool_that_is_not_listed_needs_the_scopes_of_all_and_is_logged(
     assert "tools={...} does not have it" in logged[0]
 
 
+async def test_one_request_logs_one_tool_that_is_not_listed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The caller chooses how many there are."""
+    notes = Notes(stateless=True)
+    body = [{**CALL, "params": {"name": f"unknown {number}"}} for number in range(50)]
+    async with running(notes.app):
+        assert (await notes.post(await notes.token(), body)).status_code == 403
+    assert len([each for each in caplog.messages if "was called" in each]) == 1
+
+
 def test_called_tools_are_read_strictly() -> None:
     calls: list[tuple[Any, Any]] = [
         (b"", frozenset()),
