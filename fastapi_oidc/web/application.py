@@ -218,12 +218,13 @@ def advise_on_refusal(context: RequestContext, code: Code) -> None:
             "site, or let it use access tokens",
         )
     root_path, login = context.root_path, context.path_to(Role.LOGIN) or ""
-    if root_path and login.startswith(f"{root_path}/"):
+    below = login.removeprefix(root_path).rpartition("/")[0] if root_path else ""
+    if below and login.startswith(f"{root_path}/"):  # else the application itself is at /auth
         context.party.announcer.advise(
             "root_path",
             f"it is {root_path}, and the prefix of the router has it too, so that browsers find "
             f"the login at {root_path}{login}. Include the router with the prefix that is below: "
-            f"{login.removeprefix(root_path).rpartition('/')[0]}",
+            f"{below}",
         )
     if code is Code.SESSION_REQUIRED and context.brings_token:
         context.party.announcer.advise(

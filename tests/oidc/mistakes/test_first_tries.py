@@ -480,16 +480,19 @@ async def test_a_page_of_a_user_that_shared_caches_may_store(
     assert len(advised(caplog, "Cache-Control")) == is_told
 
 
-@pytest.mark.parametrize(("prefix", "is_told"), [("/app/auth", True), ("/auth", False)])
+@pytest.mark.parametrize(
+    ("prefix", "root_path", "is_told"),
+    [("/app/auth", "/app", True), ("/auth", "/app", False), ("/auth", "/auth", False)],
+)
 async def test_a_prefix_that_is_also_in_the_root_path(
-    prefix: str, is_told: bool, caplog: pytest.LogCaptureFixture
+    prefix: str, root_path: str, is_told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     oidc = make_world().oidc
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.include_router(oidc.router, prefix=prefix)
     app.get("/me", dependencies=[Depends(oidc.require_auth)])(lambda: None)
-    transport = httpx.ASGITransport(app, root_path="/app")
+    transport = httpx.ASGITransport(app, root_path=root_path)
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
         assert (await browser.get("/me")).status_code == 401
     told = advised(caplog, "root_path")
