@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from generated_vmm.concurrency._async import time_limit
 from generated_vmm.operation import Operation
 from generated_vmm.transport._async.channels import AsyncHttpxTransport
@@ -38,17 +40,20 @@ class AsyncHttpxChannel:
             request = request_for(self._transport, operation, seconds)
             async with time_limit(seconds):
                 response = await self._transport.handle_async_request(request)
+                stream = response.extensions.get("network_stream")
+                is_raw = stream is not None and not response.is_closed
+                # aiter_bytes would close the response: the pool gives its connection to a next call
+                parts: Any = response.stream if is_raw else response.aiter_bytes()
                 try:
-                    async for part in response.aiter_bytes():
+                    async for part in parts:
                         content += part
                         require_in_bounds(content, self._max_answer_bytes, deadline)
+                    answer = answer_of(response, content)
+                    if stream is not None and not may_be_kept(answer):
+                        await stream.aclose()  # before the pool has it again
+                    return answer
                 finally:
                     await response.aclose()
-                answer = answer_of(response, content)
-                stream = response.extensions.get("network_stream")
-                if stream is not None and not may_be_kept(answer):
-                    await stream.aclose()  # the pool leaves a closed connection alone
-                return answer
 
     async def close(self) -> None:
         """Closes the transport; later calls fail."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from generated_vmm.concurrency._sync import time_limit
 from generated_vmm.operation import Operation
 from generated_vmm.transport._sync.channels import HttpxTransport
@@ -39,17 +41,20 @@ class HttpxChannel:
             request = request_for(self._transport, operation, seconds)
             with time_limit(seconds):
                 response = self._transport.handle_request(request)
+                stream = response.extensions.get("network_stream")
+                is_raw = stream is not None and not response.is_closed
+                # iter_bytes would close the response: the pool gives its connection to a next call
+                parts: Any = response.stream if is_raw else response.iter_bytes()
                 try:
-                    for part in response.iter_bytes():
+                    for part in parts:
                         content += part
                         require_in_bounds(content, self._max_answer_bytes, deadline)
+                    answer = answer_of(response, content)
+                    if stream is not None and not may_be_kept(answer):
+                        stream.close()  # before the pool has it again
+                    return answer
                 finally:
                     response.close()
-                answer = answer_of(response, content)
-                stream = response.extensions.get("network_stream")
-                if stream is not None and not may_be_kept(answer):
-                    stream.close()  # the pool leaves a closed connection alone
-                return answer
 
     def close(self) -> None:
         """Closes the transport; later calls fail."""

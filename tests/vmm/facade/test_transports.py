@@ -307,24 +307,28 @@ def test_the_response_to_the_rest_of_a_refused_request_reaches_no_other_call(
 
     server = serve(play)
     transports = library.HTTPTransport, library.AsyncHTTPTransport
-    transport = transports[kind is AsyncVmmClient](uds=str(socket_path), verify=False)
+    transport = transports[kind is AsyncVmmClient](
+        uds=str(socket_path), verify=False, limits=library.Limits(max_connections=1)
+    )
+    vm = kind(socket_path, transport=transport)
 
-    async def calls() -> list[str]:
-        vm = kind(socket_path, transport=transport)
-        results = []
-        for _ in range(2):
-            try:
-                found = vm.get_version()
-                found = await found if kind is AsyncVmmClient else found
-                results.append(found.firecracker_version)
-            except VmmApiError as error:
-                results.append(error.fault_message)
+    async def call() -> str:
+        try:
+            found = vm.get_version()
+            found = await found if kind is AsyncVmmClient else found
+        except VmmApiError as error:
+            return str(error.fault_message)
+        return str(found.firecracker_version)
+
+    async def calls() -> tuple[str, str]:
+        """Of two tasks, the second waits in the pool for the connection of the first."""
+        first, second = await asyncio.gather(call(), call())
         closing = vm.close()
         if closing is not None:
             await closing
-        return results
+        return first, second
 
-    assert asyncio.run(calls()) == ["too large", "9"]
+    assert asyncio.run(calls()) == ("too large", "9")
 
 
 # An application, or a stream of its own, may stand between a client and the monitor
