@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from examples.console.access import Accesses
@@ -20,7 +20,11 @@ def routes(accesses: Accesses) -> APIRouter:
     router, operators = for_all(), for_those_who("operate")
 
     @router.get("/machines/{machine}/guest/access")
-    async def shown(request: Request, monitor: AHosted, session: Signed) -> HTMLResponse:
+    async def shown(
+        request: Request, monitor: AHosted, session: Signed, machine_id: str
+    ) -> HTMLResponse:
+        if machine_id != monitor.key:  # else an earlier machine's page would get its form
+            raise HTTPException(410, "The page is of an earlier machine of this name.")
         values = {"giving": await accesses.shown(monitor, session), "user": session.identity}
         token = oidc_of(request).csrf_token(session)
         return page("access.html", {**values, "monitor": monitor, "csrf_token": token})

@@ -1,5 +1,6 @@
 """A person gives a machine access to an API: its calls, its end, and who may do what."""
 
+import re
 import socket
 import tempfile
 import time
@@ -159,6 +160,17 @@ def test_a_sign_out_ends_it_and_the_trail_says_so(
         assert not path.exists()
         again.open(GUEST)
         assert "has ended" not in again.text
+
+
+def test_the_page_of_an_earlier_machine_of_the_name_gets_no_form_for_this_one(
+    carol: Browser,
+) -> None:
+    [polled] = re.findall('data-refresh="([^"]+/guest/access[^"]*)"', carol.body)
+    key = carol.field("machine_id")
+    carol.open(polled)
+    assert carol.field("machine_id") == key
+    carol.open(polled.replace(key, "0123"))
+    carol.require(410, "The page is of an earlier machine of this name.")
 
 
 def test_who_may_give_and_withdraw(house: RunningConsole, trail: Trail, carol: Browser) -> None:
