@@ -326,6 +326,6 @@ class Monitor(Context):
 
     def __del__(self) -> None:
         owner = getattr(self, "_owner", None)  # None if an option was refused
-        if owner and owner.phase is Phase.READY and not owner.place.settings.get("detached"):
+        if owner and owner.is_running and not owner.place.settings.get("detached"):
             what = f"{self!r} was never stopped, and runs until its program ends"
             warnings.warn(what, ResourceWarning, stacklevel=2, source=self)

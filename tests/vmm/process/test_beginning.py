@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.vmm.process.conftest import (
     Make,
     both_halves,
     children_of,
+    keeper_of,
     wait_until,
     wait_until_empty,
 )
@@ -50,6 +52,22 @@ def test_a_monitor_that_is_forgotten_is_a_resource_warning(binary: list[str], fo
     with pytest.warns(ResourceWarning, match=f"{pid} running.* was never stopped"):
         monitors.clear()
     os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not (folder / "vm").exists())
+
+
+def test_one_that_has_ended_by_itself_may_be_forgotten(binary: list[str], folder: Path) -> None:
+    monitors = [Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()]
+    keeper = keeper_of(monitors[0].pid)
+    os.kill(keeper, signal.SIGSTOP)  # so that it is not removed yet
+    try:
+        os.kill(monitors[0].pid, signal.SIGKILL)
+        wait_until(lambda: not monitors[0].running)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            monitors.clear()
+        assert [str(one.message) for one in caught] == []
+    finally:
+        os.kill(keeper, signal.SIGCONT)
     wait_until(lambda: not (folder / "vm").exists())
 
 
