@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -93,6 +94,11 @@ REFUSED: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "empty id": (lambda vm: vm.network_interface("").delete(), ValueError, "iface_id ''"),
     "id that is a number": (lambda vm: vm.drive(cast(str, 1)), ValueError, "drive_id 1 may only"),
     "id with a line break": (lambda vm: vm.drive("a\n").delete(), ValueError, "drive_id"),
+    "one file for state and memory": (
+        lambda vm: vm.snapshot.create(snapshot_path="/vm/web", mem_file_path=Path("/vm/web")),
+        ValueError,
+        "mem_file_path and snapshot_path are both '/vm/web': they must be two files",
+    ),
     "oversize body": (
         lambda vm: vm.mmds.set({"a": "x" * 51_193}),
         VmmRequestTooLarge,

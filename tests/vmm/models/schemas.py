@@ -85,7 +85,11 @@ def least(name: str) -> dict[str, Any]:
 def most(name: str) -> dict[str, Any]:
     """A value with every described member that has no pattern to suit."""
     members = SCHEMAS[name].get("properties", {})
-    return {member: _sample(spec) for member, spec in members.items() if "pattern" not in spec}
+    return {
+        member: member if member.endswith("_path") else _sample(spec)
+        for member, spec in members.items()
+        if "pattern" not in spec
+    }
 
 
 def _sample(schema: Document) -> Any:
