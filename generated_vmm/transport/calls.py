@@ -112,13 +112,15 @@ def unreadable(reason: object) -> CallFailed:
 class CallSettings:
     """What the calls of one client have in common.
 
-    `timeout` is for a whole call, in seconds, None for no limit. Raises ValueError for an invalid
-    limit and for an empty path.
+    `timeout` is for a whole call, in seconds, None for no limit. `on_files` is a note for the error
+    of a file that the monitor does not find. Raises ValueError for an invalid limit and for an
+    empty path.
     """
 
     socket_path: str
     timeout: float | None = DEFAULT_TIMEOUT
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    on_files: str = ""
 
     def __post_init__(self) -> None:
         if not self.socket_path:
@@ -146,12 +148,16 @@ class CallSettings:
         if DEPRECATED in answer.headers:
             warn_of_deprecation(operation)
         if not 200 <= answer.status_code < 300:
-            raise VmmApiError(answer.status_code, fault_message_in(answer.content), operation)
+            fault = fault_message_in(answer.content)
+            error = VmmApiError(answer.status_code, fault, operation)
+            if self.on_files and "No such file" in fault:
+                error.add_note(self.on_files)
+            raise error
         try:
             return operation.read(answer.content)
-        except ValueError as error:
-            what = f"the {answer.status_code} response {_fault_of(error)}; {MAY_HAVE_ACTED}"
-            raise VmmProtocolError(self._message(operation, what), operation) from error
+        except ValueError as fault:
+            what = f"the {answer.status_code} response {_fault_of(fault)}; {MAY_HAVE_ACTED}"
+            raise VmmProtocolError(self._message(operation, what), operation) from fault
 
     def error_of(self, operation: Operation[object], failed: CallFailed) -> VmmError:
         """The error for a call that got no response."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from dataclasses import replace
 from functools import partial
 
 from generated_vmm.errors import VmmConnectionError
@@ -26,6 +27,7 @@ from generated_vmm.transport.calls import deadline_after
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
 BINDING = ("/vsock", "/snapshot/load")  # calls that make a socket
+IN_JAIL = "paths are those inside of the jail: monitor.copy_in(file) and link_in(file) return one"
 
 
 def note_sockets(owner: Owner, deadline: float) -> None:
@@ -74,6 +76,8 @@ class MonitorClient(VmmClient):
             transport=MonitorChannel(owner),
         )
         self._owner = owner
+        if owner.root is not None:
+            self._sender.settings = replace(self._sender.settings, on_files=IN_JAIL)
 
     def connect_vsock(
         self,

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from generated_vmm import VmmApiError
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
 from generated_vmm.process.__main__ import main
 from generated_vmm.process.keeper.keeper import TERMINATING_SECONDS
@@ -67,6 +68,18 @@ def boot(monitor: JailedMonitor, do: Do, guest: dict[str, Any]) -> None:
     disk = do(monitor.copy_in(guest["root_drive"]))
     do(monitor.client.boot(source, disk, guest["machine_config"]))
     do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
+
+
+def test_a_path_of_the_host_is_refused_with_a_word_of_the_jail(
+    start: Any, do: Do, guest: dict[str, Any]
+) -> None:
+    client = start().client
+    for vm in (client, client.with_options(timeout=PATIENCE)):
+        with pytest.raises(VmmApiError, match="No such file") as refused:
+            do(vm.boot(guest["boot_source"]))
+        assert refused.value.__notes__ == [
+            "paths are those inside of the jail: monitor.copy_in(file) and link_in(file) return one"
+        ]
 
 
 def test_a_guest_runs_in_a_jail(start: Any, do: Do, guest: dict[str, Any]) -> None:
