@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
@@ -136,9 +137,8 @@ class AsyncMachine:
         """
         if self.is_up:
             return (await self.client.get_instance_info()).state
-        if self.record.should_be != "Ended" and not self._control.is_taken:
-            how = "call `reconcile` first, and nothing after `close`"
-            raise MachineError(f"this process does not control {self.name}: {how}")
+        if self.record.should_be != "Ended":
+            self._control.require_taken(self.name)
         return "Ended"
 
     def _carry_out(
@@ -234,7 +234,7 @@ class AsyncMachine:
 
         `taps` names a tap device for each network interface, which the two cannot share. Without
         `run`, the clone stays paused. Without `renew`, the agent does not give it an identity of
-        its own, and is not needed.
+        its own, and is not needed; without an agent nothing does, which is logged.
         """
         wish = Wish(name, by, taps or {}, run, renew)
         return AsyncMachine(self._control, await clone(self._control, self.record, wish))
@@ -247,14 +247,17 @@ class AsyncMachine:
         """
         await self._held.admit(path, writable=writable)
 
-    @asynccontextmanager
-    async def changing(self, *, by: str = "", **members: object) -> AsyncIterator[None]:
+    def changing(self, *, by: str = "", **members: object) -> AbstractAsyncContextManager[None]:
         """A block in which the caller changes devices of a machine that runs, through `client`.
 
         At its end, these members of the definition are stored for the next start; nothing is if it
         raises. A `configuration` is stored with the disks as they are given. Raises `MachineError`
         if somebody changes one of these members before the block begins.
         """
+        return AsyncChange(self._changing(by, members))
+
+    @asynccontextmanager
+    async def _changing(self, by: str, members: Mapping[str, object]) -> AsyncIterator[None]:
         before = self.record.definition
         if "configuration" in members:
             self._given = None
@@ -301,6 +304,25 @@ class AsyncMachine:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
+
+
+class AsyncChange(AbstractAsyncContextManager[None]):
+    """A block that changes a machine: a RuntimeWarning if it never begins."""
+
+    def __init__(self, block: AbstractAsyncContextManager[None]) -> None:
+        self._block, self._has_begun = block, False
+
+    async def __aenter__(self) -> None:
+        self._has_begun = True
+        await self._block.__aenter__()
+
+    async def __aexit__(self, *raised: Any) -> bool | None:
+        return await self._block.__aexit__(*raised)
+
+    def __del__(self) -> None:
+        if not self._has_begun:
+            message = "machine.changing(...) does nothing without `async with`"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 class AsyncSnapshot:

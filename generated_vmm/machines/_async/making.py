@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -33,6 +34,9 @@ from generated_vmm.machines.records import (
     now,
 )
 from generated_vmm.process import AsyncJailedMonitor
+
+logger = logging.getLogger(__name__)
+NO_AGENT = "the definition names no agent that renews them; renew=False says that they are meant"
 
 
 async def copy_disks(
@@ -111,6 +115,9 @@ async def _continue(run: AsyncRun, origin: SnapshotRecord, wish: Wish) -> None:
         async with held.guest() as guest:  # raises if anything has run before
             if (await guest.wait_until_ready(guest.timeout)).isolated:
                 await guest.renew_identity(hostname=wish.name, release=True)
+    elif wish.renew:
+        what = "%s has the machine id, SSH keys and random numbers of %s: %s"
+        logger.warning(what, wish.name, origin.machine_name, NO_AGENT)
     state = "Running" if wish.run else "Paused"
     await run.commit("appears", is_whole=True, should_be=state, started_at=now())
 

@@ -22,6 +22,7 @@ from generated_vmm.transport.connection import start_over_in_children
 logger = logging.getLogger(__name__)
 LOOKS, LOOK_SECONDS = 100, 0.02
 """How often and after which pause an operation tries to begin while `reconcile` looks."""
+FORKED = "the process that it was forked from does: make `Machines` after the fork"
 
 
 class Control:
@@ -32,7 +33,7 @@ class Control:
         self._held: dict[str, Held] = {}
         self._reports: list[Report] = []
         self._lock: int | None = None
-        self._is_closed = self._is_reconciled = False
+        self._is_closed = self._is_reconciled = self._is_forked = False
         self._turn = threading.RLock()  # so that nothing begins after the last end
         start_over_in_children(self)
 
@@ -43,7 +44,7 @@ class Control:
     def open(self) -> None:
         """Lets operations begin again after `close`."""
         with self._turn:
-            self._is_closed = False
+            self._is_closed = self._is_forked = False
 
     def take(self) -> None:
         """Takes control of the machines.
@@ -52,18 +53,21 @@ class Control:
         """
         with self._turn:
             if self._is_closed:
-                raise MachineError(f"the machines of {self.store.folder} are closed")
+                machines = f"the machines of {self.store.folder}"
+                forked = f"this process does not control {machines}: {FORKED}"
+                raise MachineError(forked if self._is_forked else f"{machines} are closed")
             if self._lock is None:
                 self._lock = self.store.take_control()
 
-    @property
-    def is_taken(self) -> bool:
-        """Whether this process has control, and nothing has closed it."""
-        return self._lock is not None and not self._is_closed
+    def require_taken(self, name: str) -> None:
+        """Raises `MachineError` unless this process has control of a machine, and keeps it."""
+        if self._lock is None or self._is_closed:
+            how = FORKED if self._is_forked else "call `reconcile` first, and nothing after `close`"
+            raise MachineError(f"this process does not control {name}: {how}")
 
     def start_over(self) -> None:
         """In a forked process: the parent has control, and its end is the end of the lock."""
-        self._turn, self._is_closed = threading.RLock(), True
+        self._turn, self._is_closed, self._is_forked = threading.RLock(), True, True
         for held in self._held.values():
             held.busy = None
         self._unlock()
@@ -149,8 +153,12 @@ class Control:
                 self._held.pop(held.id, None)  # it is deleted
         return is_left
 
-    def advise(self, definition: Definition) -> None:
-        """Logs, once, that nobody reconciles a machine that is to start by itself."""
+    def advise(self, name: str, definition: Definition) -> None:
+        """Logs what a machine that starts cannot do; once, that nobody reconciles one."""
+        if definition.metadata is not None and definition.configuration.mmds_config is None:
+            logger.warning(
+                "the guest of %s cannot read its metadata: there is no mmds_config", name
+            )
         if not self._is_reconciled and (definition.autostart or definition.restart != "never"):
             self._is_reconciled = True
             logger.warning(

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
@@ -133,9 +134,8 @@ class Machine:
         """
         if self.is_up:
             return (self.client.get_instance_info()).state
-        if self.record.should_be != "Ended" and not self._control.is_taken:
-            how = "call `reconcile` first, and nothing after `close`"
-            raise MachineError(f"this process does not control {self.name}: {how}")
+        if self.record.should_be != "Ended":
+            self._control.require_taken(self.name)
         return "Ended"
 
     def _carry_out(
@@ -231,7 +231,7 @@ class Machine:
 
         `taps` names a tap device for each network interface, which the two cannot share. Without
         `run`, the clone stays paused. Without `renew`, the agent does not give it an identity of
-        its own, and is not needed.
+        its own, and is not needed; without an agent nothing does, which is logged.
         """
         wish = Wish(name, by, taps or {}, run, renew)
         return Machine(self._control, clone(self._control, self.record, wish))
@@ -244,14 +244,17 @@ class Machine:
         """
         self._held.admit(path, writable=writable)
 
-    @contextmanager
-    def changing(self, *, by: str = "", **members: object) -> Iterator[None]:
+    def changing(self, *, by: str = "", **members: object) -> AbstractContextManager[None]:
         """A block in which the caller changes devices of a machine that runs, through `client`.
 
         At its end, these members of the definition are stored for the next start; nothing is if it
         raises. A `configuration` is stored with the disks as they are given. Raises `MachineError`
         if somebody changes one of these members before the block begins.
         """
+        return Change(self._changing(by, members))
+
+    @contextmanager
+    def _changing(self, by: str, members: Mapping[str, object]) -> Iterator[None]:
         before = self.record.definition
         if "configuration" in members:
             self._given = None
@@ -298,6 +301,25 @@ class Machine:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
+
+
+class Change(AbstractContextManager[None]):
+    """A block that changes a machine: a RuntimeWarning if it never begins."""
+
+    def __init__(self, block: AbstractContextManager[None]) -> None:
+        self._block, self._has_begun = block, False
+
+    def __enter__(self) -> None:
+        self._has_begun = True
+        self._block.__enter__()
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        return self._block.__exit__(*raised)
+
+    def __del__(self) -> None:
+        if not self._has_begun:
+            message = "machine.changing(...) does nothing without `with`"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 class Snapshot:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -19,6 +20,9 @@ from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, require_whole_disks, take_over, with_own_disks
 from generated_vmm.machines.records import MachineRecord, SnapshotRecord, creation, new_id, now
 from generated_vmm.process import JailedMonitor
+
+logger = logging.getLogger(__name__)
+NO_AGENT = "the definition names no agent that renews them; renew=False says that they are meant"
 
 
 def copy_disks(run: Run, definition: Definition, known: Collection[str] | None) -> Definition:
@@ -93,6 +97,9 @@ def _continue(run: Run, origin: SnapshotRecord, wish: Wish) -> None:
         with held.guest() as guest:  # raises if anything has run before
             if (guest.wait_until_ready(guest.timeout)).isolated:
                 guest.renew_identity(hostname=wish.name, release=True)
+    elif wish.renew:
+        what = "%s has the machine id, SSH keys and random numbers of %s: %s"
+        logger.warning(what, wish.name, origin.machine_name, NO_AGENT)
     state = "Running" if wish.run else "Paused"
     run.commit("appears", is_whole=True, should_be=state, started_at=now())
 

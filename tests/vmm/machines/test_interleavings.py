@@ -136,12 +136,16 @@ def test_two_threads_take_control_at_once(
 
 
 def test_a_forked_process_has_no_control(folder: Path, machines: Machines, web: Machine) -> None:
-    def start() -> str:
+    def refusal(of: Callable[[], object]) -> str:
         with pytest.raises(MachineError) as refused:
-            web.start()
+            of()
         return str(refused.value)
 
-    assert "are closed" in str(forked(start).result())
+    web.start()
+    for call in (web.stop, web.state):
+        said = str(forked(partial(refusal, call)).result())
+        assert "does not control" in said
+        assert "the process that it was forked from does: make `Machines` after the fork" in said
     with pytest.raises(MachineError, match="controls the machines"):
         machines_in(folder).take_control()
 

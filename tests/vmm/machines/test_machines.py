@@ -387,6 +387,32 @@ def test_a_restart_that_nobody_would_notice_is_logged_once(
     assert caplog.messages == []
 
 
+def test_metadata_that_the_guest_cannot_read_is_logged(
+    folder: Path, machines: Machines, caplog: pytest.LogCaptureFixture
+) -> None:
+    web = machines.create("web", definition(folder).replace(metadata={"a": 1}))
+    web.start()
+    [said] = caplog.messages
+    assert said == "the guest of web cannot read its metadata: there is no mmds_config"
+
+
+def test_a_copy_that_no_agent_makes_distinct_is_logged(
+    machines: Machines, web: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    web.start()
+    web.snapshot("first").restore("back", renew=False)
+    assert caplog.messages == []
+    web.clone("copy")
+    [said] = caplog.messages
+    assert said.startswith("copy has the machine id, SSH keys and random numbers of web:")
+
+
+def test_a_change_that_is_no_block_is_a_warning(web: Machine) -> None:
+    with pytest.warns(RuntimeWarning, match="changing.* does nothing without `with`"):
+        web.changing(order=1)
+    assert web.definition.order == 0
+
+
 def test_a_drive_without_a_disk_of_its_own_is_refused(
     folder: Path, machines: Machines, web: Machine
 ) -> None:
