@@ -52,12 +52,14 @@ class Definition(Frozen):
     """A machine: its devices, its jail, and when it is started.
 
     `configuration` has kernel, drives, network interfaces, vsock and the other devices, as the
-    monitor shows them, and also `cpu_config` and `logger`, which it does not show. `metadata` is
-    the document of MMDS. The machine creates its `taps`. With `autostart` it starts with the host;
-    machines with a smaller `order` start first. `restart` says what happens after its monitor has
-    ended: nothing, a restart unless the exit status was 0, or a restart always. Only `reconcile`,
-    called about every second, starts machines by `autostart` and `restart`. `agent` is the vsock
-    port of the guest's agent (`generated_vmm.guest`); None if it has none.
+    monitor shows them, and also `cpu_config` and `logger`, which it does not show. Without a root
+    device and an initrd, most kernels panic, which nothing reports. `metadata` is the document of
+    MMDS, which a guest reads only with `mmds_config`. The machine creates its `taps`. With
+    `autostart` it starts with the host; machines with a smaller `order` start first. `restart` says
+    what happens after its monitor has ended: nothing, a restart unless the exit status was 0, or a
+    restart always. Only `reconcile`, called about every second, starts machines by `autostart` and
+    `restart`. `agent` is the vsock port of the guest's agent (`generated_vmm.guest`); None if it
+    has none.
     """
 
     configuration: FullVmConfiguration = Field(default_factory=FullVmConfiguration)

@@ -128,9 +128,9 @@ class VmmClient(MonitorApi, Context):
         """Sets kernel, root drive and machine size, starts the microVM and reads its state.
 
         A string or path object is the host path of the kernel or root drive. Without `root_drive`
-        the boot source needs an initrd. Pass `machine_config` or its `fields`; a field that is not
-        passed has the monitor's default. All values are checked before the first request. Set up
-        other devices first, with their members.
+        the boot source needs an initrd, else most kernels panic: the monitor does not say so. Pass
+        `machine_config` or its `fields`; a field that is not passed has the monitor's default. All
+        values are checked before the first request. Set up other devices first, with their members.
         """
         for step in boot_steps(boot_source, root_drive, machine_config, fields):
             self.send(step)

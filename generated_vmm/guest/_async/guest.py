@@ -167,6 +167,7 @@ class AsyncGuest(Context):
     ) -> AsyncProgram:
         """Starts a program; without `stdin` its input is empty.
 
+        It waits as soon as 1 MiB of its output is unread: read it, or send it to a file.
         A second call with the same `id` and arguments returns the same program, from any process.
         Without an `id`, a caller that is interrupted or gets no response ends the program.
         """
