@@ -194,7 +194,7 @@ class Assembly:
             form = ReferenceCookie(self._sealer("reference", settings, keys), names)
         else:
             limit, sealer = settings.max_cookie_size, self._sealer("session", settings, keys)
-            form = SessionCookie(self._codec, sealer, names, max_cookie_size=limit, clock=clock)
+            form = SessionCookie(self._codec, sealer, names, max_cookie_size=limit)
         return Sessions(
             cells=Cells(engine.store, keys.sealer("row"), clock, names.prefix, engine.last_steps),
             form=form,

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import from_json, to_json
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import STOPWATCH
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.cookies import CookieNames
@@ -209,11 +209,10 @@ class SessionCookie:
         names: CookieNames,
         *,
         max_cookie_size: int = DEFAULT_MAX_COOKIE_SIZE,
-        clock: Clock | None = None,
     ) -> None:
         self._codec, self._sealer, self._name = codec, sealer, names.session
         self._limit = max_cookie_size
-        self._contents = DecryptionCache(self._content_of, clock=clock or Clock())
+        self._contents = DecryptionCache(self._content_of, clock=STOPWATCH)
 
     def seal(self, session: AnySession, content: bytes, epoch: int, secret: bytes) -> str:
         """The value for `session`, which `content` encodes; raises CookieTooLarge."""

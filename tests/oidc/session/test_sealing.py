@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.session import session_cookie
 from fastapi_oidc.session.sealing import (
     CACHED_SECONDS,
     CACHED_TEXTS,
@@ -16,6 +17,7 @@ from fastapi_oidc.session.sealing import (
 )
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import OLD_SECRET, SECRET
+from tests.oidc.world import signed_in_world
 
 SEALER = KeyRing([SECRET]).sealer("session")
 
@@ -149,3 +151,24 @@ def test_the_oldest_texts_leave_the_cache_and_its_memory(moving: MovableClock) -
     for text in others:
         cache.open(text)
     assert len(cache._known) == len(others)
+
+
+async def test_a_time_of_day_that_is_set_back_leaves_no_cookie_in_the_cache(
+    moving: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, open_sealed = list[str](), Sealer.open
+
+    def counted(sealer: Sealer, sealed: str, *, name: str) -> bytes:
+        opened.append(name)
+        return open_sealed(sealer, sealed, name=name)
+
+    monkeypatch.setattr(session_cookie, "STOPWATCH", moving.clock, raising=False)
+    monkeypatch.setattr(Sealer, "open", counted)
+    world, browser = await signed_in_world()
+    for _ in range(3):
+        await browser.get("/me")
+    world.time.advance(-3600)
+    moving.second += CACHED_SECONDS
+    opened.clear()
+    await browser.get("/me")
+    assert opened == [world.oidc.settings.cookie_names().session]
