@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,9 @@ from generated_vmm.process.copying import copy_data, regular
 
 if TYPE_CHECKING:
     from generated_vmm import FullVmConfiguration
+
+MOST_ATTEMPTS = 100
+"""To remove a folder in which another process works, too."""
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -98,10 +101,15 @@ def take_over(path: Path) -> None:
 
 def remove(path: Path) -> None:
     """Removes a file, or a folder with everything in it; does nothing if there is none."""
-    while os.path.lexists(path):
-        with suppress(FileNotFoundError):  # what does the work of a killed keeper was faster
+    for left in reversed(range(MOST_ATTEMPTS)):
+        if not os.path.lexists(path):
+            return
+        try:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink()
             sync_folder(path.parent)
+        except OSError as error:  # what does the work of a killed keeper removes and moves files
+            if not left or error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                raise

@@ -29,6 +29,7 @@ from generated_vmm.machines import (
     Machines,
     Operation,
     TapDevice,
+    files,
     records,
     restart,
 )
@@ -70,6 +71,23 @@ def disk_full(*given: object) -> None:
 
 
 # The end of a program
+
+
+def test_a_folder_in_which_a_nursery_still_moves_files_is_removed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "jail" / "root").mkdir(parents=True)
+    moved = iter([folder / "jail" / "moved-up"])
+    rmdir = os.rmdir
+
+    def rmdir_late(path: Any, **named: Any) -> None:
+        for each in moved:
+            each.touch()
+        rmdir(path, **named)
+
+    monkeypatch.setattr(os, "rmdir", rmdir_late)
+    files.remove(folder / "jail")
+    assert not (folder / "jail").exists()
 
 
 def test_an_operation_that_runs_at_close_ends_and_then_gives_its_machine_up(
