@@ -262,13 +262,17 @@ class RequestContext(OwnRequest):
     def require_own_cookie(self, response: Message) -> None:
         """Raise ConfigurationError for a response that sets the session cookie itself.
 
-        Copies of the cookie would be valid, and browsers ignore a change without `Secure`.
+        Copies of the cookie would be valid, and browsers ignore a change without `Secure`. The
+        cookie of a session that has ended may be deleted.
         """
         if self._runtime is None:
             return
-        begins = self._runtime.cookie + b"="
+        begins, known = self._runtime.cookie + b"=", self.known
+        is_over = known is not None and known.session is None and known.unavailable is None
         for name, value in response.get("headers", ()):
             if name == b"set-cookie" and value.startswith(begins):
+                if is_over and b"max-age=0" in value.lower():
+                    continue
                 cookie = self._runtime.cookie.decode()
                 raise misconfigured(
                     f"{self._where} sets or deletes {cookie}, which leaves the session as it is. "
