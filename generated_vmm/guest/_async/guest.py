@@ -209,13 +209,13 @@ class AsyncGuest(Context):
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         try:
             answer = await self._link.send(operation, wait, name=spec.args[0])
+            program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
+            return program, program.take(operation, answer)
         except BaseException as error:
             is_refused = isinstance(error, GuestError | OSError)
             if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
                 await finished(self._end, name)
             raise
-        program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
-        return program, program.take(operation, answer)
 
     async def attach(self, id: str, *, offset: int = 0) -> AsyncProgram:
         """A program that this or another process of the host has started.

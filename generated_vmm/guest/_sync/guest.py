@@ -202,13 +202,13 @@ class Guest(Context):
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         try:
             answer = self._link.send(operation, wait, name=spec.args[0])
+            program = Program(self._link, name, spec.args, answer.program, 0)
+            return program, program.take(operation, answer)
         except BaseException as error:
             is_refused = isinstance(error, GuestError | OSError)
             if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
                 finished(self._end, name)
             raise
-        program = Program(self._link, name, spec.args, answer.program, 0)
-        return program, program.take(operation, answer)
 
     def attach(self, id: str, *, offset: int = 0) -> Program:
         """A program that this or another process of the host has started.

@@ -205,15 +205,16 @@ def test_a_restarted_agent_starts_nothing_again(running: Agent, guest: Guest) ->
     guest.start(["sleep", "60"], id="job").kill()
 
 
+@pytest.mark.parametrize("moment", ["take", "_exchange"])
 def test_a_host_that_is_interrupted_ends_its_program(
-    running: Agent, sync_guest: Guest, monkeypatch: pytest.MonkeyPatch
+    running: Agent, sync_guest: Guest, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     from generated_vmm.guest._sync import program
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(program.Program, "_exchange", interrupted)
+    monkeypatch.setattr(program.Program, moment, interrupted)
     with pytest.raises(KeyboardInterrupt):
         sync_guest.run(["sh", "-c", "echo; sleep 60"])
     (state,) = sync_guest.programs()
