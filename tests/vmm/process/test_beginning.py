@@ -65,7 +65,7 @@ def test_one_that_has_ended_by_itself_may_be_forgotten(binary: list[str], folder
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             monitors.clear()
-        assert [str(one.message) for one in caught] == []
+        assert not [one for one in caught if "was never stopped" in str(one.message)]
     finally:
         os.kill(keeper, signal.SIGCONT)
     wait_until(lambda: not (folder / "vm").exists())
