@@ -252,7 +252,7 @@ class _Response:
             if not given:
                 headers.append((_CACHE_CONTROL, b"private"))
             elif any(shared in b",".join(given) for shared in (b"public", b"s-maxage")):
-                context.party.announcer.advise("Cache-Control", _SHARED.format(context.path))
+                context.party.announcer.advise("Cache-Control", _SHARED.format(shown(context.path)))
         message["headers"] = headers
 
 

@@ -480,6 +480,18 @@ async def test_a_page_of_a_user_that_shared_caches_may_store(
     assert len(advised(caplog, "Cache-Control")) == is_told
 
 
+async def test_a_path_forges_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    def mount(app: FastAPI, oidc: OIDC) -> None:
+        @app.get("/files/{name}")
+        async def file(name: str, response: Response) -> None:
+            response.headers["Cache-Control"] = "public"
+
+    _, browser = await signed_in_world(mount=mount)
+    assert (await browser.get("/files/a%0ACRITICAL%20b")).status_code == 200
+    [told] = advised(caplog, "Cache-Control")
+    assert r"a response of '/files/a\nCRITICAL b' to a signed-in user" in told
+
+
 @pytest.mark.parametrize(
     ("prefix", "root_path", "is_told"),
     [("/app/auth", "/app", True), ("/auth", "/app", False), ("/auth", "/auth", False)],
