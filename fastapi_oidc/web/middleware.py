@@ -77,6 +77,10 @@ class OIDCMiddleware:
             live = self._live if scope["type"] == "lifespan" else self._app
             await live(scope, receive, send)
             return
+        if not is_in_event_loop():  # trio, which anyio's test plugin may use
+            raise misconfigured(
+                "fastapi_oidc supports asyncio only, and this is another event loop"
+            )
         outer: RequestContext | None = scope.get(SCOPE_KEY)
         self._prepare(scope, outer)
         fixed = self._registrations.fixed
@@ -86,10 +90,6 @@ class OIDCMiddleware:
             context = await self._context(scope, outer)
         scope[SCOPE_KEY] = context
         response = _Response(context, send, writes=context is not outer)
-        if not is_in_event_loop():  # trio, which anyio's test plugin may use
-            raise misconfigured(
-                "fastapi_oidc supports asyncio only, and this is another event loop"
-            )
         before = of_this_task.set(ref(context))
         try:
             if context is not outer:

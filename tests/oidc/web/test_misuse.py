@@ -77,6 +77,7 @@ async def test_a_websocket_of_another_origin_gets_no_session(how: str, origin: s
 def test_another_event_loop_than_asyncio_is_named() -> None:
     """A coroutine that is run by hand has no event loop of asyncio, as under trio."""
     world = make_world()
+    world.oidc.api("https://api.test", introspect=True)  # which looks for the endpoint in a task
     scope = {"type": "http", "app": world.app, "path": "/", "headers": []}
 
     async def nothing(*_: object) -> Any: ...
