@@ -76,8 +76,7 @@ def look_at_taps(*, clean: bool = False) -> Iterator[Found]:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Prints a line for each folder; returns 1 for one that is no monitor's, or that could not be
-    read or removed."""
+    """Prints a line for each folder; returns 1 if something could not be read or removed."""
     parser = argparse.ArgumentParser("python -m generated_vmm.process", description=__doc__)
     parser.add_argument("command", choices=["list", "clean"])
     parser.add_argument("folders", nargs="*", help="folders to look at besides the known ones")
@@ -92,7 +91,7 @@ def main(given: Sequence[str] | None = None) -> int:
             if found is not None and (not clean or found.status == "removed"):
                 print(found)
             if found is None and not entry:
-                raise LookupError("no monitor keeps its files in this folder")
+                print(f"{path}: no monitor keeps its files in this folder", file=sys.stderr)
             if found is None and entry and clean:
                 with contextlib.suppress(FileNotFoundError):  # another one cleans too
                     os.unlink(entry)
