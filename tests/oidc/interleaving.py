@@ -52,6 +52,16 @@ class Held:
         return await answer()
 
 
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A fault of the way to the provider."""
+
+    error: Exception
+
+    async def happen(self, _: Answer) -> Response:
+        raise self.error
+
+
 def with_gate(gate: Gate) -> Callable[[FastAPI, OIDC[Any, Any]], None]:
     """A page `/slow` that has loaded its session, and answers when the gate is opened."""
 

@@ -48,14 +48,6 @@ async def disconnected(browser: httpx.AsyncClient, url: str, held: Held) -> None
     assert request.cancelled()
 
 
-async def callback_of_login(browser: httpx.AsyncClient, url: str) -> str:
-    """Where the provider sends the browser, which has not gone there."""
-    answer = await browser.get(url)
-    page = await browser.get(answer.headers["location"])
-    assert page.is_redirect
-    return str(page.headers["location"])
-
-
 async def test_a_worker_that_ends_waits_for_the_refresh_that_it_sent(fleet: Fleet) -> None:
     """Its client has gone away: no request keeps the worker from ending."""
     first, second = fleet.workers({}, {})

@@ -4,30 +4,28 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 import httpx
 import pytest
 
 from fastapi_oidc import OIDCSettings
 from fastapi_oidc.testing import sign_in
-from tests.oidc.fleet.conftest import Pair
-from tests.oidc.fleet.fleet import BEFORE_THE_END, LONG_AFTER, MODES, Fleet, running_fleet
-from tests.oidc.fleet.test_disconnecting_clients import (
-    Held,
-    Unread,
-    callback_of_login,
-    until_reached,
-)
+from tests.oidc.fleet.fleet import LONG_AFTER, MODES, Fleet, running_fleet
+from tests.oidc.fleet.test_disconnecting_clients import Held, Unread, until_reached
 from tests.oidc.fleet.worker_process import Worker
+from tests.oidc.flows.steps import callback_url
 
-PROVIDER_TIMEOUT = 4
+BEFORE_THE_END, MARGIN = 200, 140
+"""Seconds after a sign-in when an access token (300 s) is to be refreshed, and for how long it is
+valid then: a busy machine needs some of them."""
 
 
 async def test_workers_killed_in_a_refresh_cost_the_session_of_a_lost_answer(fleet: Fleet) -> None:
     """The provider has used up alice's refresh token, and its answer has reached a worker that
     keeps it no more; that for dave is kept. What it was asked for bob it does not do. Carol asks
     later."""
-    fleet.settings["provider_timeout"] = PROVIDER_TIMEOUT
+    fleet.settings["refresh_margin"] = MARGIN
     killed, keeping, other = fleet.workers({}, {"holds": True}, {})
     async with (
         fleet.signed_in(killed) as alice,
@@ -73,7 +71,12 @@ async def presented(
 
 
 SESSION = OIDCSettings.model_fields["session_lifetime"].default
-LOGIN = "/auth/login?return_to=/me&login_hint=bob"
+
+
+async def callback_of_login(browser: httpx.AsyncClient, worker: Worker, user: str) -> str:
+    """Where the provider sends the browser, which has not gone there."""
+    login = worker.at(f"/auth/login?return_to=/me&login_hint={user}")
+    return await callback_url(browser, login, callback=worker.at("/auth/callback"))
 
 
 async def test_nobody_is_signed_out_while_a_new_cookie_secret_is_rolled_out(fleet: Fleet) -> None:
@@ -115,7 +118,7 @@ async def at_the_provider(
 ) -> AsyncIterator[Callable[[Worker], Awaitable[None]]]:
     """Bob's login has begun at one worker; what is given signs him in at another."""
     async with fleet.browser() as browser:
-        callback = await callback_of_login(browser, begins.at(LOGIN))
+        callback = await callback_of_login(browser, begins, "bob")
 
         async def come_back(worker: Worker) -> None:
             there = callback.replace(begins.at("/"), worker.at("/"))
@@ -125,18 +128,29 @@ async def at_the_provider(
         yield come_back
 
 
+Versions: TypeAlias = tuple[Fleet, Worker, Worker]
+
+
 @pytest.fixture(scope="module", params=MODES)
-def pair_of_module(request: pytest.FixtureRequest) -> Iterator[Pair]:
+def versions_of_module(request: pytest.FixtureRequest) -> Iterator[Versions]:
     """The first worker is of this version, the second of the next."""
     with running_fleet() as fleet:
         fleet.mode = request.param
-        yield Pair(fleet, *fleet.workers({}, {"next_version": True}))
+        old, new = fleet.workers({}, {"next_version": True})
+        yield fleet, old, new
+
+
+@pytest.fixture
+def versions(versions_of_module: Versions) -> Versions:
+    """Nothing is recorded of other tests."""
+    versions_of_module[0].op.record.clear()
+    return versions_of_module
 
 
 async def test_a_session_of_the_next_version_waits_for_a_worker_that_can_read_it(
-    pair: Pair,
+    versions: Versions,
 ) -> None:
-    fleet, old, new = pair.fleet, pair.first, pair.second
+    fleet, old, new = versions
     # A cookie that cannot be read is none; a row that cannot be read is not known to be absent.
     refused, page_status = (401, 302) if fleet.mode == "cookie" else (503, 503)
     async with fleet.signed_in(old) as browser:
@@ -153,20 +167,23 @@ async def test_a_session_of_the_next_version_waits_for_a_worker_that_can_read_it
     assert fleet.token_calls() == 1
 
 
-async def test_who_signs_in_at_a_worker_of_either_version_is_signed_in_at_both(pair: Pair) -> None:
+async def test_who_signs_in_at_a_worker_of_either_version_is_signed_in_at_both(
+    versions: Versions,
+) -> None:
     """Whoever meets the old worker with a session of the next version, and is sent to the login."""
-    fleet, old, new = pair.fleet, pair.first, pair.second
+    fleet, old, new = versions
     async with fleet.signed_in(new) as browser:
         page = await sign_in(browser, old.at("/auth/login?return_to=/me"), user="alice")
         for worker in (old, new):
             assert (await browser.get(worker.at("/me"))).json() == page.json()
 
 
-async def test_a_login_of_the_next_version_is_completed_by_who_can_read_it(pair: Pair) -> None:
-    fleet, old, new = pair.fleet, pair.first, pair.second
-    login = "/auth/login?return_to=/me&login_hint=alice"
+async def test_a_login_of_the_next_version_is_completed_by_who_can_read_it(
+    versions: Versions,
+) -> None:
+    fleet, old, new = versions
     async with fleet.browser() as browser:
-        callback = await callback_of_login(browser, new.at(login))
+        callback = await callback_of_login(browser, new, "alice")
         at_old = await browser.get(callback.replace(new.at("/"), old.at("/")))
         assert (at_old.status_code, "set-cookie" in at_old.headers) == (400, False)
         page = await browser.get(callback, follow_redirects=True)

@@ -41,7 +41,6 @@ def application(
     clock_file: str,
     holds: bool,
     next_version: bool,
-    ahead: int,
     say: Connection,
 ) -> FastAPI:
     if next_version:
@@ -52,7 +51,7 @@ def application(
         session_store=redis_url if mode == "store" else None,
         back_channel_logout_store=redis_url if mode != "store" else None,
         before_session_persist=partial(held_refresh, say) if holds else None,
-        clock=Clock(read=reading(Path(clock_file), ahead)),
+        clock=Clock(read=reading(Path(clock_file))),
     )
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -61,10 +60,6 @@ def application(
     @app.get("/me")
     async def me(session: Annotated[Session, Depends(require_auth)]) -> object:
         return {"sub": session.sub, "generation": session.generation}
-
-    @app.get("/access-token")
-    async def access_token(session: Annotated[Session, Depends(require_auth)]) -> str:
-        return session.tokens.access_token
 
     return app
 
@@ -94,17 +89,17 @@ def seal_as_the_next_version() -> None:
     Sealer.decrypt = decrypt_either  # type: ignore[method-assign, assignment]
 
 
-def reading(clock_file: Path, ahead: int) -> Callable[[], float]:
-    """The time of the fleet, by a clock that is ahead of it by so many seconds."""
-    return lambda: time.time() + float(clock_file.read_text()) + ahead
+def reading(clock_file: Path) -> Callable[[], float]:
+    """The time of the fleet."""
+    return lambda: time.time() + float(clock_file.read_text())
 
 
-def serve(configuration: dict[str, Any], ahead: int, log: str, say: Connection) -> None:
+def serve(configuration: dict[str, Any], log: str, say: Connection) -> None:
     """Serve the application until a signal ends the process; what it logs is in the file `log`."""
     with Path(log).open("wb") as opened:
         os.dup2(opened.fileno(), sys.stderr.fileno())
     # Whoever connects before the application is ready waits in the backlog.
     listener = socket.create_server(("127.0.0.1", 0), backlog=100)
     say.send(listener.getsockname()[1])
-    app = application(**configuration, ahead=ahead, say=say)
+    app = application(**configuration, say=say)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

@@ -21,11 +21,11 @@ _processes.set_forkserver_preload([worker.__name__])
 class Worker:
     """A process that serves the application."""
 
-    def __init__(self, configuration: dict[str, Any], ahead: int, log: Path) -> None:
+    def __init__(self, configuration: dict[str, Any], log: Path) -> None:
         self._log = log
         log.touch()
         self._said, say = _processes.Pipe(duplex=False)
-        arguments = (configuration, ahead, str(log), say)
+        arguments = (configuration, str(log), say)
         self._process = _processes.Process(target=worker.serve, args=arguments)
         self._process.start()
         say.close()

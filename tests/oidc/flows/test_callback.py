@@ -24,7 +24,7 @@ from tests.oidc.flows.steps import (
     two_processes,
     user,
 )
-from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.interleaving import Held, Raised, another_process, begun
 from tests.oidc.world import BASE_URL, LOGIN_URL, Time, make_world
 
 STEP_UP = "/auth/login?max_age=60&return_to=/me"
@@ -34,30 +34,28 @@ def pending(browser: httpx.AsyncClient) -> list[str]:
     return [name for name in browser.cookies if "_login_" in name]
 
 
-async def test_provider_that_cannot_be_asked_uses_nothing_up() -> None:
-    """Neither before the code is sent nor while there is no connection."""
-
-    class Network(httpx.AsyncBaseTransport):
-        inner: httpx.AsyncBaseTransport
-        is_cut = False
-
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            if self.is_cut and request.url.path == "/token":
-                raise httpx.ConnectError("refused")
-            return await self.inner.handle_async_request(request)
-
-    network = Network()
-    world = make_world(transport=network)
-    network.inner = httpx.ASGITransport(world.op.app)
+@pytest.mark.parametrize(
+    ("error", "status", "code", "comes_again"),
+    [
+        (httpx.ConnectError("refused"), 502, "provider.unreachable", True),
+        (httpx.ReadTimeout("silent"), 504, "provider.timeout", False),
+    ],
+)
+async def test_a_code_that_was_not_sent_is_exchanged_at_the_reload(
+    error: Exception, status: int, code: str, comes_again: bool
+) -> None:
+    """One that may have been sent is used up, and a new login works."""
+    world = make_world()
     browser = world.browser()
     url = await callback_url(browser)
-    network.is_cut = True
+    world.op.faults.put("token", Raised(error))
     answer = await browser.get(url)
-    assert (answer.status_code, answer.json()["code"]) == (502, "provider.unreachable")
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert world.event_names()[-1] == "login.refused"
-    network.is_cut = False
-    assert len(pending(browser)) == 1
-    assert await returned(browser, url) == "/me"
+    assert len(pending(browser)) == comes_again
+    assert await returned(browser, url) == ("/me" if comes_again else None)
+    assert await user(browser) == ("alice" if comes_again else None)
+    assert (await sign_in(browser, LOGIN_URL, user="alice")).status_code == 200
 
 
 async def test_keys_are_fetched_after_the_code_is_exchanged() -> None:

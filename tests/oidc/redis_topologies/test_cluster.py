@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,8 +13,8 @@ from redis.asyncio.cluster import ClusterNode
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.redis.store import NODE_SECONDS
-from tests.oidc.fleet.fleet import LONG_AFTER, running_fleet
-from tests.oidc.fleet.test_redis_faults import Requests, assert_nobody_signed_out, served, under_way
+from tests.oidc.fleet.fleet import running_fleet
+from tests.oidc.fleet.test_redis_faults import assert_nobody_is_signed_out, assert_refreshed_once
 from tests.oidc.redis_topologies.cluster import Cluster
 from tests.oidc.redis_topologies.conftest import FOR_A_BUSY_MACHINE
 from tests.oidc.redis_topologies.servers import PATIENCE, Server, program_of
@@ -158,28 +158,19 @@ FOR_A_NODE = "?socket_timeout=2"
 async def test_a_node_killed_or_mute_under_requests_signs_nobody_out(cluster: Cluster) -> None:
     with running_fleet() as fleet:
         fleet.redis_url = cluster.url + FOR_A_NODE
-        first, second = fleet.workers({}, {})
-        async with fleet.signed_in(first) as browser:
+        workers = fleet.workers({}, {})
+        async with fleet.signed_in(workers[0]) as browser:
             asked(cluster)
-            assert (await browser.get(second.at("/me"))).status_code == 200
+            assert (await browser.get(workers[1].at("/me"))).status_code == 200
             node = node_that_was_asked(cluster)
             for ends, heals in ((node.kill, node.start), (node.mute, node.unmute)):
-                async with under_way(browser, first, second) as streams:
-                    await until_all(streams, 200)
-                    ends()
-                    await until_all(streams, 503)
-                    await asyncio.to_thread(heals)
-                    await asyncio.to_thread(cluster.until_whole)
-                    await until_all(streams, 200)
-                assert_nobody_signed_out(streams)
-            fleet.pass_seconds(LONG_AFTER)
-            for worker in (second, first):
-                assert (await served(browser, worker)).json()["generation"] == 1
-        assert fleet.token_calls() == 1
 
+                def heal_all(heals: Callable[[], None] = heals) -> None:
+                    heals()
+                    cluster.until_whole()
 
-async def until_all(streams: list[Requests], status: int) -> None:
-    await asyncio.gather(*(stream.until_answered(status) for stream in streams))
+                await assert_nobody_is_signed_out(browser, workers, ends, heal_all)
+            await assert_refreshed_once(fleet, browser, workers)
 
 
 def node_that_was_asked(cluster: Cluster) -> Server:

@@ -1,0 +1,113 @@
+"""One process's clock is two minutes ahead, another's two minutes behind (docs/reliability.md)."""
+
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from fastapi_oidc import Clock, OIDCSettings
+from fastapi_oidc.testing import LogoutDelivered, sign_in
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    callback_url,
+    copy_of,
+    generation,
+    returned,
+    shared_stores,
+)
+from tests.oidc.interleaving import another_process, same_browser
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
+
+FAULT, ACCESS_TOKEN = 120, 300
+MARGIN = OIDCSettings.model_fields["refresh_margin"].default
+SESSION = OIDCSettings.model_fields["session_lifetime"].default
+
+
+@dataclass(slots=True)
+class Clocks:
+    """Three processes of one application, by their clocks."""
+
+    time: Time
+    right: World
+    ahead: World
+    behind: World
+
+
+@pytest.fixture
+def clocks(mode: str) -> Clocks:
+    time = Time()
+    stores = shared_stores(mode, time)
+    right = make_world(time=time, **stores)
+    ahead = another_process(right, clock=Clock(read=lambda: time() + FAULT), **stores)
+    behind = another_process(right, clock=Clock(read=lambda: time() - FAULT), **stores)
+    return Clocks(time, right, ahead, behind)
+
+
+async def at(browser: httpx.AsyncClient, *worlds: World) -> list[int | None]:
+    """The generation of the browser's session at each process."""
+    return [await generation(same_browser(browser, world)) for world in worlds]
+
+
+async def test_sessions_live_and_end_across_a_clock_that_is_ahead(clocks: Clocks) -> None:
+    for begins, ends in ((clocks.ahead, clocks.right), (clocks.right, clocks.ahead)):
+        browser = await begins.signed_in()
+        for number in (0, 1, 2):
+            assert await at(browser, ends, begins) == [number, number]
+            clocks.time.advance(AFTER_EXPIRY)
+        copy = copy_of(browser, begins)
+        await same_browser(browser, ends).post("/auth/logout", data=LOCAL)
+        assert await at(copy, begins, ends) == [None, None]
+
+
+async def test_a_session_is_over_early_where_the_clock_is_ahead_and_late_if_it_began_there(
+    clocks: Clocks,
+) -> None:
+    early, late = await clocks.right.signed_in(), await clocks.ahead.signed_in()
+    clocks.time.advance(SESSION - FAULT)
+    assert None not in await at(early, clocks.right)
+    assert await at(early, clocks.ahead, clocks.right) == [None, None], "its cookie is cleared"
+    clocks.time.advance(FAULT - 1)
+    assert None not in await at(late, clocks.ahead)
+    clocks.time.advance(1)
+    assert await at(late, clocks.ahead) == [None]
+
+
+async def test_an_access_token_is_used_for_so_long_after_its_end_as_clocks_differ(
+    clocks: Clocks,
+) -> None:
+    """By the right process, if the one ahead has got it, and by the one behind."""
+    for gets, uses in ((clocks.ahead, clocks.right), (clocks.right, clocks.behind)):
+        browser = await gets.signed_in()
+        clocks.time.advance(ACCESS_TOKEN + FAULT - MARGIN - 1)
+        assert await at(browser, uses) == [0]
+        clocks.time.advance(1)
+        assert await at(browser, clocks.right) == [1]
+
+
+async def test_a_clock_that_is_behind_refuses_logins_and_ends_no_session(clocks: Clocks) -> None:
+    """What the provider says is dated after its time; nobody is signed out for that."""
+    right, behind = clocks.right, clocks.behind
+    refused = await sign_in(behind.browser(), LOGIN_URL, user="bob")
+    assert (refused.status_code, refused.json()["code"]) == (400, "id_token.issued_at")
+    bob = behind.browser()
+    url = await callback_url(bob, user="bob")
+    assert await returned(same_browser(bob, right), url) == "/me"
+    assert await at(bob, behind) == [0]
+
+    alice = await right.signed_in()
+    clocks.time.advance(AFTER_EXPIRY + FAULT)
+    answer = await same_browser(alice, behind).get("/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+    assert await at(alice, right, behind) == [1, 1]
+
+
+async def test_a_clock_that_is_behind_refuses_the_providers_logouts(clocks: Clocks) -> None:
+    right, behind = clocks.right, clocks.behind
+    for told, status, after in ((behind, 400, 0), (right, 200, None)):
+        browser = await right.signed_in()
+        right.op.back_channel_transport = httpx.ASGITransport(told.app)
+        clocks.time.advance(1)
+        await right.op.log_out("alice")
+        assert right.op.record.of(LogoutDelivered)[-1].status == status
+        assert await at(browser, right, behind) == [after, after]
