@@ -1,6 +1,7 @@
 """Processes, browsers, a provider and stores at random, and what is true whatever fails."""
 
 import os
+from collections.abc import Callable
 from itertools import product
 from typing import Any, ClassVar, Final
 
@@ -17,6 +18,7 @@ from hypothesis.stateful import (
 )
 
 from fastapi_oidc.flows.outcomes import TokenAnswer
+from fastapi_oidc.session.rows import LEASE_SECONDS
 from tests.oidc.machine.breakages import BREAKAGES, MODES, killed_after_the_response
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import RESOURCES, Fault, Mode
@@ -45,6 +47,7 @@ faults = st.sampled_from(
     ]
 )
 endings = st.sampled_from(["go on", "kill", "wait", "ask elsewhere", "ask elsewhere"])
+SHARED: Final = ["cookie, store of endings", "store"]
 CLOCK_ERRORS: Final = (0.0, -60.0, 60.0, -1500.0, 200.0)
 """Seconds by which a clock is wrong. A process whose clock is ahead by the 300 seconds for which an
 ID token is good ends the sessions that it refreshes."""
@@ -174,6 +177,58 @@ def test_a_breakage_breaks_a_promise(
     broken.breakage(monkeypatch)
     with pytest.raises(AssertionError, match=broken.found):
         play_story(broken.mode, broken.story)
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("stops", [MachineWorld.kill, MachineWorld.pause])
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [
+        *product(["find", "take", "record", "finish"], [Fault.LATE, Fault.PAUSED]),
+        *product(["token", "provider"], [Fault.LATE, Fault.LATE_REPLY]),
+    ],
+)
+def test_another_process_goes_on_when_one_dies_or_stands_still_at_a_step_of_a_refresh(
+    step: str, fault: Fault, stops: Callable[[MachineWorld, int], None], name: str
+) -> None:
+    """The session is lost only where the response was, and no token is presented twice."""
+
+    def story(world: MachineWorld, alice: Browser) -> None:
+        world.wait(30)
+        world.fail(0, step, fault)
+        world.begin("me", alice, 0)
+        assert not world.processes[0].faults[step], "the refresh has come to this step"
+        stops(world, 0)
+        began = world.loop.seconds
+        is_lost = (step, fault) in (("token", Fault.LATE_REPLY), ("record", Fault.LATE))
+        assert world.asked("me", alice, 1) == (401 if is_lost else 200)
+        assert world.loop.seconds - began < LEASE_SECONDS + 4
+        world.wait(80)
+        assert world.asked("me", alice, 1) == (401 if is_lost else 200)
+
+    play_story(MODES[name], story)
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends"])
+def test_a_response_that_the_store_could_not_take_is_written_as_soon_as_it_can(
+    ends: bool, name: str
+) -> None:
+    """Without it another process would present the token again."""
+
+    def story(world: MachineWorld, alice: Browser) -> None:
+        world.wait(30)
+        world.fail(0, "record", *[Fault.DOWN] * 99)
+        refused = world.begin("me", alice, 0)
+        assert refused.task.result().status_code == 503, "it does not wait for a store"
+        if ends:
+            world.spawn(world.processes[0].oidc.aclose())
+        world.repair()
+        began = world.loop.seconds
+        assert world.asked("me", alice, 1) == 200
+        assert world.loop.seconds - began < 2
+
+    play_story(MODES[name], story)
 
 
 @pytest.mark.parametrize("written", [b"of another", b"[1]\n{}"])

@@ -1,25 +1,13 @@
 """A token response is stored until its session is; its refresh token is not sent again."""
 
-import asyncio
-from time import monotonic
-
 import httpx
-import pytest
 
 from fastapi_oidc.flows.outcomes import LONGEST_BACKOFF
 from fastapi_oidc.flows.token_sessions import UNVERIFIED_SECONDS
 from fastapi_oidc.testing import ServerError
-from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
-    RETRY,
-    copy_of,
-    generation,
-    others_have_run,
-    refreshes,
-)
-from tests.oidc.interleaving import Held, another_process, begun
-from tests.oidc.world import Time, World, make_world
+from tests.oidc.flows.steps import AFTER_EXPIRY, RETRY, copy_of, generation, refreshes
+from tests.oidc.interleaving import Held, begun
+from tests.oidc.world import World, make_world
 
 BEHIND = 120
 
@@ -100,30 +88,3 @@ async def test_response_that_no_key_verifies_is_given_up_after_an_hour(world: Wo
     world.time.advance(LONGEST_BACKOFF)
     assert (await browser.get("/me")).status_code == 401
     assert world.op.record.calls["token"] == calls
-
-
-@pytest.mark.parametrize("is_closed", [False, True], ids=["goes on", "ends"])
-async def test_response_that_the_store_could_not_take_is_written_as_soon_as_it_can(
-    mode: str, is_closed: bool
-) -> None:
-    """Without it another process would present the token again."""
-    time = Time()
-    outage, options = fallible(mode, time)
-    here = make_world(time=time, **options)
-    there = another_process(here, **options)
-    browser, held = await here.signed_in(), Held(first=True)
-    here.op.faults.put("token", held)
-    time.advance(AFTER_EXPIRY)
-    request = begun(browser.get("/me"))
-    await held.gate.until_reached()
-    outage.is_down = True
-    held.gate.opened.set()
-    await others_have_run()
-    closing = asyncio.create_task(here.oidc.aclose()) if is_closed else None
-    outage.is_down, back_at = False, monotonic()
-    assert await generation(copy_of(browser, there)) == 1
-    assert monotonic() - back_at < 1.5, "about a second after the store is back"
-    assert (await request).status_code == 503, "it does not wait for a store that is down"
-    if closing is not None:
-        await closing
-    assert refreshes(here) == 1

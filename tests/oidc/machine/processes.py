@@ -66,7 +66,7 @@ class Process:
     """One process of the application: an `OIDC` object, and what it asks over the network."""
 
     def __init__(self, world: MachineWorld, number: int) -> None:
-        self.world, self.is_dead = world, False
+        self.world, self.is_dead, self.is_paused = world, False, False
         self.clock_error: float = SKEWS[number % len(SKEWS)]
         self.faults: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         mode = world.mode
@@ -117,7 +117,9 @@ class Process:
         return self.faults[name].popleft() if self.faults[name] else None
 
     async def require_alive(self) -> None:
-        """A dead process does nothing any more."""
+        """A dead process does nothing any more, a paused one until the gate opens."""
+        while self.is_paused:
+            await self.world.gate.wait()
         if self.world.is_closing:
             raise ConnectionError("the world ends")
         if self.is_dead:

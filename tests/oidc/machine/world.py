@@ -57,7 +57,6 @@ class MachineWorld:
         self.ledger = Ledger(mode, self.loop, self.op)
         self.store = MemoryStore(clock=stores)
         self.orders: dict[int, asyncio.Future[str]] = {}
-        self.last_document: dict[str, Any] = {}
         self.pending: list[Pending] = []
         self.requests: list[asyncio.Task[Any]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -70,7 +69,7 @@ class MachineWorld:
         return self.loop.run_until_complete(work)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work)
+        task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
@@ -140,9 +139,7 @@ class MachineWorld:
         pending = self.begin(kind, browser, number)
         while not pending.task.done():
             self.wait(1)
-        response = pending.task.result()
-        self.last_document = response.json()
-        return response.status_code
+        return pending.task.result().status_code
 
     def ask_everywhere(self) -> None:
         for browser in self.browsers:
@@ -204,6 +201,11 @@ class MachineWorld:
             self._note_what_only_it_knew()
         self.processes[number] = Process(self, number)
 
+    def pause(self, number: int) -> None:
+        """The process stands still until the gate opens."""
+        self.processes[number].is_paused = True
+        self.ledger.hinder(self.processes[number])
+
     def fail(self, number: int, name: str, *faults: Fault | None) -> None:
         """The next requests of this name fail so; None is one that does not."""
         self.processes[number].faults[name].extend(faults)
@@ -227,6 +229,8 @@ class MachineWorld:
     def open_gate(self) -> None:
         """What was held back goes on."""
         gate, self.gate = self.gate, asyncio.Event()
+        for process in self.processes:
+            process.is_paused = False
         gate.set()
         for user in self.ledger.uncertain:
             self.ledger.begin_ending(user)
