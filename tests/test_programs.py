@@ -11,10 +11,6 @@ from tests.programs import require_npm_package, require_program
 from tools.benchmarks.postgres_server import DEBIAN, postgres_folder
 
 
-def test_a_program_that_is_there_is_found() -> None:
-    assert require_program("sh", package="dash").endswith("/sh")
-
-
 def test_a_server_is_found_where_ordinary_users_have_no_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -25,43 +21,27 @@ def test_a_server_is_found_where_ordinary_users_have_no_path(
     assert require_program("some-server", package="some-server") == str(server)
 
 
-@pytest.mark.parametrize("name", ["nginx", "redis-server"])
+@pytest.mark.parametrize("name", ["nginx", "redis-server", "postgresql"])
 def test_the_script_that_installs_programs_finds_what_the_tests_find(name: str) -> None:
     """With CI=true it fails for what is missing; it has nothing to install it with here."""
+    bash, script = shutil.which("bash") or "", Path(__file__).with_name("programs.sh")
+    assert f'PATH="$PATH:{":".join(program.SYSTEM_FOLDERS)}"' in script.read_text()
+    found = postgres_folder() if name == "postgresql" else program.path_of(name)
+    places = (DEBIAN, *map(Path, program.SYSTEM_FOLDERS))
     shell = {"PATH": "/nowhere", "CI": "true"}
-    bash, script = shutil.which("bash") or "", str(Path(__file__).with_name("programs.sh"))
-    text = Path(script).read_text()
-    assert f'PATH="$PATH:{":".join(program.SYSTEM_FOLDERS)}"' in text
-    found = program.path_of(name)
     ended = subprocess.run([bash, script, name], env=shell, capture_output=True, text=True)
-    in_system = found is not None and str(Path(found).parent) in program.SYSTEM_FOLDERS
-    assert ended.returncode == 0 or not in_system, ended.stdout + ended.stderr
+    is_there = found is not None and any(Path(found).is_relative_to(place) for place in places)
+    assert ended.returncode == 0 or not is_there, ended.stdout + ended.stderr
 
 
-def test_the_script_finds_postgresql_where_the_tests_find_it() -> None:
-    shell = {"PATH": "/nowhere", "CI": "true"}
-    bash, script = shutil.which("bash") or "", str(Path(__file__).with_name("programs.sh"))
-    found = postgres_folder()
-    ended = subprocess.run([bash, script, "postgresql"], env=shell, capture_output=True, text=True)
-    outside_paths = found is not None and found.is_relative_to(DEBIAN)
-    assert ended.returncode == 0 or not outside_paths, ended.stdout + ended.stderr
-
-
-def test_a_missing_program_skips_and_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)]
+)
+def test_what_is_missing_skips_or_fails_in_ci_and_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[Exception]
 ) -> None:
-    monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match=r"no-such-program.*test_programs.*apt-get"):
-        require_program("no-such-program", package="no-such-package")
-
-
-def test_a_missing_program_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match=r"apt-get install -y no-such-package"):
-        require_program("no-such-program", package="no-such-package")
-
-
-def test_a_missing_npm_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match=r"no-such-package.*npm ci --prefix tests"):
-        require_npm_package("no-such-package")
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(outcome, match=r"no-program.*test_programs.*apt-get install -y no-package"):
+        require_program("no-program", package="no-package")
+    with pytest.raises(outcome, match=r"no-package.*npm ci --prefix tests"):
+        require_npm_package("no-package")

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,14 @@ def started(module: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def reserved_port() -> socket.socket:
+    """A socket at a port that one program after the other may serve, and that nobody else gets."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
 
 
 def lines_of(process: subprocess.Popen[str], count: int) -> list[str]:

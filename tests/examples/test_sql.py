@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from fastapi_oidc.testing import sign_in_sync
-from tests.examples.programs import lines_of, started
+from tests.examples.programs import lines_of, reserved_port, started
 
 
 def address(process: subprocess.Popen[str]) -> str:
@@ -47,16 +47,14 @@ def test_a_user_sees_and_ends_a_session_in_another_browser(tmp_path: Path) -> No
 
 
 def test_sessions_survive_a_restart(tmp_path: Path) -> None:
-    environment = {
-        "DATABASE": f"sqlite+aiosqlite:///{tmp_path / 'sessions.db'}",
-        "COOKIE_SECRET": secrets.token_urlsafe(32),
-    }
-    with httpx.Client() as browser:
-        with started("examples.sql", **environment, PROVIDER_PORT="0") as process:
-            url = address(process)
-            provider = httpx.URL(browser.get(f"{url}auth/login").headers["location"])
-            ports = {"PORT": str(httpx.URL(url).port), "PROVIDER_PORT": str(provider.port)}
-            sign_in_sync(browser, url, user="alice")
-        with started("examples.sql", **environment, **ports) as process:
-            assert address(process) == url
-            assert listed(browser, url) == 1
+    with reserved_port() as port, reserved_port() as provider, httpx.Client() as browser:
+        environment = {
+            "DATABASE": f"sqlite+aiosqlite:///{tmp_path / 'sessions.db'}",
+            "COOKIE_SECRET": secrets.token_urlsafe(32),
+            "PORT": str(port.getsockname()[1]),
+            "PROVIDER_PORT": str(provider.getsockname()[1]),
+        }
+        with started("examples.sql", **environment) as process:
+            sign_in_sync(browser, address(process), user="alice")
+        with started("examples.sql", **environment) as process:
+            assert listed(browser, address(process)) == 1

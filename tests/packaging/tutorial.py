@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from tests.examples.programs import reserved_port
 from tests.forked import Forked
 from tests.packaging.built import REPOSITORY
 
@@ -24,17 +24,13 @@ def files_of(name: str) -> Mapping[str, str]:
     return dict(TITLED.findall(page.read_text()))
 
 
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return str(listener.getsockname()[1])
-
-
 class Reader:
     """Somebody with an empty folder, and two terminals at other ports than the pages name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = free_port()
+        self._reserved = reserved_port()
+        self.port = self._reserved.getsockname()[1]
         self._environment = {
             name: value for name, value in os.environ.items() if not name.startswith("OIDC_")
         }
@@ -54,7 +50,7 @@ class Reader:
         server = ["-m", "uvicorn", "app:app", f"--port={self.port}"]
         with self._started(*provider, says=LAST_SETTING) as told:
             self._environment.update(EXPORTED.findall(told))
-            with self._started(*server, says="Uvicorn running"):
+            with self._started(*server, says="Uvicorn running"), self._reserved:
                 yield
 
     @contextmanager

@@ -5,7 +5,6 @@ import math
 import pytest
 
 from tools.benchmarks import memory
-from tools.benchmarks.__main__ import REPOSITORY, SECTIONS
 from tools.benchmarks.figures import Figure, of_targets, table
 from tools.benchmarks.rounds import Cost, costs
 
@@ -50,11 +49,6 @@ def test_what_is_no_number_misses_its_target() -> None:
 
 def test_a_figure_is_read_as_it_was_written() -> None:
     assert Figure.from_json(MISSED.to_json()) == MISSED
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-def test_each_section_is_a_module(section: str) -> None:
-    assert (REPOSITORY / "tools" / "benchmarks" / f"{section}.py").is_file()
 
 
 # Cases are measured in turns, and ratios are taken within each round

@@ -96,9 +96,10 @@ def test_without_the_service_it_says_that_nothing_was_audited(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("CI", ci)
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # a port at which nobody listens
         port = nobody.getsockname()[1]
-    assert main([f"--osv-url=http://127.0.0.1:{port}/"], requirements) == status
+        assert main([f"--osv-url=http://127.0.0.1:{port}/"], requirements) == status
     assert "NOT AUDITED: the service cannot be asked." in capsys.readouterr().err
 
 
