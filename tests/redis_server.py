@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from examples.fleet.program import Program
 from tests.programs import require_program
 
-START_SECONDS = 10.0
 NOTHING_ON_DISK = ("--save", "", "--appendonly", "no")
 
 
@@ -24,28 +21,13 @@ def running_redis() -> Iterator[str]:
     program = require_program("redis-server", package="redis-server")
     with tempfile.TemporaryDirectory(prefix="redis-") as folder:
         path = Path(folder) / "redis.sock"
-        server = subprocess.Popen(
-            [program, "--port", "0", "--unixsocket", str(path), *NOTHING_ON_DISK],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-        )
+        command = [program, "--port", "0", "--unixsocket", str(path), *NOTHING_ON_DISK]
+        server = Program("redis", command, Path(folder), address=path)
+        server.start()
         try:
-            wait_until_listening(path, server)
             yield f"unix://{path}"
         finally:
-            server.terminate()
-            server.wait(START_SECONDS)
-
-
-def wait_until_listening(path: Path, server: subprocess.Popen[bytes]) -> None:
-    """Returns when `server` takes connections at `path`; fails the test if it never does."""
-    deadline = time.monotonic() + START_SECONDS
-    while server.poll() is None and time.monotonic() < deadline:
-        with socket.socket(socket.AF_UNIX) as connection:
-            if connection.connect_ex(str(path)) == 0:
-                return
-        time.sleep(0.01)
-    pytest.fail("redis-server did not start")
+            server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -26,15 +26,6 @@ def provider(site: Site) -> Iterator[None]:
         yield
 
 
-def test_a_browser_that_blocks_provider_cookies_loses_no_session(page: Page, site: Site) -> None:
-    site.silent = SilentPage("error", "authorization.refused")
-    answering(site, "changed")
-    opened(page, site)
-    eventually(page, lambda: member(page, "monitoring") == "stopped")
-    assert site.asked(SILENT_LOGIN) == 0
-    assert member(page, "isAuthenticated") is True
-
-
 def test_a_browser_that_begins_to_block_them_loses_one_session_at_most(
     page: Page, site: Site
 ) -> None:

@@ -83,17 +83,6 @@ def test_a_page_that_nobody_sees_goes_there_when_it_is_shown(
     assert site.asked("GET /auth/login") == (0 if back else 1)
 
 
-def test_login_comes_back_to_this_page(page: Page, site: Site) -> None:
-    page.clock.install()
-    site.attributes = 'redirect-on-expired="login"'
-    page.goto(site.origin + "/machines?state=on")
-    expect_status(page, "authenticated")
-    with page.expect_request("**/auth/login?*") as request:
-        pass_the_end(page)
-    assert request.value.url.endswith("?return_to=%2Fmachines%3Fstate%3Don")
-    expect(page).to_have_url(site.origin + "/signed-in-again")
-
-
 def test_a_session_that_was_over_at_the_load_leads_nowhere(page: Page, site: Site) -> None:
     site.session = signed_in(expires_at=int(time.time()) - 10)
     opened(page, site, 'redirect-on-expired="reload"', status="expired")

@@ -14,15 +14,8 @@ LOGOUT = "POST /auth/logout"
 FORBIDDEN = (
     "Object.defineProperty(window, 'localStorage', { get() { throw new Error('forbidden') } })"
 )
+NO_LOCKS = "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })"
 FULL = "Storage.prototype.setItem = () => { throw new Error('full') }"
-
-
-def test_logout_ends_the_session_of_this_application_alone(page: Page, site: Site) -> None:
-    page.clock.install()
-    opened(page, site, f'{TEN_MINUTES} redirect-on-idle="logout"')
-    page.clock.fast_forward(601_000)
-    expect(page).to_have_url(site.origin + "/signed-out")
-    assert site.forms == [{"local": ["1"]}]
 
 
 def test_activity_moves_the_deadline_until_it_has_passed_while_the_machine_slept(
@@ -40,14 +33,17 @@ def test_activity_moves_the_deadline_until_it_has_passed_while_the_machine_slept
     expect(page).to_have_url(site.origin + "/signed-out")
 
 
-def test_an_idle_session_is_ended_at_the_provider_and_a_new_login_has_a_whole_timeout(
-    page: Page, site: Site
+@pytest.mark.parametrize(
+    ("attributes", "form"), [("", {}), (" redirect-on-idle=logout", {"local": ["1"]})]
+)
+def test_an_idle_session_is_ended_here_and_at_the_provider_and_a_new_login_has_a_whole_timeout(
+    page: Page, site: Site, attributes: str, form: dict[str, list[str]]
 ) -> None:
     page.clock.install()
-    opened(page, site, TEN_MINUTES)
+    opened(page, site, TEN_MINUTES + attributes)
     page.clock.fast_forward(601_000)
     expect(page).to_have_url(site.origin + "/signed-out")
-    assert site.forms == [{}]
+    assert site.forms == [form]
     site.session = signed_in(expires_at=2**31)
     page.goto(site.origin)
     expect_status(page, "authenticated")
@@ -85,10 +81,12 @@ def test_without_the_attribute_nobody_is_idle_and_one_set_later_counts_from_then
     expect(page).to_have_url(site.origin + "/signed-out")
 
 
-@pytest.mark.parametrize("storage", [FORBIDDEN, FULL], ids=["forbidden", "full"])
-def test_without_storage_a_tab_counts_alone(page: Page, site: Site, storage: str) -> None:
+@pytest.mark.parametrize(
+    "lacks", [FORBIDDEN, FULL, NO_LOCKS], ids=["storage", "room in it", "locks"]
+)
+def test_without_storage_or_locks_a_tab_decides_alone(page: Page, site: Site, lacks: str) -> None:
     page.clock.install()
-    page.add_init_script(storage)
+    page.add_init_script(lacks)
     opened(page, site, TEN_MINUTES)
     page.clock.fast_forward(500_000)
     page.keyboard.press("a")
@@ -96,17 +94,6 @@ def test_without_storage_a_tab_counts_alone(page: Page, site: Site, storage: str
     assert site.asked(LOGOUT) == 0
     page.clock.fast_forward(101_000)
     expect(page).to_have_url(site.origin + "/signed-out")
-
-
-def test_without_locks_a_tab_decides_alone(page: Page, site: Site) -> None:
-    page.clock.install()
-    page.add_init_script(
-        "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })"
-    )
-    opened(page, site, TEN_MINUTES)
-    page.clock.fast_forward(601_000)
-    expect(page).to_have_url(site.origin + "/signed-out")
-    assert site.asked(LOGOUT) == 1
 
 
 STAND_STILL_ONCE_READ = """
@@ -126,10 +113,15 @@ void (globalThis.answered = new Promise((resolve) => {
 """The page stands still after it has read what the tabs share, until the site lets it go on."""
 
 
-def test_activity_in_one_tab_keeps_the_other(page: Page, site: Site) -> None:
+def second_tab(page: Page, site: Site, attributes: str = TEN_MINUTES) -> Page:
+    """Another tab beside the page, both with these attributes and one clock."""
     page.context.clock.install()
-    opened(page, site, TEN_MINUTES)
-    other = opened(page.context.new_page(), site, TEN_MINUTES)
+    opened(page, site, attributes)
+    return opened(page.context.new_page(), site, attributes)
+
+
+def test_activity_in_one_tab_keeps_the_other(page: Page, site: Site) -> None:
+    other = second_tab(page, site)
     for _ in range(3):
         page.context.clock.fast_forward(500_000)
         known = kept(page)
@@ -167,9 +159,7 @@ def test_an_answer_of_the_server_leaves_what_another_tab_stored(page: Page, site
 
 
 def test_two_idle_tabs_log_out_once(page: Page, site: Site) -> None:
-    page.context.clock.install()
-    opened(page, site, TEN_MINUTES)
-    other = opened(page.context.new_page(), site, TEN_MINUTES)
+    other = second_tab(page, site)
     page.context.clock.fast_forward(601_000)
     ends = {site.origin + "/", site.origin + "/signed-out"}
     eventually(page, lambda: {page.url, other.url} == ends)
@@ -181,10 +171,7 @@ def test_two_idle_tabs_log_out_once(page: Page, site: Site) -> None:
 
 
 def test_the_tab_that_follows_goes_where_an_expired_one_would(page: Page, site: Site) -> None:
-    page.context.clock.install()
-    attributes = f'{TEN_MINUTES} redirect-on-expired="/bye"'
-    opened(page, site, attributes)
-    other = opened(page.context.new_page(), site, attributes)
+    other = second_tab(page, site, f'{TEN_MINUTES} redirect-on-expired="/bye"')
     page.context.clock.fast_forward(601_000)
     page.wait_for_timeout(300)
     page.context.clock.run_for(5000)
@@ -193,12 +180,8 @@ def test_the_tab_that_follows_goes_where_an_expired_one_would(page: Page, site: 
 
 
 def test_a_tab_that_followed_in_vain_stays_where_it_is(page: Page, site: Site) -> None:
-    page.context.clock.install()
-    attributes = f'{TEN_MINUTES} redirect-on-expired="/bye"'
-    page.add_init_script("addEventListener('oidc-idle', event => event.preventDefault())")
-    opened(page, site, attributes)
-    other = opened(page.context.new_page(), site, attributes)
-    other.evaluate("addEventListener('oidc-idle', event => event.preventDefault())")
+    page.context.add_init_script("addEventListener('oidc-idle', event => event.preventDefault())")
+    other = second_tab(page, site, f'{TEN_MINUTES} redirect-on-expired="/bye"')
     page.context.clock.fast_forward(601_000)
     page.wait_for_timeout(300)
     page.context.clock.run_for(5000)
@@ -212,10 +195,8 @@ def test_a_tab_that_followed_in_vain_stays_where_it_is(page: Page, site: Site) -
 def test_a_logout_that_did_not_reach_the_server_is_taken_over(
     page: Page, site: Site, tolerate: Callable[[str], None]
 ) -> None:
-    page.context.clock.install()
     site.logout_status = 503
-    opened(page, site, TEN_MINUTES)
-    other = opened(page.context.new_page(), site, TEN_MINUTES)
+    other = second_tab(page, site)
     page.context.clock.fast_forward(601_000)
     failed = site.origin + "/auth/logout"
     eventually(page, lambda: failed in (page.url, other.url))

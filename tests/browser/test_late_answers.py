@@ -74,29 +74,23 @@ def test_the_session_ends_on_time_while_the_server_is_silent(page: Page, site: S
     gate.released.set()
 
 
-def test_an_answer_from_before_the_machine_slept_is_none(page: Page, site: Site) -> None:
+@pytest.mark.parametrize(
+    ("ended", "later", "status"), [(True, 6, "revoked"), (False, 6 * 3600 + 60, "expired")]
+)
+def test_an_answer_from_before_the_machine_slept_is_none_and_tells_no_time(
+    page: Page, site: Site, *, ended: bool, later: int, status: str
+) -> None:
     page.clock.install()
     opened(page, site, ON_FOCUS_ONLY)
     page.evaluate(TIMERS_SLEEP_TOO)
     gate = asking(page, site)
-    site.end_session()
+    if ended:
+        site.end_session()
     page.clock.fast_forward(2 * 3600 * 1000)
     gate.released.set()
     page.evaluate("answered")
-    page.clock.run_for(6000)
-    expect_status(page, "revoked")
-
-
-def test_an_answer_from_before_the_machine_slept_tells_no_time(page: Page, site: Site) -> None:
-    page.clock.install()
-    opened(page, site, ON_FOCUS_ONLY)
-    page.evaluate(TIMERS_SLEEP_TOO)
-    gate = asking(page, site)
-    page.clock.fast_forward(2 * 3600 * 1000)
-    gate.released.set()
-    page.evaluate("answered")
-    page.clock.fast_forward((EIGHT_HOURS - 2 * 3600 + 60) * 1000)
-    expect_status(page, "expired")
+    page.clock.fast_forward(later * 1000)
+    expect_status(page, status)
 
 
 def test_a_clock_that_was_set_back_delays_no_question(page: Page, site: Site) -> None:

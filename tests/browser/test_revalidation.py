@@ -10,15 +10,6 @@ from tests.browser.site import Site
 SESSION = "GET /auth/session"
 
 
-def test_focus_revalidates_at_once(page: Page, site: Site) -> None:
-    page.clock.install()
-    opened(page, site, "revalidate-interval=0")
-    page.clock.fast_forward(2000)
-    site.end_session()
-    page.evaluate("dispatchEvent(new Event('focus'))")
-    expect_status(page, "revoked")
-
-
 def test_the_focus_of_a_field_is_no_reason_to_ask(page: Page, site: Site) -> None:
     site.body = "<oidc-context revalidate-interval=0></oidc-context><input>"
     page.clock.install()

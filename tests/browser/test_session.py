@@ -81,7 +81,7 @@ LOGOUTS: Final[tuple[tuple[str, dict[str, list[str]], str], ...]] = (
     ("logoutLocal({ returnTo: '/bye' })", {"local": ["1"], "return_to": ["/bye"]}, "/bye"),
 )
 LOGINS: Final = (
-    ("login()", "?return_to=%2F"),
+    ("login()", "?return_to=%2Fmachines%3Fstate%3Don"),
     ("login({ returnTo: '/machines?on' })", "?return_to=%2Fmachines%3Fon"),
 )
 
@@ -99,7 +99,8 @@ def test_logout_posts_a_form(page: Page, site: Site) -> None:
 
 def test_login_says_where_to_come_back_to(page: Page, site: Site) -> None:
     for call, query in LOGINS:
-        opened(page, site)
+        page.goto(f"{site.origin}/machines?state=on")
+        expect_status(page, "authenticated")
         with page.expect_request("**/auth/login?*") as request:
             page.locator("oidc-context").evaluate(f"element => element.{call}")
         assert request.value.url == f"{site.origin}/auth/login{query}"

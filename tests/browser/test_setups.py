@@ -1,8 +1,6 @@
 """The setups of the pages, whole: files, servers and a browser."""
 
 import re
-import secrets
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -10,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from starlette.applications import Starlette
@@ -21,11 +20,8 @@ from fastapi_oidc.testing import DevClient, DevProvider, DevUser
 from tests.chromium import close_context
 from tests.oidc.real_op.serving import free_socket, serving
 from tests.oidc.world import client_at
-from tests.packaging.built import REPOSITORY
+from tests.packaging.pages import blocks, environment, run, text_of
 
-PYTHON, JAVASCRIPT = (
-    re.compile(rf"^```{kind}\n(.*?)^```", re.M | re.S) for kind in ("python", "js")
-)
 FRONT_END = """<!doctype html><title>Front end</title><link rel="icon" href="data:,">
 <h1></h1><p></p><button type="button">Create</button>
 <form method="post" action="/auth/logout"><button>Sign out</button></form>
@@ -61,30 +57,16 @@ class Setup:
     def serve(self, app: ASGIApp, listener: Any) -> None:
         self.stack.enter_context(serving(app, listener))
 
-    def settings(self, origin: str, prefix: str = "OIDC_") -> None:
+    def settings(self, origin: str, **more: str) -> None:
         """The environment of an application at `origin`."""
-        for name, value in {
-            "ISSUER": self.issuer,
-            "CLIENT_ID": "app",
-            "COOKIE_SECRET": secrets.token_urlsafe(32),
-            "BASE_URL": origin,
-            "ALLOW_INSECURE_HTTP": "true",
-        }.items():
-            self.monkeypatch.setenv(prefix + name, value)
+        more["OIDC_ALLOW_INSECURE_HTTP"] = "true"
+        for name, value in environment(self.issuer, origin, **more).items():
+            self.monkeypatch.setenv(name, value)
 
     def page(self, name: str, **replaced: str) -> ModuleType:
         """The module that the Python blocks of a page make, with other URLs."""
-        module = ModuleType("setup")
-        self.monkeypatch.setitem(sys.modules, "setup", module)
-        for code in PYTHON.findall(text_of(name)):
-            for old, new in replaced.items():
-                code = code.replace(f"https://{old}.example.com", new)
-            exec(compile(code, name, "exec", dont_inherit=True), module.__dict__)
-        return module
-
-
-def text_of(name: str) -> str:
-    return (REPOSITORY / "docs" / name).read_text()
+        urls = {f"https://{old}.example.com": new for old, new in replaced.items()}
+        return run(name, self.monkeypatch, urls)
 
 
 @pytest.fixture
@@ -105,7 +87,7 @@ def browser(setup: Setup, chromium: Browser) -> Iterator[Page]:
 def front_end(folder: Path, origin: str = "") -> Path:
     """The files of the front end; its calls are those of the page."""
     folder.mkdir(exist_ok=True)
-    script = JAVASCRIPT.findall(text_of("single-page-applications.md"))[0]
+    script = blocks(text_of("single-page-applications.md"), "js")[0]
     (folder / "call.js").write_text(script.replace("origin = ''", f"origin = '{origin}'"))
     (folder / "index.html").write_text(FRONT_END)
     return folder
@@ -123,9 +105,11 @@ def test_a_single_page_application(setup: Setup, browser: Page) -> None:
     setup.settings(origin)
     front_end(setup.folder / "dist")
     setup.serve(setup.page("single-page-applications.md").app, listener)
+    assert httpx.get(f"{origin}/api/me").json()["code"] == "session.required"
     browser.goto(f"{origin}/?tab=2")
     create_a_machine(browser)
     assert browser.url == f"{origin}/?tab=2"
+    assert browser.request.post(f"{origin}/api/machines").status == 403, "it sent no token"
     browser.get_by_role("button", name="Sign out").click()
     expect(browser.get_by_role("heading")).to_have_text("Sign in")
     assert browser.url.startswith(setup.issuer)
@@ -134,8 +118,7 @@ def test_a_single_page_application(setup: Setup, browser: Page) -> None:
 def test_a_front_end_at_another_origin(setup: Setup, browser: Page) -> None:
     listener, origin = setup.origin()
     listener_of_pages, pages = setup.origin()
-    setup.settings(origin)
-    setup.monkeypatch.setenv("OIDC_TRUSTED_ORIGINS", pages)
+    setup.settings(origin, OIDC_TRUSTED_ORIGINS=pages)
     setup.serve(setup.page("single-page-applications.md", pages=pages).api_app, listener)
     files = StaticFiles(directory=front_end(setup.folder / "pages", origin), html=True)
     setup.serve(Starlette(routes=[Mount("/", files)]), listener_of_pages)
@@ -156,8 +139,7 @@ def test_a_login_shared_by_subdomains(setup: Setup, browser: Page) -> None:
             routes=routes, client_id=name, client_secret=None, backchannel_logout_uri=back_channel
         )
         setup.provider._state.clients[name] = client  # type: ignore[index]
-        setup.settings(places[name][1])
-        setup.monkeypatch.setenv("OIDC_CLIENT_ID", name)
+        setup.settings(places[name][1], OIDC_CLIENT_ID=name)
         app = setup.page("subdomains.md").app
         setup.serve(app, listener)
     (_, notes), (_, files) = places.values()
@@ -191,7 +173,7 @@ def test_a_proxy_that_removes_a_prefix(setup: Setup, browser: Page) -> None:
     setup.settings(origin)
     app = setup.page("pages-and-forms.md").app
     app.root_path = "/prefix"
-    template = re.findall(r"^```html\n(.*?)^```", text_of("pages-and-forms.md"), re.M | re.S)
+    template = blocks(text_of("pages-and-forms.md"), "html")
     (setup.folder / "templates/notes.html").write_text(template[0] + template[1])
     setup.serve(without_prefix(app, "/prefix"), listener)
     browser.goto(f"{origin}/prefix/notes")

@@ -1,9 +1,10 @@
 """A browser without script: follows links and redirects, fills in and submits the forms it sees."""
 
 import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
 from html.parser import HTMLParser
-from types import TracebackType
-from typing import Self
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -12,6 +13,8 @@ PATIENCE = 30.0
 """Seconds: a busy computer is no fault of the console."""
 
 Attributes = dict[str, str | None]
+Upload = tuple[str, bytes]
+"""The name and the content of a file."""
 
 
 class Form:
@@ -96,35 +99,26 @@ class Page(HTMLParser):
         self.forms.append(form)
 
 
-class Browser:
+class Browser(ExitStack):
     """One person's browser."""
 
     def __init__(self, home: str, cookies: httpx.Cookies | None = None) -> None:
+        super().__init__()
         self._home = home
-        self._client = httpx.Client(
+        client = httpx.Client(
             cookies=cookies,
             follow_redirects=True,
             headers={"Accept": "text/html,*/*;q=0.8"},
             # A server may close an idle connection in the moment in which a post is sent on it.
             limits=httpx.Limits(max_keepalive_connections=0),
-            timeout=20,
+            timeout=2 * PATIENCE,
         )
+        self._client = self.enter_context(client)
         self.headers_sent = self._client.headers
         self.status = 0
         self.url = ""
         self.headers = httpx.Headers()
         self.page, self.body = Page(""), ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._client.close()
 
     @property
     def text(self) -> str:
@@ -169,12 +163,17 @@ class Browser:
             self.click("Yes: ")
         self._see(sees)
 
-    def post(self, path: str, content: dict[str, str]) -> None:
-        """Send a form to `path`, whether the page has one or not."""
+    def post(self, path: str, content: Mapping[str, str | list[str]], **files: Upload) -> None:
+        """Send a form to `path`, whether the page has one or not, with files as a form has them."""
         parts = urlsplit(self.url)
         origin = {"Origin": f"{parts.scheme}://{parts.netloc}"}
         url = urljoin(self.url, path)
-        self._show(self._client.post(url, data=content, headers=origin))
+        send = partial(self._client.post, url, data=content, headers=origin)
+        if not files:
+            return self._show(send())
+        answer = send(files=files, follow_redirects=False)
+        onward = answer.next_request  # httpx would tell of files there, too
+        return self._show(self._client.get(onward.url) if onward else answer)
 
     def has_button(self, label: str) -> bool:
         labels = (text for form in self.page.forms for text in form.buttons)

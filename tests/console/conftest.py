@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
@@ -36,6 +37,14 @@ def tmp_path(tmp_path: Path) -> Iterator[Path]:
     """A folder. Monitors that a console keeps in it end with the test, however that ends."""
     yield tmp_path
     end_processes_of(tmp_path)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder for sockets, whose paths have at most 107 bytes; as above."""
+    with TemporaryDirectory(prefix="vm-") as name:
+        yield Path(name)
+        end_processes_of(Path(name))
 
 
 @pytest.fixture(scope="module")

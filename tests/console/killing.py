@@ -1,8 +1,7 @@
 """A console without its web server that is killed at a chosen moment of a change.
 
-killing.py FOLDER CHANGE MOMENT [keepers]   does a change to a machine; before that moment, kills
-                                            itself, or the keepers of all monitors
-killing.py FOLDER look                      opens the next console, and prints what it finds
+killing.py FOLDER CHANGE MOMENT   does a change to a machine, and kills itself before that moment
+killing.py FOLDER look            opens the next console, and prints what it finds
 """
 
 import asyncio
@@ -34,11 +33,9 @@ ALICE = Person("a", "Alice Admin")
 TEXTS = {
     "clone": {"clone.name": "copy", "clone.run": "true"},
     "named_snapshot": {"named_snapshot.name": "new"},
+    "delete": {},
 }
-SIZE = {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "64"}
 RESTORE = "restore"
-ON_VICTIM = {"delete": False, "setup": False, "stop": True}
-"""Changes of the machine `victim`, and whether it runs before."""
 
 
 def host_in(folder: Path) -> Host:
@@ -64,17 +61,14 @@ def definition_in(host: Host) -> Definition:
     return Definition(configuration=configuration, jail=host.jail)
 
 
-def kill_before(moment: int, host: Host, *, keepers: bool) -> None:
-    """Kills something before a record of the layer is written, or a monitor is called."""
+def kill_before(moment: int) -> None:
+    """Kills this process before a record of the layer is written, or a monitor is called."""
     moments = count()
 
     def passed() -> None:
         if next(moments) == moment:
             print("killed", flush=True)
-            if keepers:
-                kill_keepers_of(host)
-            else:
-                os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def counted(call: Callable[..., Any]) -> Callable[..., Any]:
         def with_moments(*given: Any) -> Any:
@@ -106,31 +100,24 @@ def kill_keepers_of(host: Host) -> None:
 
 async def prepare(host: Host, change: str) -> str:
     """Makes the machines that the change needs; returns the name of the one it is about."""
-    name = "victim" if change in ON_VICTIM else "web"
+    name = "victim" if change == "delete" else "web"
     for one in ("web", name):
-        if host.machines.find(one) is None:
-            await host.machines.create(one, definition_in(host))
-        machine = host.machines.find(one)
-        assert machine is not None
-        runs = ON_VICTIM.get(change, True) if one == "victim" else True
-        if machine.is_up and not runs:
-            await machine.stop(grace=0)
-        if runs:
+        machine = host.machines.find(one) or await host.machines.create(one, definition_in(host))
+        if one == "web":
             await machine.start()
         host.adopt(machine.id)
-    web = host.machines.find("web")
-    if change == RESTORE and web is not None and not host.machines.snapshots():
-        await web.snapshot("base")
+        if change == RESTORE and not host.machines.snapshots():
+            await machine.snapshot("base")
     return name
 
 
-async def do(folder: Path, change: str, moment: int, *, keepers: bool) -> None:
+async def do(folder: Path, change: str, moment: int) -> None:
     host = host_in(folder)
     await host.open()
     name = await prepare(host, change)
     monitor = host.get(name)
     assert monitor is not None
-    kill_before(moment, host, keepers=keepers)
+    kill_before(moment)
     with on_behalf_of(ALICE):
         if change == RESTORE:
             snapshot = host.machines.snapshots()[0].id
@@ -138,9 +125,8 @@ async def do(folder: Path, change: str, moment: int, *, keepers: bool) -> None:
             made = await created(host, CREATE_FROM_SNAPSHOT, texts)
             failure = made if isinstance(made, Failure) else None
         else:
-            texts = {**SIZE, **files_in(folder)} if change == "setup" else TEXTS.get(change, {})
-            failure = await carry_out(monitor, CHANGES[change], texts)
-    assert keepers or failure is None, failure
+            failure = await carry_out(monitor, CHANGES[change], TEXTS[change])
+    assert failure is None, failure
     await host.close()
 
 
@@ -163,17 +149,10 @@ async def look(folder: Path) -> None:
         if snapshot.name != "base":
             await snapshot.delete()
     host.records._database.write(lambda one: one.execute("DELETE FROM events").rowcount).result()
-    if "end" in sys.argv:
-        for machine in host.machines.all():
-            await machine.delete()
     await host.close()
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    place, what, *rest = sys.argv[1:]
-    asyncio.run(
-        look(Path(place))
-        if what == "look"
-        else do(Path(place), what, int(rest[0]), keepers="keepers" in rest)
-    )
+    place, what, *moment = sys.argv[1:]
+    asyncio.run(do(Path(place), what, int(moment[0])) if moment else look(Path(place)))

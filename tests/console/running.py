@@ -8,13 +8,12 @@ import signal
 import socket
 import time
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Final, TypedDict, TypeVar, Unpack
 
-import httpx
 import uvicorn
 from fastapi import FastAPI
 
@@ -32,6 +31,7 @@ ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
 class MachineSettings(TypedDict, total=False):
     """What the environment may say of a console's machines."""
 
+    sockets: Mapping[str, str]
     firecracker: str
     jailer: str
     kernel: str
@@ -89,16 +89,9 @@ class RunningConsole:
         await self.host.create("demo", Definition())
 
 
-@contextmanager
-def running_console(sockets: Mapping[str, str]) -> Iterator[RunningConsole]:
+def running_console(sockets: Mapping[str, str]) -> AbstractContextManager[RunningConsole]:
     """A console of the monitors that `sockets` names."""
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        port = listener.getsockname()[1]
-        settings = ConsoleSettings(port=port, provider_port=0, sockets=sockets, issuer=None)
-        console = stack.enter_context(parts(settings))
-        server = stack.enter_context(serving(create_app(console.oidc, console.monitors), listener))
-        yield RunningConsole(f"http://127.0.0.1:{port}", console, server)
+    return hosting_console(sockets=sockets)
 
 
 @contextmanager
@@ -108,9 +101,8 @@ def hosting_console(
     """A console that starts monitors itself, simulated unless told otherwise, kept in `folder`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        settings = ConsoleSettings(
-            port=port, provider_port=0, sockets={}, issuer=None, folder=folder, **machines
-        )
+        given: MachineSettings = {"sockets": {}, **machines}
+        settings = ConsoleSettings(port=port, provider_port=0, issuer=None, folder=folder, **given)
         with parts(settings) as console:
             if is_empty and isinstance(console.monitors, Host):
                 console.monitors.at_first = None
@@ -147,17 +139,19 @@ def disks_of(console: RunningConsole, name: str) -> list[Path]:
 
 
 def end_processes_of(folder: Path) -> None:
-    """Kills what has a file of `folder` open, on its command line or as a jail, until nothing has.
+    """Kills the processes of `folder`, until there are none.
 
     A keeper that sees its monitor killed writes its record there, so the first look is not enough.
     """
-    while found := [*_processes_of(f"{folder}/".encode())]:
+    while found := [*processes_of(folder)]:
         for process in found:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
 
 
-def _processes_of(mark: bytes) -> Iterator[int]:
+def processes_of(folder: Path) -> Iterator[int]:
+    """Those that have a file of `folder` open, on their command line or as a jail."""
+    mark = f"{folder}/".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             said = (process / "cmdline").read_bytes() + (process / "mountinfo").read_bytes()
@@ -166,21 +160,10 @@ def _processes_of(mark: bytes) -> Iterator[int]:
                 yield int(process.name)
 
 
-def asked(app: FastAPI, path: str, headers: Mapping[str, str]) -> httpx.Response:
-    """What an app that is not served answers to a GET."""
-
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
-            return await client.get(path, headers=headers)
-
-    return asyncio.run(ask())
-
-
 # The console on a socket, from a thread of this process: for tests and screenshots
 
 
-START_SECONDS: Final = 10.0
+START_SECONDS: Final = 60.0
 Answer = TypeVar("Answer")
 
 

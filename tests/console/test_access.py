@@ -2,7 +2,6 @@
 
 import re
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +27,6 @@ from tests.console.running import (
     ALICE,
     BOB,
     RunningConsole,
-    end_processes_of,
     hosting_console,
     serving,
     signed_in,
@@ -223,6 +221,9 @@ def test_a_call_that_waits_is_approved_from_the_page(
     guest = Thread(target=lambda: answers.append(call(path, "POST", json="18:00 Dinner")))
     guest.start()
     carol.open_until("POST calendar.internal/events waits for you", GUEST)
+    with at_guest(house, ALICE) as alice:
+        assert "POST calendar.internal/events waits" in alice.text
+        assert "look at it" not in alice.page.links
     carol.open(carol.page.links["look at it"], sees="18:00 Dinner")
     carol.click("Approve")
     guest.join()
@@ -232,20 +233,6 @@ def test_a_call_that_waits_is_approved_from_the_page(
     [decided] = [one for one in trail() if one.what == "POST calendar.internal/events approved."]
     assert (decided.by.sub, decided.address) == ("carol", "127.0.0.1")
     until(lambda: {one.address for one in trail() if one.is_call} == {""})  # a guest has none
-
-
-def test_an_approval_needs_a_login_of_the_last_minutes(house: RunningConsole) -> None:
-    provider = house.parts.provider
-    assert provider is not None
-    long_ago = {"auth_time": int(time.time()) - 1000}
-    provider.edits.put("id_token", lambda claims: claims | long_ago)
-    with at_guest(house, CAROL) as carol:
-        navigation = {"accept": "text/html", "sec-fetch-mode": "navigate"}
-        address = f"{house.url}/approvals/any"
-        provider.edits.clear()
-        answer = httpx.get(address, cookies=carol.cookies, headers=navigation)
-    assert answer.status_code == 302
-    assert "max_age=300" in answer.headers["location"]
 
 
 def test_each_machine_has_its_own_and_a_copy_has_none(house: RunningConsole) -> None:
@@ -277,14 +264,6 @@ def test_each_machine_has_its_own_and_a_copy_has_none(house: RunningConsole) -> 
         delete(alice, "copy")
         until(lambda: len(house.parts.monitors.records.accesses()) == 1)
         assert house.server.do(accesses.broker.access_of(given.access.machine)) is None
-
-
-@pytest.fixture
-def short_path() -> Iterator[Path]:
-    """That of a socket has at most 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="vm-") as name:
-        yield Path(name)
-        end_processes_of(Path(name))
 
 
 def test_the_next_console_serves_it_again(short_path: Path) -> None:

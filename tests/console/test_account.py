@@ -72,6 +72,8 @@ def test_signing_out_everywhere_ends_every_session_of_this_person_alone(
         assert not is_signed_in(desk)
         assert not is_signed_in(phone)
         assert is_signed_in(bob)
+    desk.home()
+    assert "Sign in to microvm-console" in desk.text
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,13 @@ def test_one_lands_nowhere_else(desk: Browser, phone: Browser, elsewhere: str) -
     desk.click("End", {"return_to": elsewhere})
     assert desk.path == "/"
     assert desk.status == 200
+
+
+def test_signing_out_of_the_console_alone_leaves_the_provider_signed_in(alice: Browser) -> None:
+    alice.click("Sign out here only")
+    assert alice.path == "/signed-out"
+    alice.home()
+    assert alice.path == "/"
 
 
 # The session in the console: who, until when, and when it is over elsewhere

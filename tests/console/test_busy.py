@@ -23,7 +23,7 @@ from generated_vmm.operation import Operation
 from generated_vmm.testing import SimulatedMonitor
 from generated_vmm.transport import AsyncUnixChannel, HttpAnswer
 from tests.console.browser import PATIENCE, Browser, create, delete, do
-from tests.console.running import ALICE, RunningConsole, signed_in
+from tests.console.running import ALICE, BOB, RunningConsole, signed_in
 
 
 def test_an_operation_that_ends_while_a_page_is_made_breaks_none(
@@ -64,13 +64,18 @@ def test_a_machine_that_is_cloned_is_busy_and_nothing_else_is_offered(
     async def wait(
         self: AsyncUnixChannel, operation: Operation[object], seconds: float | None
     ) -> HttpAnswer:
+        answer = await send(self, operation, seconds)
         if operation.path == "/snapshot/create":
             begun.set()
             await asyncio.to_thread(looked.wait, PATIENCE)
-        return await send(self, operation, seconds)
+        return answer
 
     monkeypatch.setattr(AsyncUnixChannel, "exchange", wait)
-    with signed_in(console, ALICE) as other, ThreadPoolExecutor(1) as pool:
+    with (
+        signed_in(console, ALICE) as other,
+        signed_in(console, BOB) as bob,
+        ThreadPoolExecutor(1) as pool,
+    ):
         other.open("/machines/origin")
         stop = other.form_of("/origin/stop")
         cloned = pool.submit(do, alice, "origin", "snapshots", "Clone", {"clone.name": "copy"})
@@ -81,9 +86,15 @@ def test_a_machine_that_is_cloned_is_busy_and_nothing_else_is_offered(
         assert not any(other.has_button(one) for one in ("Stop", "Pause", "Delete", "Clone"))
         other.open("/", sees="copy Busy clone by Alice Admin since")
         assert "copy" not in other.page.links
+        for _ in range(2):  # also after a reload
+            bob.open("/", sees="clone copy by Alice Admin since")
+            assert "(writes the memory)" in bob.text
+            assert "<progress" in bob.body
         looked.set()
         cloned.result(PATIENCE)
     assert "copy Running" in alice.text
+    alice.open("/")
+    assert "<progress" not in alice.body
     alice.open("/machines/origin", sees="origin Running")
 
 
@@ -173,17 +184,9 @@ def test_what_is_changed_in_another_form_is_no_obstacle(
     assert size(console) == 256
 
 
-@pytest.fixture
-def hosted(host: RunningConsole) -> Iterator[tuple[Browser, Browser]]:
-    """Two browsers of admins, at a console that starts machines."""
-    with signed_in(host, ALICE) as one, signed_in(host, ALICE) as other:
-        yield one, other
-
-
 def test_a_machine_that_was_started_meanwhile_is_not_deleted(
-    hosted: tuple[Browser, Browser],
+    alice: Browser, other: Browser
 ) -> None:
-    alice, other = hosted
     create(alice, "stale", new__start="")
     other.open("/machines/stale")
     alice.click("Start")
@@ -197,9 +200,8 @@ def test_a_machine_that_was_started_meanwhile_is_not_deleted(
 
 
 def test_a_machine_that_was_started_anew_is_not_stopped_by_an_old_page(
-    hosted: tuple[Browser, Browser],
+    alice: Browser, other: Browser
 ) -> None:
-    alice, other = hosted
     create(alice, "anew")
     other.open("/machines/anew")
     alice.click("Stop")
@@ -237,23 +239,6 @@ class Work:
         return replace(CHANGES["start"], act=self.act, unless=lambda machine: "", at_once=at_once)
 
 
-async def second_of(first: Work, second: Work, monitor: Monitor, *, at_once: bool) -> bool:
-    """Whether the second change begins while the first is under way."""
-    tasks = [asyncio.ensure_future(carry_out(monitor, first.change(), {}))]
-    await first.begun.wait()
-    tasks.append(asyncio.ensure_future(carry_out(monitor, second.change(at_once=at_once), {})))
-    if at_once:
-        await second.begun.wait()
-    else:
-        await monitor.state()  # as long as the second change would need to look
-    began = second.begun.is_set()
-    first.may_end.set()
-    second.may_end.set()
-    assert await asyncio.gather(*tasks) == [None, None]
-    await monitor.close()
-    return began
-
-
 @pytest.fixture
 def monitor(tmp_path: Path) -> Iterator[Monitor]:
     with SimulatedMonitor(tmp_path / "vm.socket") as simulated:
@@ -273,11 +258,22 @@ async def test_what_came_of_a_change_is_in_the_trail_whatever_it_raises(monitor:
     await monitor.close()
 
 
-def test_a_change_waits_for_the_one_before(monitor: Monitor) -> None:
-    assert not asyncio.run(second_of(Work(), Work(), monitor, at_once=False))
-    assert [event.what for event in monitor.events.latest(9)] == [CHANGES["start"].done] * 2
+async def test_a_change_waits_for_the_one_before_and_a_stop_for_none(monitor: Monitor) -> None:
+    first, second, stop = works = Work(), Work(), Work()
+    tasks = list[asyncio.Task[object]]()
 
+    def want(work: Work, *, at_once: bool = False) -> None:
+        tasks.append(asyncio.create_task(carry_out(monitor, work.change(at_once=at_once), {})))
 
-def test_a_machine_is_stopped_whatever_is_under_way(monitor: Monitor) -> None:
-    assert asyncio.run(second_of(Work(), Work(), monitor, at_once=True))
+    want(first)
+    await first.begun.wait()
+    want(second)
+    want(stop, at_once=True)
+    await stop.begun.wait()
+    assert not second.begun.is_set()
+    for work in works:
+        work.may_end.set()
+    assert await asyncio.gather(*tasks) == [None] * 3
+    assert [event.what for event in monitor.events.latest(9)] == [CHANGES["start"].done] * 3
     assert [name for name, change in CHANGES.items() if change.at_once] == ["stop"]
+    await monitor.close()

@@ -25,19 +25,27 @@ class Time:
         return self.now
 
 
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def past(time: Time) -> History:
+    return History(time)
+
+
 def drawn(history: History, most: float = 100) -> Chart:
     found = chart(history, KIND, most)
     assert found is not None
     return found
 
 
-def test_without_samples_there_is_no_chart() -> None:
-    assert chart(History(Time()), KIND) is None
+def test_without_samples_there_is_no_chart(past: History) -> None:
+    assert chart(past, KIND) is None
 
 
-def test_a_line_ends_now_and_goes_back_for_the_time_of_the_axis() -> None:
-    time = Time()
-    past = History(time)
+def test_a_line_ends_now_and_goes_back_for_the_time_of_the_axis(time: Time, past: History) -> None:
     for used in (0, 50, 100):
         past.add({"used": used})
         time.now += GAP_SECONDS
@@ -49,9 +57,7 @@ def test_a_line_ends_now_and_goes_back_for_the_time_of_the_axis() -> None:
     assert drawn(past).lines[0].path.endswith(f"M{WIDTH}.0 {HEIGHT}.0h.1")
 
 
-def test_a_stretch_without_samples_is_a_gap() -> None:
-    time = Time()
-    past = History(time)
+def test_a_stretch_without_samples_is_a_gap(time: Time, past: History) -> None:
     for pause in (GAP_SECONDS, GAP_SECONDS + 1, 0):
         past.add({"used": 1})
         time.now += pause
@@ -59,23 +65,19 @@ def test_a_stretch_without_samples_is_a_gap() -> None:
     assert [letter for letter in drawn(past).lines[0].path if letter in "ML"] == ["M", "L", "M"]
 
 
-def test_a_sample_without_a_figure_is_a_gap_of_this_figure_alone() -> None:
-    past = History(Time())
+def test_a_sample_without_a_figure_is_a_gap_of_this_figure_alone(past: History) -> None:
     for values in ({"used": 1, "free": 1}, {"free": 1}, {"used": 1, "free": 1}):
         past.add(values)
     assert [len(stretch) for stretch in past.stretches("used")] == [1, 1]
     assert [len(stretch) for stretch in past.stretches("free")] == [3]
 
 
-def test_a_figure_that_is_not_there_has_no_line() -> None:
-    past = History(Time())
+def test_a_figure_that_is_not_there_has_no_line(past: History) -> None:
     past.add({"used": 1})
     assert [line.label for line in drawn(past).lines] == ["Used"]
 
 
-def test_in_a_gap_there_is_no_latest_figure() -> None:
-    time = Time()
-    past = History(time)
+def test_in_a_gap_there_is_no_latest_figure(time: Time, past: History) -> None:
     past.add({"used": 40})
     assert drawn(past).lines[0].latest == "40 MiB"
     time.now += GAP_SECONDS + 1
@@ -84,16 +86,13 @@ def test_in_a_gap_there_is_no_latest_figure() -> None:
     assert drawn(past).lines[0].latest == ""
 
 
-def test_the_chart_says_its_newest_figures() -> None:
-    past = History(Time())
+def test_the_chart_says_its_newest_figures(past: History) -> None:
     past.add({"used": 40, "free": 16.4})
     expected = "Memory over 3 minutes, of 100 MiB: used 40 MiB, free 16 MiB."
     assert drawn(past).summary == expected
 
 
-def test_a_sample_of_just_now_is_fresh_and_an_empty_one_is_not() -> None:
-    time = Time()
-    past = History(time)
+def test_a_sample_of_just_now_is_fresh_and_an_empty_one_is_not(time: Time, past: History) -> None:
     assert not past.is_fresh
     past.add({"used": 1})
     assert past.is_fresh
@@ -103,24 +102,19 @@ def test_a_sample_of_just_now_is_fresh_and_an_empty_one_is_not() -> None:
     assert not past.is_fresh
 
 
-def test_what_is_older_than_the_axis_is_not_drawn() -> None:
-    time = Time()
-    past = History(time)
+def test_what_is_older_than_the_axis_is_not_drawn(time: Time, past: History) -> None:
     past.add({"used": 1})
     time.now += WINDOW_SECONDS + 1
     assert chart(past, KIND) is None
 
 
-def test_a_history_is_bounded() -> None:
-    time = Time()
-    past = History(time)
+def test_a_history_is_bounded(past: History) -> None:
     for _ in range(10_000):
         past.add({"used": 1})
     assert len(past.stretches("used")[0]) == WINDOW_SECONDS / SHORTEST_PAUSE + 1
 
 
-def test_what_there_can_be_is_the_upper_edge_unless_there_is_more() -> None:
-    past = History(Time())
+def test_what_there_can_be_is_the_upper_edge_unless_there_is_more(past: History) -> None:
     past.add({"used": 80})
     assert drawn(past, 100).marks == ("100 MiB", "50 MiB")
     assert drawn(past, 60).marks == ("100 MiB", "50 MiB")

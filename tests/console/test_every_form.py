@@ -107,7 +107,7 @@ FORMS: Final[dict[str, Case]] = {
     ),
     "metadata": Case(
         "running",
-        {"document.contents": '{\n  "a": 1\n}'},
+        {"document.contents": '{\n  "a": "</textarea> démo"\n}'},
         {"document.contents": "[]"},
         "Enter a JSON object, as in {}.",
     ),

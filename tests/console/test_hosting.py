@@ -22,12 +22,6 @@ def alice(host: RunningConsole) -> Iterator[Browser]:
         yield browser
 
 
-def test_a_host_has_a_machine_that_runs_and_a_fresh_one_at_first(alice: Browser) -> None:
-    alice.open_until("demo Running", "/")
-    alice.open_until("fresh Not started", "/")
-    assert alice.text.index("demo Running") < alice.text.index("fresh Not started")
-
-
 def test_a_preset_fills_the_form_in(alice: Browser) -> None:
     alice.open("/new?preset=large")
     assert alice.field("machine_config.vcpu_count") == "4"
@@ -74,17 +68,6 @@ def test_a_machine_is_watched_whether_anybody_looks_or_not(alice: Browser) -> No
     assert re.search(r"watched Running up \d+ (s|min) Processor \d+ % Memory \d+ MiB", alice.text)
 
 
-def test_after_the_end_the_charts_have_a_gap_and_no_figures(alice: Browser) -> None:
-    create(alice, "gone")
-    alice.open_until("Processor", "/machines/gone/charts")
-    alice.open("/machines/gone")
-    alice.click("Stop", sees="gone Ended")
-    assert "Memory" in alice.page.headings
-    assert not re.search(r"In the balloon \d", alice.text)
-    alice.open("/", sees="gone Ended")
-    assert "gone Ended up" not in alice.text
-
-
 def test_machines_outlive_a_console_that_keeps_them(tmp_path: Path) -> None:
     with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
         alice.open_until("demo Running", "/")
@@ -104,18 +87,13 @@ def test_machines_outlive_a_console_that_keeps_them(tmp_path: Path) -> None:
     assert list((tmp_path / "machines" / "machines").iterdir()) == []
 
 
-def test_a_folder_belongs_to_one_console(tmp_path: Path) -> None:
+def test_a_folder_belongs_to_one_console_and_not_to_a_later_release(tmp_path: Path) -> None:
     launch = Launch(["firecracker"], tmp_path, outlive=True)
     host = Host(launch, {})
     with pytest.raises(SettingsError, match="controls the machines"):
         Host(launch, {})
     asyncio.run(host.close())
     asyncio.run(Host(launch, {}).close())
-
-
-def test_a_folder_of_a_later_release_is_told(tmp_path: Path) -> None:
-    launch = Launch(["firecracker"], tmp_path, outlive=True)
-    launch.machines.mkdir()
     (launch.machines / "format.json").write_text('{"format": 99}')
     with pytest.raises(SettingsError, match="cannot use"):
         Host(launch, {})
@@ -124,24 +102,19 @@ def test_a_folder_of_a_later_release_is_told(tmp_path: Path) -> None:
 # A console without machines: the way to the first one, simulated or real
 
 
-def test_when_the_last_machine_is_gone_the_page_shows_the_way_to_the_next() -> None:
-    with hosting_console() as console, signed_in(console, ALICE) as alice:
-        alice.open_until("demo Running", "/")
-        alice.open_until("fresh Not started", "/")
-        assert "From nothing to a running machine" not in alice.page.headings
-        for name in ("demo", "fresh"):
-            delete(alice, name)
-        alice.open("/")
+def test_without_machines_the_page_shows_the_way_to_the_first() -> None:
+    with hosting_console(is_empty=True) as console, signed_in(console, ALICE) as alice:
         steps = ["Have what it needs", "Create it", "Watch it"]
         assert [one for one in alice.page.headings if one in steps] == steps
         assert "machines are simulated" in alice.text
-        assert alice.page.links["Create a machine"] == "/new"
         with signed_in(console, BOB) as bob:
             assert "an admin creates it" in bob.text
             assert "Create a machine" not in bob.page.links
         alice.open(alice.page.links["Create a machine"])
         alice.click("Create machine", {"new.name": "first"}, sees="first Running")
-        delete(alice, "first")
+        alice.open("/?find=nobody", sees="No machine's name or state has this text.")
+        assert "From nothing to a running machine" not in alice.page.headings
+        assert alice.page.links["All machines"] == "/"
 
 
 def host(tmp_path: Path, program: str, files: Mapping[str, str], jailer: str | None = None) -> Host:
@@ -175,11 +148,3 @@ def test_what_is_missing_is_told_with_what_to_do(tmp_path: Path) -> None:
         Need("Kernel", False, f"{gone} cannot be read. Set KERNEL to another file."),
         Need("Disk", False, "Set ROOTFS, or type its path into the form."),
     ]
-
-
-def test_a_search_without_a_result_is_no_first_run() -> None:
-    with hosting_console() as console, signed_in(console, ALICE) as alice:
-        alice.open_until("demo Running", "/")
-        alice.open("/?find=nobody", sees="No machine's name or state has this text.")
-        assert "From nothing to a running machine" not in alice.page.headings
-        assert alice.page.links["All machines"] == "/"

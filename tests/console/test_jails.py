@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import signal
-import tempfile
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,6 +19,7 @@ from tests.console.browser import Browser, create, delete, do
 from tests.console.running import (
     MachineSettings,
     RunningConsole,
+    disks_of,
     hosting_console,
     pid_of,
     signed_in,
@@ -71,13 +70,6 @@ def test_a_jailer_that_is_named_and_cannot_be_used_stops_the_console(
         jailer_of(tmp_path, JAILER_BIN=name)
 
 
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A short path: that of a jail's socket has at most 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="vm-") as name:
-        yield Path(name)
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> MachineSettings:
     names = [os.environ.get(name, "") for name in ("FIRECRACKER_BIN", "JAILER_BIN", "KERNEL")]
@@ -90,8 +82,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> MachineSettings:
 
 
 @pytest.fixture
-def console(files: MachineSettings, tmp_path: Path) -> Iterator[RunningConsole]:
-    with hosting_console(tmp_path, **files) as console:
+def console(files: MachineSettings, short_path: Path) -> Iterator[RunningConsole]:
+    with hosting_console(short_path, **files) as console:
         yield console
 
 
@@ -105,25 +97,12 @@ def user_of(pid: int) -> int:
     return Path(f"/proc/{pid}").stat().st_uid
 
 
-def id_of(console: RunningConsole, name: str) -> str:
-    host = console.parts.monitors
-    assert isinstance(host, Host)
-    machine = host.machines.find(name)
-    assert machine is not None
-    return machine.id
-
-
 def jail_of(console: RunningConsole, folder: Path, name: str) -> Path:
-    return folder / "machines" / "jails" / "firecracker" / id_of(console, name)
-
-
-def disk_of(console: RunningConsole, folder: Path, name: str) -> Path:
-    (disk,) = (folder / "machines" / "machines" / id_of(console, name) / "disks").iterdir()
-    return disk
+    return folder / "machines" / "jails" / "firecracker" / console.machine(name).id
 
 
 def test_each_machine_is_a_user_of_its_own_with_its_own_disk(
-    alice: Browser, console: RunningConsole, tmp_path: Path
+    alice: Browser, console: RunningConsole, short_path: Path
 ) -> None:
     users = set[int]()
     for name in ("one", "two"):
@@ -131,37 +110,20 @@ def test_each_machine_is_a_user_of_its_own_with_its_own_disk(
         assert f"{name} Running" in alice.text
         assert "in a jail" in alice.text
         users.add(user_of(pid_of(console, name)))
-        disk = disk_of(console, tmp_path, name)
+        (disk,) = disks_of(console, name)
         assert disk.stat().st_uid == user_of(pid_of(console, name))
-        inside = jail_of(console, tmp_path, name) / "root" / "disks"
+        inside = jail_of(console, short_path, name) / "root" / "disks"
         assert [path.name for path in inside.iterdir()] == [disk.name]
     assert len(users) == 2
     assert all(user in UIDS for user in users)
     for name in ("one", "two"):
-        jail = jail_of(console, tmp_path, name)
+        jail = jail_of(console, short_path, name)
         delete(alice, name)
         assert not jail.exists()
 
 
-def test_a_snapshot_goes_on_in_a_jail_of_its_own(
-    alice: Browser, console: RunningConsole, tmp_path: Path
-) -> None:
-    create(alice, "origin")
-    do(alice, "origin", "snapshots", "Create snapshot", {"named_snapshot.name": "first"})
-    assert "Snapshot created." in alice.text
-    (memory,) = tmp_path.glob("machines/snapshots/*/memory")
-    assert (memory.stat().st_uid, memory.stat().st_mode & 0o777) == (0, 0o600)
-    alice.open(alice.page.links["Restore into a new machine"])
-    alice.click("Restore into a new machine", {"new.name": "later"}, sees="later Running")
-    assert disk_of(console, tmp_path, "later").stat().st_uid == user_of(pid_of(console, "later"))
-    alice.click("Stop")
-    alice.click("Start", sees="later Running")
-    for name in ("origin", "later"):
-        delete(alice, name)
-
-
 def test_a_vsock_survives_stop_and_start_and_its_user_reaches_an_access(
-    alice: Browser, console: RunningConsole, tmp_path: Path
+    alice: Browser, console: RunningConsole, short_path: Path
 ) -> None:
     create(alice, "talker", new__start="")
     do(alice, "talker", "devices", "Save vsock", {})
@@ -171,7 +133,7 @@ def test_a_vsock_survives_stop_and_start_and_its_user_reaches_an_access(
     alice.click("Start", sees="talker Running")
     alice.open("/machines/talker/guest")
     alice.click("Give access")
-    reached = jail_of(console, tmp_path, "talker") / "root" / "vsock.socket_8080"
+    reached = jail_of(console, short_path, "talker") / "root" / "vsock.socket_8080"
     while not reached.exists():
         alice.open("/machines/talker/guest")
         assert "cannot reach it" not in alice.text
@@ -180,29 +142,14 @@ def test_a_vsock_survives_stop_and_start_and_its_user_reaches_an_access(
     delete(alice, "talker")
 
 
-def test_jailed_machines_outlive_a_console_that_is_gone(
-    files: MachineSettings, tmp_path: Path
-) -> None:
-    with hosting_console(tmp_path, **files) as console, signed_in(console) as alice:
-        create(alice, "kept")
-        pid = pid_of(console, "kept")
-    with hosting_console(tmp_path, **files) as console, signed_in(console) as alice:
-        assert pid_of(console, "kept") == pid
-        assert "kept Running" in alice.text
-        os.kill(pid, signal.SIGKILL)
-        alice.open_until("kept Ended", "/machines/kept")
-        alice.click("Start", sees="kept Running")
-        delete(alice, "kept")
-
-
 def test_a_monitor_that_names_files_of_the_host_gets_none(
-    files: MachineSettings, tmp_path: Path
+    files: MachineSettings, short_path: Path
 ) -> None:
     """What a monitor says of its drives is believed of files in the console's folders alone."""
-    secret = tmp_path / "secret"
+    secret = short_path / "secret"
     secret.write_bytes(bytes(4096))
     secret.chmod(0o600)
-    folder = tmp_path / "console"
+    folder = short_path / "console"
     with hosting_console(folder, **files) as console, signed_in(console) as alice:
         create(alice, "liar")
         alice.click("Stop")
@@ -249,9 +196,9 @@ def test_a_machine_has_a_network_of_its_own_while_it_runs(
 
 
 def test_a_network_that_cannot_be_made_leaves_no_machine(
-    alice: Browser, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    alice: Browser, monkeypatch: pytest.MonkeyPatch, short_path: Path
 ) -> None:
-    monkeypatch.setattr("generated_vmm.process.network.TUN", str(tmp_path / "none"))
+    monkeypatch.setattr("generated_vmm.process.network.TUN", str(short_path / "none"))
     create(alice, "unwired", new__tap="true")
     alice.require(502, "cannot be created: the host has no")
     alice.open("/")

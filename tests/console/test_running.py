@@ -5,15 +5,7 @@ from pathlib import Path
 
 from tests.console.browser import create
 from tests.console.running import end_processes_of, hosting_console, pid_of, signed_in
-
-
-def is_running(pid: int) -> bool:
-    """Not one that has ended and that its parent has not waited for."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+from tests.fleet.test_program import is_running
 
 
 def test_machines_that_a_test_left_running_are_ended(tmp_path: Path) -> None:

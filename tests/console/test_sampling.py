@@ -69,32 +69,26 @@ async def test_it_ends_in_the_midst_of_a_round() -> None:
     assert [task.get_name() for task in asyncio.all_tasks()].count("samples") == 0
 
 
-async def test_only_what_runs_is_asked_for_figures(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_statistics", [True, False])
+async def test_only_what_runs_and_has_statistics_is_asked_for_them(
+    tmp_path: Path, *, has_statistics: bool
+) -> None:
     with SimulatedMonitor(tmp_path / "vm.socket", check_files=False) as simulated:
         monitor = Monitor("vm", str(simulated.socket_path))
         await monitor.sample()
-        assert "/balloon/statistics" not in [call.path for call in simulated.calls]
         await monitor.control.boot_source.set(kernel_image_path="/k")
-        await monitor.control.balloon.set(
-            amount_mib=0, deflate_on_oom=True, stats_polling_interval_s=1
-        )
-        await monitor.control.action("InstanceStart")
-        await monitor.sample()
-        assert monitor.history.latest("balloon") == 0
-        await monitor.sample()
-        asked = [call.path for call in simulated.calls]
-        assert asked.count("/balloon/statistics") == 1
-        await monitor.close()
-
-
-async def test_a_machine_without_statistics_is_not_asked_for_them(tmp_path: Path) -> None:
-    with SimulatedMonitor(tmp_path / "vm.socket", check_files=False) as simulated:
-        monitor = Monitor("vm", str(simulated.socket_path))
-        await monitor.control.boot_source.set(kernel_image_path="/k")
+        if has_statistics:
+            await monitor.control.balloon.set(
+                amount_mib=0, deflate_on_oom=True, stats_polling_interval_s=1
+            )
+        asked = [call.path for call in simulated.calls].count
+        assert asked("/balloon/statistics") == 0
         await monitor.control.action("InstanceStart")
         for _ in range(2):
             await monitor.sample()
-        assert "/balloon/statistics" not in [call.path for call in simulated.calls]
+        assert monitor.history.latest("balloon") == (0 if has_statistics else None)
+        asked = [call.path for call in simulated.calls].count
+        assert asked("/balloon/statistics") == has_statistics
         await monitor.close()
 
 

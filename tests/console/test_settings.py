@@ -15,15 +15,13 @@ def test_nothing_is_needed() -> None:
     assert settings.redis is None
 
 
-def test_one_socket_is_called_after_its_file() -> None:
-    settings = ConsoleSettings.from_environment({"VMM_SOCKET": "/run/web.socket"})
-    assert settings.sockets == {"web": "/run/web.socket"}
-
-
-def test_several_sockets_may_have_names() -> None:
+def test_a_socket_is_called_after_its_file_and_several_may_have_names() -> None:
     text = "web=/run/a=b.socket, /run/db.sock ,"
-    settings = ConsoleSettings.from_environment({"VMM_SOCKETS": text})
-    assert settings.sockets == {"web": "/run/a=b.socket", "db": "/run/db.sock"}
+    for environment, sockets in (
+        ({"VMM_SOCKET": "/run/web.socket"}, {"web": "/run/web.socket"}),
+        ({"VMM_SOCKETS": text}, {"web": "/run/a=b.socket", "db": "/run/db.sock"}),
+    ):
+        assert ConsoleSettings.from_environment(environment).sockets == sockets
 
 
 @pytest.mark.parametrize("text", ["/a/vm.socket,/b/vm.socket", "=/run/x", "a/b=/run/x"])

@@ -67,7 +67,7 @@ async def test_the_other_machine_answers_for_one_that_is_gone(
     said = carried_out(f"{verb} machine 1", fleet.parts)
     assert said.startswith("machine 1: worker 1 ended")
     assert await workers_that_answer(browser, "/whoami") == {"2"}
-    assert "pid" in carried_out("start machine 1", fleet.parts)
+    assert "pid" in carried_out("restart machine 1", fleet.parts)
 
 
 async def test_the_page_is_there_while_redis_is_not(

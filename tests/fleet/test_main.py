@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.programs import require_program
@@ -49,14 +50,6 @@ def said_until(fleet: subprocess.Popen[str], words: str) -> str:
     return said
 
 
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def test_nothing_is_left_of_it() -> None:
     require_program("redis-server", package="redis-server")
     require_program("nginx", package="nginx")
@@ -65,13 +58,13 @@ def test_nothing_is_left_of_it() -> None:
         pids = [int(pid) for pid in re.findall(r"pid (\d+)", welcome)]
         [folder] = re.findall(r"Logs and sockets +(/\S+)", welcome)
         assert len(set(pids)) == 8
-        assert all(is_running(pid) for pid in pids)
+        assert all(psutil.pid_exists(pid) for pid in pids)
         assert Path(folder).is_dir()
 
         for _ in range(3):  # somebody who is impatient leaves nothing behind, either
             fleet.send_signal(signal.SIGINT)
         assert fleet.wait(PATIENCE) == 0
-    assert not [pid for pid in pids if is_running(pid)]
+    assert not [pid for pid in pids if psutil.pid_exists(pid)]
     assert not Path(folder).exists()
 
 

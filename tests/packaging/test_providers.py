@@ -13,12 +13,11 @@ import pytest
 
 from fastapi_oidc import Code, ConfigurationError, IdentityContext, OIDCSettings
 from tests.packaging.built import REPOSITORY
+from tests.packaging.pages import blocks
 
 FOLDER = REPOSITORY / "docs" / "providers"
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.name != "index.md")
 SECTIONS = ["Register", "Settings", "Roles", "Logout", "Quirks"]
-SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(OIDC_[A-Z_]+=[^`\n]+)`")
 SAME_EVERYWHERE = {
     "OIDC_BASE_URL": "https://app.example.com",
@@ -29,7 +28,7 @@ OPERATIONS = ["operations"]
 
 def settings_of(page: Path) -> dict[str, str]:
     """The variables of a page's shell blocks, read as a shell reads them."""
-    lines = shlex.split("\n".join(SHELL.findall(page.read_text())))
+    lines = shlex.split("\n".join(blocks(page.read_text(), "sh")))
     return dict(line.split("=", 1) for line in lines)
 
 
@@ -108,7 +107,7 @@ def test_the_roles_of_a_page_are_found(
     provider: str, id_token: Mapping[str, Any], user_info: Mapping[str, Any] | None, field: str
 ) -> None:
     page = ModuleType(provider)
-    source = PYTHON.findall((FOLDER / f"{provider}.md").read_text())[0]
+    source = blocks((FOLDER / f"{provider}.md").read_text())[0]
     exec(compile(source, provider, "exec", dont_inherit=True), page.__dict__)
     context = IdentityContext({"sub": "alice", **id_token}, user_info)
     assert getattr(page.resolve_identity(context), field) == OPERATIONS
@@ -116,6 +115,6 @@ def test_the_roles_of_a_page_are_found(
 
 def test_a_google_account_of_another_company_is_told_apart() -> None:
     page = ModuleType("google")
-    source = PYTHON.findall((FOLDER / "google.md").read_text())[0].partition("\noidc = ")[0]
+    source = blocks((FOLDER / "google.md").read_text())[0].partition("\noidc = ")[0]
     exec(compile(source, "google", "exec", dont_inherit=True), page.__dict__)
     assert page.resolve_identity(IdentityContext({"sub": "alice"}, None)).hd is None

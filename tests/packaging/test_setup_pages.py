@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import secrets
 import shlex
 import subprocess
 import sys
@@ -19,10 +18,10 @@ import pytest
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in_sync
 from tests.oidc.real_op.serving import free_socket
 from tests.packaging.built import REPOSITORY
+from tests.packaging.pages import blocks, environment, text_of
 from tests.packaging.test_task_pages import Served
 from tests.redis_server import running_redis
 
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 JOB = "import asyncio, sys, worker; print(asyncio.run(worker.report(sys.argv[1])))"
 
 OBSERVED = """
@@ -46,11 +45,6 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def redis() -> Iterator[str]:
     with running_redis() as url:
         yield url
-
-
-def blocks(page: str) -> list[str]:
-    found: list[str] = BLOCK.findall((REPOSITORY / "docs" / page).read_text())
-    return found
 
 
 def test_each_user_has_a_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,26 +85,20 @@ def served(folder: Path, *command: str) -> Iterator[Server]:
     client = DevClient(client_id="app", any_local_uri=True)
     provider = DevProvider(users=[DevUser("alice", "Alice")], clients=[client])
     with free_socket() as (listener, origin), provider.serve() as issuer:
-        environment = os.environ | {
-            "OIDC_ISSUER": issuer,
-            "OIDC_CLIENT_ID": "app",
-            "OIDC_COOKIE_SECRET": secrets.token_urlsafe(32),
-            "OIDC_BASE_URL": origin,
-            "OIDC_ALLOW_INSECURE_HTTP": "true",
-            "PYTHONPATH": f"{folder}:{REPOSITORY}",
-        }
+        paths = {"PYTHONPATH": f"{folder}:{REPOSITORY}", "OIDC_ALLOW_INSECURE_HTTP": "true"}
+        variables = os.environ | environment(issuer, origin, **paths)
         number = listener.fileno()
         words = [sys.executable, "-m", *(word.format(number) for word in command)]
-        with subprocess.Popen(words, env=environment, pass_fds=[number]) as server:
+        with subprocess.Popen(words, env=variables, pass_fds=[number]) as server:
             try:
                 with httpx.Client(base_url=origin, timeout=60) as browser:
-                    yield Server(browser, environment, provider)
+                    yield Server(browser, variables, provider)
             finally:
                 server.terminate()
 
 
 def test_a_worker_calls_an_api_in_a_process_of_its_own(folder: Path, redis: str) -> None:
-    for code in blocks("workers.md"):
+    for code in blocks(text_of("workers.md")):
         code = code.replace("redis://localhost:6379/0", redis)
         (folder / code.split()[1].strip(",")).write_text(code)
     (folder / "observed.py").write_text(OBSERVED)
@@ -135,8 +123,8 @@ def test_a_worker_calls_an_api_in_a_process_of_its_own(folder: Path, redis: str)
 
 
 def test_gunicorn_serves_with_several_workers(folder: Path) -> None:
-    (folder / "main.py").write_text(blocks("deployment.md")[0])
-    documented = (REPOSITORY / "docs/deployment.md").read_text()
+    documented = text_of("deployment.md")
+    (folder / "main.py").write_text(blocks(documented)[0])
     [line] = re.findall(r"^(gunicorn .*?) +#", documented, re.MULTILINE)
     with served(folder, *line.split(), "-b", "fd://{}") as server:
         sign_in_sync(server.browser, "/auth/login", user="alice")

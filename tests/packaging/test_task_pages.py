@@ -1,16 +1,13 @@
-"""The applications of docs/sign-in.md, pages-and-forms.md, single-page-applications.md and
-protect-everything.md do what these pages say."""
+"""The applications of docs/sign-in.md, pages-and-forms.md and protect-everything.md do what these
+pages say."""
 
 import re
-import secrets
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 import httpx
 import pytest
@@ -39,9 +36,9 @@ from fastapi_oidc.testing import (
 from fastapi_oidc.web.login_query import LoginQuery
 from tests.oidc.world import BASE_URL, application, client_at
 from tests.packaging.built import REPOSITORY
+from tests.packaging.pages import blocks, environment, run, text_of
 from tests.packaging.tutorial import Reader
 
-DOCS = REPOSITORY / "docs"
 USERS = (DevUser("alice", "Alice"), DevUser("bob", "Bob", "bob@example.com"))
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin", "accept": "text/html"}
 
@@ -56,19 +53,12 @@ class Served:
         self.provider = DevProvider(users=users, clients=[client])
         transport = httpx.ASGITransport(self.provider.app)
         monkeypatch.setattr(fastapi_oidc, "OIDC", partial(fastapi_oidc.OIDC, transport=transport))
-        for name, value in {
-            "ISSUER": self.provider.issuer,
-            "CLIENT_ID": "app",
-            "CLIENT_SECRET": client.client_secret or "",
-            "COOKIE_SECRET": secrets.token_urlsafe(32),
-            "BASE_URL": BASE_URL,
-        }.items():
-            monkeypatch.setenv(f"OIDC_{name}", value)
-        self.text = (DOCS / page).read_text()
-        self.module = ModuleType("page")
-        monkeypatch.setitem(sys.modules, "page", self.module)
-        for code in re.findall(r"^```python\n(.*?)^```", self.text, re.MULTILINE | re.DOTALL):
-            exec(compile(code, page, "exec", dont_inherit=True), self.module.__dict__)
+        variables = environment(self.provider.issuer, BASE_URL)
+        variables["OIDC_CLIENT_SECRET"] = client.client_secret or ""
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        self.text = text_of(page)
+        self.module = run(page, monkeypatch)
 
     @contextmanager
     def browser(self, app: str = "app") -> Iterator[TestClient]:
@@ -133,7 +123,7 @@ def test_the_page_lists_every_parameter_of_a_login(monkeypatch: pytest.MonkeyPat
 
 def test_a_form_brings_the_token_of_its_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Served("pages-and-forms.md", monkeypatch)
-    html = re.findall(r"^```html\n(.*?)^```", page.text, re.MULTILINE | re.DOTALL)
+    html = blocks(page.text, "html")
     (folder / "templates/notes.html").write_text(html[0] + html[1])
     with page.browser() as browser:
         shown = sign_in_sync(browser, "/notes", user="alice")
@@ -147,22 +137,6 @@ def test_a_form_brings_the_token_of_its_page(folder: Path, monkeypatch: pytest.M
         assert (refused.status_code, refused.json()["code"]) == (403, "session.csrf")
         browser.post("/auth/logout", headers=PAGE)
         assert browser.get("/notes").status_code == 401
-
-
-def test_a_front_end_sends_the_token_of_the_session_document(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Served("single-page-applications.md", monkeypatch)
-    (folder / "dist/index.html").write_text("the front end")
-    with page.browser() as browser:
-        assert browser.get("/").text == "the front end"
-        assert browser.get("/api/me").json()["code"] == "session.required"
-        sign_in_sync(browser, "/auth/login", user="alice")
-        assert browser.get("/api/me").json()["name"] == "Alice"
-        assert browser.post("/api/machines").status_code == 403
-        token = browser.get("/auth/session").json()["csrf_token"]
-        created = browser.post("/api/machines", headers={"X-CSRF-Token": token})
-        assert created.json() == {"state": "created"}
 
 
 def test_everything_is_protected(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,8 +179,8 @@ def test_some_of_it_is_protected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_the_settings_of_the_page_sign_a_user_in(monkeypatch: pytest.MonkeyPatch) -> None:
     key = generate_private_key(65537, 2048)
-    page = (REPOSITORY / "docs/conformance.md").read_text().partition("## FAPI 2.0 in one step")[2]
-    block = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0]
+    page = text_of("conformance.md").partition("## FAPI 2.0 in one step")[2]
+    block = blocks(page, "sh")[0]
     chosen = dict(line.split("=", 1) for line in shlex.split(block))
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -224,13 +198,8 @@ async def test_the_settings_of_the_page_sign_a_user_in(monkeypatch: pytest.Monke
             )
         ],
     )
-    common = {
-        "OIDC_ISSUER": op.issuer,
-        "OIDC_CLIENT_ID": "app",
-        "OIDC_COOKIE_SECRET": secrets.token_urlsafe(32),
-        "OIDC_BASE_URL": BASE_URL,
-    }
-    for name, value in (chosen | common | {"OIDC_CLIENT_PRIVATE_KEY": pem}).items():
+    common = environment(op.issuer, BASE_URL, OIDC_CLIENT_PRIVATE_KEY=pem)
+    for name, value in (chosen | common).items():
         monkeypatch.setenv(name, value)
     oidc = OIDC(OIDCSettings(), transport=httpx.ASGITransport(op.app))
     async with op.browser(application(oidc, None, {}), base_url=BASE_URL) as browser:
@@ -244,14 +213,11 @@ async def test_the_settings_of_the_page_sign_a_user_in(monkeypatch: pytest.Monke
 
 
 README = (REPOSITORY / "README.md").read_text()
-FIRST_PROGRAM = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    program = FIRST_PROGRAM.search(README)
-    assert program is not None
-    (tmp_path / "app.py").write_text(program[1])
+    (tmp_path / "app.py").write_text(blocks(README)[0])
     reader = Reader(tmp_path)
     with reader.two_terminals():
         yield reader

@@ -153,3 +153,27 @@ def is_named(user: StandardIdentity) -> bool:
 async def greet(request: Request, signed_in: SignedIn[User]) -> Response | None:
     print(request.url.path, signed_in.session.identity.roles)
     return None
+
+
+def by_host(connection: HTTPConnection) -> OIDCSettings | None:
+    return {"app.test": settings()}.get(connection.headers["host"])
+
+
+async def by_host_slowly(connection: HTTPConnection) -> OIDCSettings | None:
+    return by_host(connection)
+
+
+async def registrations(request: Request) -> None:
+    several = OIDC({"Staff": settings(), "Partners": settings()}, resolve_identity=make_user)
+    session = await several.require_auth(request)
+    assert_type(session, OIDCSession[User])
+    assert_type(await several.require_csrf(request), OIDCSession[User])
+    assert_type(await several.locals(request), OIDCLocals[User, None])
+    assert_type(several.settings_of(session), OIDCSettings)
+    assert_type(several.registration(settings()), OIDC[User, None])
+    assert_type(await several.require(is_admin)(request), OIDCSession[User])
+    assert_type(await several.require_recent(300)(request), OIDCSession[User])
+    assert_type(await several.require_acr("mfa", "hwk")(request), OIDCSession[User])
+    of_users = OIDC(by_host_slowly, resolve_identity=find_user)
+    assert_type(await of_users.require_auth(request), OIDCSession[User])
+    assert_type(await OIDC(by_host).require_auth(request), OIDCSession[StandardIdentity])

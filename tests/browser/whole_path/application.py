@@ -1,22 +1,12 @@
 """An app as a user would write it, with the page that holds `<oidc-context>`."""
 
-from typing import Annotated
-
-from fastapi import Depends, FastAPI, Response
+from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from pydantic import BaseModel
 
-from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, StandardIdentity, require_csrf
-
-
-class Heartbeats(BaseModel):
-    """How often the heartbeat was accepted, and whether it still is."""
-
-    accepted: int = 0
-    status: int = 204
+from fastapi_oidc import OIDC, OIDCMiddleware
 
 
-def made(oidc: OIDC, heartbeats: Heartbeats, *, provider_origin: str) -> FastAPI:
+def made(oidc: OIDC, *, provider_origin: str) -> FastAPI:
     """The app; its page forbids whatever it does not need."""
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -26,13 +16,6 @@ def made(oidc: OIDC, heartbeats: Heartbeats, *, provider_origin: str) -> FastAPI
         f" frame-src 'self' {provider_origin}; form-action 'self' {provider_origin};"
         " frame-ancestors 'none'"
     )
-
-    @app.post("/heartbeat")
-    async def heartbeat(
-        session: Annotated[OIDCSession[StandardIdentity], Depends(require_csrf)],
-    ) -> Response:
-        heartbeats.accepted += 1
-        return Response(status_code=heartbeats.status)
 
     @app.get("/")
     async def page(attributes: str = "") -> HTMLResponse:

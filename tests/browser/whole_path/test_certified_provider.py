@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, Route
 from fastapi_oidc import OIDC, OIDCSettings
 from tests.browser.element import events, eventually, expect_status, member
 from tests.browser.watched_provider import is_believed, poll
-from tests.browser.whole_path.application import Heartbeats, made
+from tests.browser.whole_path.application import made
 from tests.chromium import ending
 from tests.oidc.real_op.real_provider import RealProvider, running_provider
 from tests.oidc.real_op.relying_party import NUMBERS, SECRET
@@ -58,7 +58,7 @@ def site(provider: RealProvider) -> Iterator[Site]:
             base_url=origin,
             allow_insecure_http=True,
         )
-        app = made(OIDC(settings), Heartbeats(), provider_origin=provider.issuer)
+        app = made(OIDC(settings), provider_origin=provider.issuer)
         with serving(app, listener):
             yield Site(origin, provider)
 

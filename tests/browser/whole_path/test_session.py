@@ -1,11 +1,9 @@
 """Login, expiry, idleness, revocation and logout, from the page to the provider and back."""
 
-from collections.abc import Callable
-
 from playwright.sync_api import Page
 
 from fastapi_oidc.testing import SignedOut
-from tests.browser.element import events, eventually, expect_status, member, revalidate
+from tests.browser.element import events, expect_status, member, revalidate
 from tests.browser.whole_path.world import World
 
 EIGHT_HOURS = 8 * 3600
@@ -13,20 +11,6 @@ EIGHT_HOURS = 8 * 3600
 
 def session_cookies(page: Page) -> list[str]:
     return [name for cookie in page.context.cookies() if "session" in (name := cookie["name"])]
-
-
-def test_login_shows_who_is_signed_in_and_no_token(page: Page, world: World) -> None:
-    world.open(page, status="anonymous")
-    page.locator("oidc-context").evaluate("element => element.login()")
-    page.get_by_role("button", name="Alice").click()
-    expect_status(page, "authenticated")
-    session = member(page, "session")
-    assert isinstance(session, dict)
-    assert session["identity"]["name"] == "Alice"
-    assert {name for name in session if "token" in name} <= {
-        "csrf_token",
-        "access_token_expires_at",
-    }
 
 
 def test_the_session_expires_in_the_page_and_at_the_server(page: Page, world: World) -> None:
@@ -52,17 +36,6 @@ def test_a_back_channel_logout_is_noticed_on_focus(page: Page, world: World) -> 
     (event,) = events(page, "oidc-revoked")
     assert (event["reason"], event["ended"]) == ("session_ended", "ended_by_provider")
     assert member(page, "ended") == "ended_by_provider"
-
-
-def test_a_heartbeat_that_is_refused_ends_the_session(
-    page: Page, world: World, tolerate: Callable[[str], None]
-) -> None:
-    world.sign_in(page, "heartbeat-url=/heartbeat")
-    eventually(page, lambda: world.heartbeats.accepted == 1)
-    world.heartbeats.status = 401
-    assert revalidate(page) == "revoked"
-    assert session_cookies(page) == []
-    tolerate("status of 401")
 
 
 def test_logout_ends_both_sessions_and_a_local_one_leaves_that_of_the_provider(

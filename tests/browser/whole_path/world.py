@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Thread
 from urllib.parse import quote, urlencode
 
@@ -13,7 +13,7 @@ from playwright.sync_api import Page
 from fastapi_oidc import OIDC, Clock
 from fastapi_oidc.testing import DevProvider, DevUser
 from tests.browser.element import expect_status
-from tests.browser.whole_path.application import Heartbeats, made
+from tests.browser.whole_path.application import made
 from tests.oidc.real_op.serving import free_socket, serving
 from tests.oidc.world import client_at, settings_of
 
@@ -37,7 +37,6 @@ class World:
     provider: DevProvider
     origin: str
     time: Time
-    heartbeats: Heartbeats = field(default_factory=Heartbeats)
 
     def open(self, page: Page, attributes: str = "", *, status: str) -> None:
         """The app's page, with an element of these attributes."""
@@ -70,6 +69,6 @@ def running_world() -> Iterator[World]:
             settings = settings_of(client, provider, base_url=origin, allow_insecure_http=True)
             oidc = OIDC(settings, back_channel_logout_store="memory", clock=clock)
             world = World(provider, origin, moved)
-            app = made(oidc, world.heartbeats, provider_origin=issuer)
+            app = made(oidc, provider_origin=issuer)
             with serving(app, listener):
                 yield world

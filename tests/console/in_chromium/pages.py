@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, TypeAlias
 
+import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Response, expect
 
 from tests.chromium import profile
@@ -65,6 +66,15 @@ def complaints_of(context: BrowserContext) -> list[str]:
 
 def press(page: Page, label: str) -> None:
     page.get_by_role("button", name=label, exact=True).click()
+
+
+def reach(page: Page, label: str) -> None:
+    """Press a button by the keyboard alone."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == label:
+            return page.keyboard.press("Enter")
+    pytest.fail(f"{label} cannot be reached")
 
 
 def unfold(page: Page, title: str) -> None:

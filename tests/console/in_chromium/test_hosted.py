@@ -1,27 +1,31 @@
 """A console that starts machines, in Chromium: all its pages, and what is done on them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.chromium import violations
-from tests.console.in_chromium.pages import Scheme, Visit, in_list, press, unfold_all, visiting
-from tests.console.running import RunningConsole, hosting_console
+from tests.console.in_chromium.pages import (
+    Scheme,
+    Visit,
+    in_list,
+    press,
+    reach,
+    unfold_all,
+    visiting,
+)
+from tests.console.running import RunningConsole
 
+TABS = ("devices", "memory", "metadata", "configuration")
 PAGES = (
     *("/", "/images", "/events", "/new", "/new/snapshot", "/?find=ended"),
     *(f"/machines/{name}" for name in ("demo", "ended", "paused", "fresh")),
     *(f"/machines/{name}/snapshots" for name in ("demo", "ended", "paused")),
-    *("/machines/ended/devices", "/machines/ended/console", "/machines/paused/restart"),
+    *(f"/machines/{name}/{tab}" for name in ("demo", "fresh") for tab in TABS),
+    *("/machines/ended/console", "/machines/paused/restart", "/nowhere", "/signed-out"),
 )
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[RunningConsole]:
-    with hosting_console() as console:
-        yield console
 
 
 @contextmanager
@@ -66,40 +70,23 @@ def create(page: Page, name: str) -> None:
 
 @pytest.mark.timeout(600)  # axe reads every page, which a busy computer takes minutes for
 @pytest.mark.parametrize(
-    ("person", "paths", "looks"),
-    [
-        ("alice", PAGES, [(1280, "light"), (390, "dark")]),
-        ("bob", [path for path in PAGES if not path.startswith("/new")], [(390, "dark")]),
-    ],
-    ids=["alice", "bob"],
+    ("person", "width", "scheme"),
+    [("alice", 1280, "light"), ("alice", 390, "dark"), ("bob", 390, "dark")],
 )
 def test_every_page_is_accessible_and_fits_in_every_state(
-    visit: Visit,
-    furnished: None,
-    person: str,
-    paths: Sequence[str],
-    looks: Sequence[tuple[int, Scheme]],
+    visit: Visit, furnished: None, person: str, width: int, scheme: Scheme
 ) -> None:
-    page = visit(person)
-    for path in paths:
-        page.goto(path)
-        unfold_all(page)
-        for width, scheme in looks:
-            page.set_viewport_size({"width": width, "height": 900})
-            page.emulate_media(color_scheme=scheme)
+    page = visit(person, width=width)
+    page.emulate_media(color_scheme=scheme)
+    for path in PAGES:
+        if person == "alice" or not path.startswith("/new"):
+            page.goto(path)
+            unfold_all(page)
             assert violations(page) == [], path
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-
-
-def test_what_cannot_be_deleted_is_told_accessibly(visit: Visit, furnished: None) -> None:
-    page, other = visit(), visit()
-    page.goto("/images")
-    other.goto("/images")
-    for one in (page, other):
-        press(one, "Delete moment")
-    expect(page.get_by_role("status")).to_have_text("Deleted.")
-    expect(other.get_by_role("alert")).to_have_text("This snapshot does not exist any more.")
-    assert violations(other) == []
+    page.goto("/")
+    page.click("summary")
+    assert violations(page) == []
 
 
 def test_the_list_is_searched_and_switched_by_keyboard_alone(visit: Visit) -> None:
@@ -111,16 +98,7 @@ def test_the_list_is_searched_and_switched_by_keyboard_alone(visit: Visit) -> No
     for button, state in (("Pause demo", "Paused"), ("Resume demo", "Running")):
         page.goto("/?find=demo")
         reach(page, button)
-        page.keyboard.press("Enter")
         expect(in_list(page, "demo")).to_contain_text(state)
-
-
-def reach(page: Page, label: str) -> None:
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.textContent.trim()") == label:
-            return
-    pytest.fail(f"{label} cannot be reached")
 
 
 def test_a_preset_fills_in_what_it_shows_and_leaves_the_rest(visit: Visit) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.chromium import violations
-from tests.console.in_chromium.pages import Scheme, alice_at, press
+from tests.console.in_chromium.pages import Scheme, alice_at, press, visiting
 from tests.console.running import RunningConsole, hosting_console
 
 # In one call: what the page replaces meanwhile has no style any more.
@@ -16,12 +16,6 @@ STROKES: Final = (
     "[...document.querySelectorAll('.line')].map(line => getComputedStyle(line).stroke)"
 )
 SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[RunningConsole]:
-    with hosting_console() as console:
-        yield console
 
 
 @pytest.fixture
@@ -67,17 +61,11 @@ def test_charts_are_alive_and_their_lines_can_be_seen(page: Page) -> None:
 
 
 def test_the_way_to_the_first_machine_is_accessible(chromium: Browser) -> None:
-    with hosting_console() as console, alice_at(chromium, console) as page:
-        expect(page.get_by_role("listitem")).to_have_count(2)
-        page.on("dialog", lambda dialog: dialog.accept())
-        for name, buttons in (("demo", ("Stop", "Delete")), ("fresh", ("Delete",))):
-            page.goto(f"/machines/{name}")
-            for button in buttons:
-                press(page, button)
-            expect(page.get_by_role("status")).to_have_text("The machine is deleted.")
+    with hosting_console(is_empty=True) as console, visiting(chromium, console) as visit:
+        page = visit("", viewport=ViewportSize(width=390, height=844))
+        page.click("button[value=alice]")
         expect(page.get_by_role("img", name=re.compile("Processor over"))).to_be_visible()
         assert violations(page) == []
-        page.set_viewport_size({"width": 390, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.get_by_role("link", name="Create a machine").click()
         page.get_by_label("Name", exact=True).fill("first")

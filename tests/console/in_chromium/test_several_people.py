@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.console.in_chromium.pages import PATIENCE, Visit, in_list, visiting
-from tests.console.running import RunningConsole, hosting_console
+from tests.console.running import RunningConsole
 
 POST = """async (address) => {
   const csrf_token = document.querySelector('[name="csrf_token"]')?.value ?? ''
@@ -18,12 +18,6 @@ POST = """async (address) => {
 GET = (
     "async (address) => (await fetch(address, { headers: { Accept: 'application/json' } })).status"
 )
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[RunningConsole]:
-    with hosting_console() as console:
-        yield console
 
 
 @pytest.fixture

@@ -35,7 +35,9 @@ async def failure_of(url: str, options: HTTPOptions) -> ProviderError:
     return caught.value
 
 
-async def test_an_own_authority_is_trusted_and_no_other(tmp_path: Path) -> None:
+async def test_an_own_authority_is_trusted_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
     async with listening_with_tls(answers, ours.issue("server")) as server:
         assert await body_of(server.url, HTTPOptions(ca_file=ours.file)) == b"ok"
@@ -45,6 +47,8 @@ async def test_an_own_authority_is_trusted_and_no_other(tmp_path: Path) -> None:
             error = await failure_of(server.url, options)
             assert error.code is Code.PROVIDER_UNREACHABLE
             assert error.explanation.startswith("the certificate is not trusted: ")
+        monkeypatch.setenv("SSL_CERT_FILE", str(ours.file))
+        assert await body_of(server.url, HTTPOptions()) == b"ok"
 
 
 async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:

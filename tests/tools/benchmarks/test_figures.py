@@ -17,24 +17,18 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_a_table_shows_values_and_targets() -> None:
-    head, _, *rows = map(cells, table("Requests", [SHOWN, MET, MISSED]).splitlines())
-    assert head == ["Requests", "Measured", "Target"]
-    assert rows == [
-        ["a request", "123 µs", ""],
-        ["ours / theirs", "1.00", "at most 1"],
-        ["ours / others", "1.01", "at most 1: **missed**"],
-    ]
-
-
-def test_a_table_shows_what_was_measured_before() -> None:
+def test_a_table_shows_values_targets_and_what_was_measured_before() -> None:
     before = [Figure("a request", 150, "µs")]
-    head, _, *rows = map(cells, table("Requests", [SHOWN, MET], before).splitlines())
-    assert head == ["Requests", "Measured", "Before", "Target"]
-    assert rows == [
-        ["a request", "123 µs", "150 µs", ""],
-        ["ours / theirs", "1.00", "", "at most 1"],
-    ]
+    for earlier, column in ((before, ["150 µs", "", ""]), ([], None)):
+        shown = table("Requests", [SHOWN, MET, MISSED], earlier)
+        head, _, *rows = map(cells, shown.splitlines())
+        assert head == ["Requests", "Measured", *(["Before"] if column else []), "Target"]
+        assert [row.pop(2) for row in rows if column] == (column or [])
+        assert rows == [
+            ["a request", "123 µs", ""],
+            ["ours / theirs", "1.00", "at most 1"],
+            ["ours / others", "1.01", "at most 1: **missed**"],
+        ]
 
 
 def test_a_missed_target_is_named_with_its_reason() -> None:

@@ -1,15 +1,18 @@
 """What precedes a release: `make audit`, and the lowest versions that pyproject.toml allows."""
 
-import json
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
+from tests.oidc.real_op.serving import free_socket, serving
 from tools.release.audit import accepted_in, main
 from tools.release.lowest import lowest
 
@@ -17,41 +20,31 @@ FOUND = {"id": "GHSA-aaaa-bbbb-cccc", "aliases": ["CVE-2026-1234"], "fixed": "1.
 STANDS = {"id": "GHSA-dddd-eeee-ffff", "aliases": ["CVE-2024-23342"]}
 
 
-class Service(ThreadingHTTPServer):
+@dataclass
+class Service:
     """Answers as OSV does: every package of every version has `known`."""
 
-    known: list[dict[str, Any]]
+    url: str
+    known: list[dict[str, Any]] = field(default_factory=list)
+
+    async def answer(self, request: Request) -> Response:
+        package = {"name": (await request.json())["package"]["name"], "ecosystem": "PyPI"}
+        return JSONResponse({"vulns": [described(package, one) for one in self.known]})
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Service
-
-    def do_POST(self) -> None:
-        name = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["package"]["name"]
-        answer = json.dumps({"vulns": [self._described(name, vuln) for vuln in self.server.known]})
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(answer.encode())
-
-    def _described(self, name: str, vulnerability: dict[str, Any]) -> dict[str, Any]:
-        events = [{"introduced": "0"}, {"fixed": vulnerability.get("fixed", "99")}]
-        ranges = [{"type": "ECOSYSTEM", "events": events}]
-        package = {"name": name, "ecosystem": "PyPI"}
-        affected = [{"package": package, "ranges": ranges}]
-        return {**vulnerability, "summary": "It breaks.", "affected": affected}
-
-    def log_message(self, format: str, *args: object) -> None: ...
+def described(package: dict[str, str], vulnerability: dict[str, Any]) -> dict[str, Any]:
+    events = [{"introduced": "0"}, {"fixed": vulnerability.get("fixed", "99")}]
+    affected = {"package": package, "ranges": [{"type": "ECOSYSTEM", "events": events}]}
+    return {**vulnerability, "summary": "It breaks.", "affected": [affected]}
 
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service(("127.0.0.1", 0), Handler) as server:
-        server.known = []
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    with free_socket() as (listener, origin):
+        service = Service(f"{origin}/")
+        app = Starlette(routes=[Route("/", service.answer, methods=["POST"])])
+        with serving(app, listener):
+            yield service
 
 
 @pytest.fixture
@@ -62,7 +55,7 @@ def requirements(tmp_path: Path) -> Path:
 
 
 def audited(service: Service, requirements: Path) -> int:
-    return main([f"--osv-url=http://127.0.0.1:{service.server_port}/"], requirements)
+    return main([f"--osv-url={service.url}"], requirements)
 
 
 def test_no_finding_passes(
