@@ -65,6 +65,11 @@ class RunningConsole:
         """The state of a machine that it starts."""
         return self.server.do(self.machine(name).state())
 
+    @property
+    def suggested_disk(self) -> str:
+        """The disk that forms suggest."""
+        return self.host.suggestions["root_drive.path_on_host"]
+
     def disk(self, name: str) -> Path:
         """A new disk that this console's machines may have."""
         path = self.host.library.folders["disks"] / name

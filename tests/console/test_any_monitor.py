@@ -15,7 +15,7 @@ import pytest
 
 from generated_vmm.operation import Operation
 from generated_vmm.transport import AsyncUnixChannel, HttpAnswer
-from tests.console.browser import PATIENCE, Browser, do
+from tests.console.browser import PATIENCE, Browser, create, do
 from tests.console.running import (
     MachineSettings,
     RunningConsole,
@@ -62,22 +62,9 @@ def alice(host: RunningConsole) -> Iterator[Browser]:
         yield browser
 
 
-def create(browser: Browser, name: str, files: MachineSettings, *, start: str = "true") -> None:
-    browser.open("/new")
-    typed = {
-        "new.start": start,
-        "new.name": name,
-        "boot_source.kernel_image_path": files["kernel"],
-        "boot_source.boot_args": "console=ttyS0",
-        "root_drive.path_on_host": files["rootfs"],
-    }
-    browser.click("Create machine", typed, sees=f"{name} {'Running' if start else 'Not started'}")
-
-
-def test_a_machine_lives_from_its_creation_to_its_deletion(
-    alice: Browser, files: MachineSettings
-) -> None:
-    create(alice, "life", files)
+def test_a_machine_lives_from_its_creation_to_its_deletion(alice: Browser) -> None:
+    create(alice, "life")
+    assert "life Running" in alice.text
     alice.open_until("guest serves", "/machines/life/console")
     alice.open_until("Disk", "/machines/life/charts")
     alice.open("/machines/life")
@@ -92,9 +79,9 @@ def test_a_machine_lives_from_its_creation_to_its_deletion(
 
 
 def test_a_clone_goes_on_beside_the_machine_it_was_made_of(
-    alice: Browser, host: RunningConsole, files: MachineSettings
+    alice: Browser, host: RunningConsole
 ) -> None:
-    create(alice, "first", files)
+    create(alice, "first")
     alice.open("/machines/first/snapshots")
     alice.click("Clone", {"clone.name": "second"}, sees="The clone is there.")
     assert "second Running" in alice.text
@@ -103,10 +90,8 @@ def test_a_clone_goes_on_beside_the_machine_it_was_made_of(
 
 
 @pytest.mark.since("1.14")
-def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
-    alice: Browser, files: MachineSettings
-) -> None:
-    create(alice, "told", files, start="")
+def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(alice: Browser) -> None:
+    create(alice, "told", new__start="")
     do(alice, "told", "memory", "Save limit", {"memory_hotplug.total_size_mib": "256"})
     alice.click("Start")
     alice.open_until("guest serves", "/machines/told/console")
@@ -125,12 +110,11 @@ def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
 def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
     alice: Browser,
     host: RunningConsole,
-    files: MachineSettings,
     monkeypatch: pytest.MonkeyPatch,
     button: str,
 ) -> None:
     victim = f"victim-{len(button)}"
-    create(alice, victim, files)
+    create(alice, victim)
     cookies = dict(alice.cookies)
     pid = pid_of(host, victim)
     asked = stopped_when_asked(monkeypatch, pid)
@@ -149,9 +133,9 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
 
 
 def test_a_monitor_that_hangs_is_stopped_from_its_page(
-    alice: Browser, host: RunningConsole, files: MachineSettings
+    alice: Browser, host: RunningConsole
 ) -> None:
-    create(alice, "hung", files)
+    create(alice, "hung")
     os.kill(pid_of(host, "hung"), signal.SIGSTOP)
     alice.open("/machines/hung", sees="hung No answer")
     assert "The monitor took too long to respond." in alice.text

@@ -37,7 +37,7 @@ def test_there_is_no_file_before_there_is_a_kernel(alice: Browser) -> None:
 def test_the_code_of_a_machine_makes_the_same_one(
     alice: Browser, console: RunningConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alice.click("Save setup", {"root_drive.path_on_host": disk_of(console)})
+    alice.click("Save setup", {"root_drive.path_on_host": console.suggested_disk})
     alice.open("/machines/demo/configuration")
     monitor = console.host.get("demo")
     assert isinstance(monitor, HostedMonitor)
@@ -52,10 +52,6 @@ def test_the_code_of_a_machine_makes_the_same_one(
     assert all_but_names_of_copies(names["machine"].definition) == all_but_names_of_copies(
         monitor.definition
     )
-
-
-def disk_of(console: RunningConsole) -> str:
-    return console.host.suggestions["root_drive.path_on_host"]
 
 
 def all_but_names_of_copies(definition: Definition) -> Definition:

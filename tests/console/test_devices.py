@@ -18,10 +18,6 @@ def devices(alice: Browser) -> Browser:
     return alice
 
 
-def disk(console: RunningConsole) -> str:
-    return console.host.suggestions["root_drive.path_on_host"]
-
-
 def made(console: RunningConsole) -> FullVmConfiguration:
     return console.machine().definition.configuration
 
@@ -29,7 +25,7 @@ def made(console: RunningConsole) -> FullVmConfiguration:
 def test_only_what_was_chosen_is_set_and_the_rest_stays(
     devices: Browser, console: RunningConsole
 ) -> None:
-    typed = {"drive.drive_id": "data", "drive.path_on_host": disk(console)}
+    typed = {"drive.drive_id": "data", "drive.path_on_host": console.suggested_disk}
     devices.click("Add drive", {**typed, "drive.io_engine": "Async"}, sees="data disks/data-")
     (drive,) = made(console).drives or []
     assert drive.path_on_host is not None
@@ -50,12 +46,14 @@ def test_only_what_was_chosen_is_set_and_the_rest_stays(
 def test_a_drive_without_a_disk_and_a_second_one_of_its_name_are_refused_at_the_field(
     devices: Browser, console: RunningConsole
 ) -> None:
-    devices.click("Add drive", {"drive.drive_id": "rootfs", "drive.path_on_host": disk(console)})
+    devices.click(
+        "Add drive", {"drive.drive_id": "rootfs", "drive.path_on_host": console.suggested_disk}
+    )
     before = made(console)
     devices.click("Save rootfs", {"drive_anew.path_on_host": ""})
     devices.require(422, "Choose a disk image.")
     devices.open("/machines/demo/overview")
-    devices.click("Save setup", {"root_drive.path_on_host": disk(console)})
+    devices.click("Save setup", {"root_drive.path_on_host": console.suggested_disk})
     devices.require(422, "There is a device called rootfs.")
     assert made(console) == before
 

@@ -143,7 +143,7 @@ def furnished(console: RunningConsole) -> Definition:
     configuration = FullVmConfiguration(
         boot_source=BootSource(kernel_image_path=known["boot_source.kernel_image_path"]),
         machine_config=MachineConfiguration(vcpu_count=1, mem_size_mib=128),
-        drives=[Drive(drive_id="rootfs", is_root_device=True, path_on_host=known[DISK])],
+        drives=[Drive(drive_id="rootfs", is_root_device=True, path_on_host=console.suggested_disk)],
         network_interfaces=[NetworkInterface(iface_id="eth0", host_dev_name="tap0")],
         vsock=Vsock(guest_cid=3, uds_path="vsock.socket"),
         balloon=Balloon(amount_mib=0, deflate_on_oom=True),
@@ -170,7 +170,7 @@ def open_form(browser: Browser, console: RunningConsole, name: str, stage: Stage
 
 
 def filled(typed: dict[str, str], console: RunningConsole) -> dict[str, str]:
-    disk = console.host.suggestions[DISK]
+    disk = console.suggested_disk
     return {name: disk if text == "{disk}" else text for name, text in typed.items()}
 
 

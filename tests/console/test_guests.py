@@ -117,12 +117,16 @@ def test_a_file_of_another_sites_form_is_not_read(carol: Browser, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def terminal_of(person: Browser) -> str:
+    """The address of a new terminal."""
+    person.post("/machines/demo/guest/terminal", hidden(person))
+    return f"/machines/demo/guest/terminal/{person.url.rpartition('=')[2]}"
+
+
 def test_a_page_that_is_opened_after_much_output_shows_the_rest_once(
     house: RunningConsole, carol: Browser
 ) -> None:
-    token = carol.field("csrf_token")
-    carol.post("/machines/demo/guest/terminal", hidden(carol))
-    base = f"/machines/demo/guest/terminal/{carol.url.rpartition('=')[2]}"
+    token, base = carol.field("csrf_token"), terminal_of(carol)
 
     def followed() -> tuple[bytes, bool]:
         """What the script of a page shows, and whether the screen was cleared before."""
@@ -151,9 +155,7 @@ def test_a_page_that_is_opened_after_much_output_shows_the_rest_once(
 def test_what_a_program_does_not_read_is_told(
     house: RunningConsole, carol: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = carol.field("csrf_token")
-    carol.post("/machines/demo/guest/terminal", hidden(carol))
-    address = f"/machines/demo/guest/terminal/{carol.url.rpartition('=')[2]}/input"
+    token, address = carol.field("csrf_token"), f"{terminal_of(carol)}/input"
     with httpx.Client(base_url=house.url, cookies=carol.cookies, timeout=60) as client:
         typed = {"csrf_token": token, "text": "stty raw; exec sleep 600\n"}
         assert client.post(address, data=typed).status_code == 200

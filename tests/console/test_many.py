@@ -93,10 +93,7 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
         silent.bind(sockets["silent"])
         silent.listen()
         console = stack.enter_context(running_console(sockets))
-        browser = stack.enter_context(Browser(console.url))
-        browser.home()
-        browser.click("AA Alice Admin")
-        yield browser
+        yield stack.enter_context(signed_in(console))
 
 
 def test_each_has_its_state_and_its_page(browser: Browser) -> None:

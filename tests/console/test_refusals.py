@@ -20,16 +20,12 @@ from tests.console.running import ALICE, RunningConsole, running_console, signed
 from tests.console.test_rights import NAVIGATION, addressed, own_routes
 
 
-def test_a_viewer_may_look(bob: Browser) -> None:
-    bob.require(200, "Bob Viewer viewer")
-    assert "look at everything but secrets, and change nothing" in bob.text
-
-
 @pytest.mark.parametrize(
     "tab", ["overview", "devices", "memory", "metadata", "snapshots", "restart"]
 )
 def test_a_viewer_sees_no_button_that_refuses(bob: Browser, tab: str) -> None:
-    bob.open(f"/machines/demo/{tab}")
+    bob.open(f"/machines/demo/{tab}", sees="Bob Viewer viewer")
+    assert "look at everything but secrets, and change nothing" in bob.text
     assert not [form.action for form in bob.page.forms if "/machines/" in form.action]
 
 

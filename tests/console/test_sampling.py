@@ -9,9 +9,9 @@ import pytest
 from examples.console.monitors import Monitor
 from examples.console.sampling import Sampler
 from generated_vmm.testing import SimulatedMonitor
+from tests.console.browser import PATIENCE
 
 AT_ONCE = 0.001
-PATIENCE = 30.0
 
 
 class Machine:

@@ -123,12 +123,9 @@ def test_every_error_code_is_documented_with_its_status() -> None:
 
 def test_every_code_has_an_anchor_to_which_it_links() -> None:
     assert ANCHOR.findall((REPOSITORY / "docs/errors.md").read_text()) == [
-        code.link.removeprefix(f"{DOCUMENTATION}#") for code in documented_codes()
+        Code(code).link.removeprefix(f"{DOCUMENTATION}#")
+        for code in table("docs/errors.md", "Codes")
     ]
-
-
-def documented_codes() -> list[Code]:
-    return [Code(code) for code in table("docs/errors.md", "Codes")]
 
 
 def test_every_event_is_documented() -> None:

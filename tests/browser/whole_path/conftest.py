@@ -12,9 +12,3 @@ def site() -> Iterator[World]:
     """App and provider, which outlive the pages."""
     with running_world() as world:
         yield world
-
-
-@pytest.fixture
-def world(site: World) -> World:
-    """The same, by its own name."""
-    return site

@@ -31,9 +31,9 @@ def other_origin(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture
-def attacker(page: Page, world: World, other_origin: str) -> Page:
+def attacker(page: Page, site: World, other_origin: str) -> Page:
     """A tab with the other page, in the browser of a user who is signed in."""
-    world.sign_in(page)
+    site.sign_in(page)
     tab = page.context.new_page()
     tab.goto(other_origin)
     return tab
@@ -50,16 +50,16 @@ FRAME = """async url => {
 
 
 def test_a_foreign_page_can_neither_read_the_session_nor_end_it(
-    page: Page, world: World, attacker: Page, other_origin: str, tolerate: Callable[[str], None]
+    page: Page, site: World, attacker: Page, other_origin: str, tolerate: Callable[[str], None]
 ) -> None:
     tolerate("status of 40[03]|frame-ancestors|X-Frame-Options|Refused to display|CORS|ERR_FAILED")
-    assert attacker.evaluate(READ, f"{world.origin}/auth/session") is None
+    assert attacker.evaluate(READ, f"{site.origin}/auth/session") is None
     for path in ("/auth/login?silent=1", "/auth/callback?code=x&state=y"):
-        attacker.evaluate(FRAME, world.origin + path)
+        attacker.evaluate(FRAME, site.origin + path)
         attacker.wait_for_timeout(300)
         assert attacker.evaluate("heard") == []
 
-    action = f"{world.origin}/auth/logout"
+    action = f"{site.origin}/auth/logout"
     for fields in ("", "<input name=local value=1>"):
         attacker.goto(other_origin)
         form = f"<form method=post action={action}>{fields}<button>Go</button></form>"
@@ -68,9 +68,9 @@ def test_a_foreign_page_can_neither_read_the_session_nor_end_it(
         expect(attacker).to_have_url(action)
 
     attacker.goto(other_origin)
-    answer = attacker.goto(f"{world.origin}/auth/login?silent=1")
+    answer = attacker.goto(f"{site.origin}/auth/login?silent=1")
     assert answer is not None
     assert answer.status == 403
     assert revalidate(page) == "authenticated"
-    assert world.provider.record.of(SignedOut) == []
-    assert len(world.provider.record.of(SignedIn)) == 1
+    assert site.provider.record.of(SignedOut) == []
+    assert len(site.provider.record.of(SignedIn)) == 1

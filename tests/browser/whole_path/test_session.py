@@ -13,23 +13,23 @@ def session_cookies(page: Page) -> list[str]:
     return [name for cookie in page.context.cookies() if "session" in (name := cookie["name"])]
 
 
-def test_the_session_expires_in_the_page_and_at_the_server(page: Page, world: World) -> None:
+def test_the_session_expires_in_the_page_and_at_the_server(page: Page, site: World) -> None:
     page.clock.install()
-    world.sign_in(page)
+    site.sign_in(page)
     page.wait_for_load_state()
     revalidate(page)  # an answer that comes after the leap would be taken for a server's clock
     page.clock.fast_forward(EIGHT_HOURS * 1000)
     expect_status(page, "expired")
-    world.time.ahead = EIGHT_HOURS
+    site.time.ahead = EIGHT_HOURS
     assert revalidate(page) == "expired"
-    world.open(page, status="anonymous")
+    site.open(page, status="anonymous")
     assert session_cookies(page) == []
 
 
-def test_a_back_channel_logout_is_noticed_on_focus(page: Page, world: World) -> None:
+def test_a_back_channel_logout_is_noticed_on_focus(page: Page, site: World) -> None:
     page.clock.install()
-    world.sign_in(page)
-    world.end_everywhere("alice")
+    site.sign_in(page)
+    site.end_everywhere("alice")
     page.clock.fast_forward(2000)
     page.evaluate("dispatchEvent(new Event('focus'))")
     expect_status(page, "revoked")
@@ -39,16 +39,16 @@ def test_a_back_channel_logout_is_noticed_on_focus(page: Page, world: World) -> 
 
 
 def test_logout_ends_both_sessions_and_a_local_one_leaves_that_of_the_provider(
-    page: Page, world: World
+    page: Page, site: World
 ) -> None:
-    world.sign_in(page)
+    site.sign_in(page)
     page.locator("oidc-context").evaluate("element => element.logoutLocal()")
     expect_status(page, "anonymous")
-    assert world.provider.record.of(SignedOut) == []
+    assert site.provider.record.of(SignedOut) == []
     page.locator("oidc-context").evaluate("element => element.login()")
     expect_status(page, "authenticated")
     page.locator("oidc-context").evaluate("element => element.logout()")
     expect_status(page, "anonymous")
-    assert world.provider.record.of(SignedOut) == [SignedOut("alice", "app")]
+    assert site.provider.record.of(SignedOut) == [SignedOut("alice", "app")]
     page.locator("oidc-context").evaluate("element => element.login()")
     page.get_by_role("button", name="Bob").wait_for()

@@ -36,15 +36,11 @@ def desk(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
     assert complaints == []
 
 
-def machine_of(host: RunningConsole) -> HostedMonitor:
-    machine = host.parts.monitors.get("demo")
-    assert isinstance(machine, HostedMonitor)
-    return machine
-
-
 def write(host: RunningConsole, data: bytes) -> None:
     """Output of the guest."""
-    machine_of(host).feed.add(data)
+    machine = host.host.get("demo")
+    assert isinstance(machine, HostedMonitor)
+    machine.feed.add(data)
 
 
 def test_what_is_typed_and_pasted_reaches_the_guest(desk: Page) -> None:

@@ -32,16 +32,11 @@ def told(**changes: object) -> Lie:
     return lie
 
 
-def answered(status: int, path: str = "/whoami", after: int = 0) -> Lie:
-    """Requests for `path` are answered so, but for the first `after` of them."""
-    left = after
+def answered(status: int, path: str = "/whoami") -> Lie:
+    """Requests for `path` are answered so."""
 
     def lie(request: httpx.Request, response: httpx.Response) -> httpx.Response:
-        nonlocal left
-        if request.url.path != path:
-            return response
-        left -= 1
-        return response if left >= 0 else httpx.Response(status)
+        return httpx.Response(status) if request.url.path == path else response
 
     return lie
 
