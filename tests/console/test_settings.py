@@ -12,7 +12,7 @@ def test_nothing_is_needed() -> None:
     assert (settings.port, settings.provider_port) == (8000, 9400)
     assert settings.sockets == {}
     assert settings.issuer is None
-    assert settings.redis is None
+    assert sessions_at(settings.redis) == "memory"
 
 
 def test_a_socket_is_called_after_its_file_and_several_may_have_names() -> None:
@@ -55,10 +55,6 @@ def test_the_agent_of_simulated_guests_is_on_or_off() -> None:
 
 
 # Where sessions are kept
-
-
-def test_without_a_redis_they_are_kept_in_the_process() -> None:
-    assert sessions_at(ConsoleSettings.from_environment({}).redis) == "memory"
 
 
 def test_with_a_redis_sessions_are_there() -> None:

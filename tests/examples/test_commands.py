@@ -65,7 +65,7 @@ def test_a_sign_out_at_the_provider_ends_the_session_by_a_frame() -> None:
 def test_the_program_s_advice_works() -> None:
     with started("examples.api") as process, httpx.Client() as program:
         told = "".join(lines_of(process, 4))
-        origin = found(r"open (http://\S+)/machines", told)
+        [origin] = re.findall(r"open (http://\S+)/machines", told)
         [user] = re.findall(r"-u (\S+)", told)
         [token_url] = re.findall(r"(http://\S+/token)", told)
         form = {"grant_type": "client_credentials", "scope": "machines:write"}
@@ -80,12 +80,6 @@ def test_the_program_s_advice_works() -> None:
             page = sign_in_sync(person, f"{origin}/machines", user="alice")
             assert page.json() == ["one, added by program for program"]
         assert program.get(f"{origin}/docs").status_code == 200
-
-
-def found(pattern: str, text: str) -> str:
-    match = re.search(pattern, text)
-    assert match is not None, text
-    return match[1]
 
 
 # `python -m examples.dpop`: a stolen token opens nothing
