@@ -27,11 +27,11 @@ from fastapi_oidc.flows.outcomes import (
 )
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
-from fastapi_oidc.flows.sessions import Live, Prepared
+from fastapi_oidc.flows.sessions import Found, Live, Prepared
 from fastapi_oidc.flows.token_sessions import fold
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
-from fastapi_oidc.session.cells import Seen, Turn
+from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.rows import LEASE_SECONDS, WATCH_SECONDS, Row, row_key
 
@@ -101,13 +101,8 @@ async def refresh(
         if (postponed := party.refreshes.pause_of(live.session)) is not None:
             return postponed
         outcome = await _join(_Run(party, live))
-        if isinstance(outcome, Refreshed):
-            found = await party.sessions.judge_again(outcome.live)
-            if not isinstance(found, Live):
-                return Ended.of(found)
-            if outcome.is_new or serves(found.session):
-                return Refreshed(found, outcome.is_new)
-            live = found
+        if isinstance(outcome, Refreshed) and not (outcome.is_new or serves(outcome.live.session)):
+            live = outcome.live
         elif outcome is not None:
             return outcome
 
@@ -150,7 +145,8 @@ async def _join(run: _Run) -> Outcome | None:
 
     None if the attempt of another caller concerned that caller alone.
     """
-    live, settings, refreshes = run.live, run.party.settings, run.party.refreshes
+    party, live = run.party, run.live
+    settings, refreshes = party.settings, party.refreshes
     id = live.session.id
     task = refreshes.tasks.start(id, lambda: _begin(run))
     current: _Run = refreshes.runs.setdefault(task, run)
@@ -177,7 +173,7 @@ async def _join(run: _Run) -> Outcome | None:
         return outcome
     match outcome:
         case Refreshed(other):
-            return _of_row(run, other.seen, other.cookie)
+            return _of(run, party.sessions.live(live.copy, other.seen, other.cookie))
         case Ended(is_refused=True):
             return None
         case Postponed() if run.make is not None:  # which needs no refresh token
@@ -185,14 +181,18 @@ async def _join(run: _Run) -> Outcome | None:
     return outcome
 
 
-def _of_row(run: _Run, seen: Seen, cookie: str = "") -> Outcome:
-    """What the row of another attempt says to the copy that the caller has brought."""
-    found = run.party.sessions.live(run.live.copy, seen, cookie)
-    if isinstance(found, Live):
-        if found.session.generation < seen.row.generation:
-            return run.party.refreshes.briefly(found.session, "another cookie has its tokens")
-        return Refreshed(found)
-    return Ended.of(found)
+async def _of_another(run: _Run) -> Outcome:
+    """The outcome of another attempt, which may be in another process."""
+    return _of(run, await run.party.sessions.judge(run.live.copy))
+
+
+def _of(run: _Run, found: Found) -> Outcome:
+    """What was found for the copy that the caller has brought."""
+    if not isinstance(found, Live):
+        return Ended.of(found)
+    if found.session.generation < found.seen.row.generation:
+        return run.party.refreshes.briefly(found.session, "another cookie has its tokens")
+    return Refreshed(found)
 
 
 async def _begin(run: _Run) -> Outcome:
@@ -226,7 +226,7 @@ async def _take_turn(run: _Run) -> Outcome:
             if turn.owns(row):
                 return await _work(run, turn, row)
         if row.ended or row.generation > session.generation or row == Row():
-            return _of_row(run, turn.seen)
+            return await _of_another(run)
         if turn.waited > patience:
             explanation = "another process refreshes the session and may still get a response"
             raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
@@ -240,19 +240,20 @@ async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
         async with turn.renewing():
             prepared = await _make(run, turn, row)
             made = party.sessions.row_of(prepared, live)
-            row = await turn.finish(made)
+            row = await turn.finish(made, live.copy.keys)
     except Exception as error:
         return await _fail(run, turn, error)
     if row.content != made.content:
         # A sign-out during the refresh has not known these tokens.
         if row.ended and not row.keeps_grant:
             await discard_tokens(party, prepared.session)
-        return _of_row(run, turn.seen)
+        return await _of_another(run)
     session = prepared.session
     party.announcer.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
     # After a step-up the response sends another cookie.
     copy = live.copy._replace(epoch=max(live.copy.epoch, row.epoch))
-    return Refreshed(Live(session, turn.seen, copy, prepared.cookie), run.is_new)
+    found = await party.sessions.judge_made(Live(session, turn.seen, copy, prepared.cookie))
+    return Refreshed(found, run.is_new) if isinstance(found, Live) else Ended.of(found)
 
 
 async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
@@ -305,7 +306,7 @@ async def _fail(run: _Run, turn: Turn, error: Exception) -> Outcome:
                 await _discard(run, row)
         if row.ended:
             return Ended(error.code, error.message, row.ended)
-        return _of_row(run, turn.seen)
+        return await _of_another(run)
     forget = isinstance(error, ProviderError) and error.code is Code.TOKEN_MALFORMED
     turn.begin_last(lambda: _let_go(run, turn, forget=forget))
     if is_own and not isinstance(error, ShuttingDown):

@@ -160,6 +160,10 @@ class Sessions:
             return known  # of a cookie, and the store has lost its row
         return found
 
+    async def judge_made(self, made: Live) -> Found:
+        """Like `judge`, for a session that has just been stored; see `Live.seen` for its values."""
+        return await self._judged(made.copy, made.seen, made.seen.others, made)
+
     async def judge_beside(self, copy: Copy, *others: str) -> tuple[Found, Sequence[Seen]]:
         """Like `judge`; also the rows of `others`, read in the same round trip."""
         over = self._ended_here(copy)

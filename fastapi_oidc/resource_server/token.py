@@ -133,8 +133,7 @@ class Proofs:
         mine = Cell(secrets.token_bytes(9), self._clock.now() + seconds)
         key = f"{self._name}:dpop:{name}"
         taking = self._store.move(key, lambda value, _: None if value else mine, known=b"")
-        value = await ask_store(taking)
-        if value != mine.value:
+        if (await ask_store(taking)).value != mine.value:
             raise ProtocolViolation(Code.DPOP_REPLAYED, "this proof was used before")
 
 

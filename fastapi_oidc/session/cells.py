@@ -54,10 +54,11 @@ class Unreadable(SessionError):
 
 
 class Seen(NamedTuple):
-    """A row and the sealed value in which it was read."""
+    """A row and the sealed value in which it was read, and the values that were read with it."""
 
     row: Row = Row()
     value: bytes = b""
+    others: Sequence[bytes] = ()
 
 
 class Cells:
@@ -97,11 +98,18 @@ class Cells:
         return self.seen(key, value, known), values
 
     async def move(
-        self, key: str, rule: Rule, known: Seen | None = None, *, margin: int = MARGIN
+        self,
+        key: str,
+        rule: Rule,
+        known: Seen | None = None,
+        *,
+        margin: int = MARGIN,
+        others: Sequence[str] = (),
     ) -> Seen:
         """Replace the row by the result of `rule`, unless that is the same object.
 
-        The store keeps the row until `margin` seconds after its end.
+        The store keeps the row until `margin` seconds after its end. `others` are read then, in the
+        same round trip where the store can do both.
         """
         made, name = Seen(), self._key(key)
 
@@ -116,8 +124,9 @@ class Cells:
             return Cell(made.value, row.expires_at + margin)
 
         value = None if known is None else known.value
-        await ask_store(self.store.move(name, change, known=value))
-        return made
+        beside = [self._key(other) for other in others]
+        moved = await ask_store(self.store.move(name, change, known=value, others=beside))
+        return made._replace(others=moved.others) if others else made
 
     async def change(self, key: str, change: Callable[[bytes], Cell]) -> None:
         """Replace a value that is no row by the result of a pure function."""
@@ -136,6 +145,7 @@ class Cells:
         *,
         until: int,
         margin: int = MARGIN,
+        others: Sequence[str] = (),
         on_failure: Callable[[SessionError], None] = lambda error: None,
     ) -> Seen | None:
         """Like `move`, repeated until the store has taken it; None after `until`.
@@ -143,7 +153,7 @@ class Cells:
         `until` is in seconds since the epoch. No request's task may await this.
         """
         try:
-            return await self.move(key, rule, known, margin=margin)
+            return await self.move(key, rule, known, margin=margin, others=others)
         except SessionError as error:
             on_failure(error)
             self._postpone()
@@ -153,7 +163,7 @@ class Cells:
             async with self._retrying.here():
                 await asyncio.sleep(max(0.0, self._retry_at - loop.time()))
                 try:
-                    seen = await self.move(key, rule, margin=margin)
+                    seen = await self.move(key, rule, margin=margin, others=others)
                 except SessionError:
                     self._postpone()
                 else:
@@ -262,9 +272,12 @@ class Turn:
         """Store the token endpoint's response, for another process if this one dies."""
         return await self._insist(lambda row, _: rows.record(row, self._base, received))
 
-    async def finish(self, result: Row) -> Row:
-        """Store the next generation, and return the row: another attempt may have been first."""
-        return await self._insist(lambda row, _: rows.finish(row, self._base, result))
+    async def finish(self, result: Row, others: Sequence[str] = ()) -> Row:
+        """Store the next generation, and return the row: another attempt may have been first.
+
+        `seen` has the values of `others` then.
+        """
+        return await self._insist(lambda row, _: rows.finish(row, self._base, result), others)
 
     async def refuse(self, reason: EndReason) -> Row:
         """End the row after the provider's refusal, unless another attempt got a response."""
@@ -292,13 +305,14 @@ class Turn:
         """Begin the last step, which belongs to no request, and which a shutdown waits for."""
         return self._cells.last_steps.start(self, step)
 
-    async def _insist(self, rule: Rule) -> Row:
+    async def _insist(self, rule: Rule, others: Sequence[str] = ()) -> Row:
         seen = await self._cells.insist(
             self._key,
             rule,
             self.seen,
             until=self._base.expires_at,
             margin=self._margin,
+            others=others,
             on_failure=lambda _: self._was_tried.set(),
         )
         self.seen = seen or Seen()

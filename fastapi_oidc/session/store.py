@@ -117,6 +117,13 @@ class Cell(NamedTuple):
     expires_at: int
 
 
+class Moved(NamedTuple):
+    """The value that is stored after `Store.move`, and those of its `others`."""
+
+    value: bytes
+    others: Sequence[bytes]
+
+
 Change: TypeAlias = Callable[[bytes, float], Cell | None]
 """A pure function: the value and its age -> the next value, None to leave it as it is."""
 
@@ -144,8 +151,25 @@ class Store(ABC):
         found. `before` is b"" for a key without a value.
         """
 
-    async def move(self, key: str, change: Change, *, known: bytes | None = None) -> bytes:
-        """Replace the value by the result of `change`, atomically; the value that is stored then.
+    async def swap_and_read(
+        self, key: str, before: bytes | None, after: Cell, others: Sequence[str], /
+    ) -> tuple[Stored | None, Sequence[bytes]]:
+        """Like `swap`; also the values of `others`, at the moment of the swap or later.
+
+        A subclass may do both in one round trip.
+        """
+        found = await self.swap(key, before, after)
+        return found, await self.read(others) if others else ()
+
+    async def move(
+        self,
+        key: str,
+        change: Change,
+        *,
+        known: bytes | None = None,
+        others: Sequence[str] = (),
+    ) -> Moved:
+        """Replace the value by the result of `change`, atomically; read `others` then or later.
 
         `known` is the value that the caller has seen last. If it is still the value, one command is
         enough. `change` may be called several times, also with its own result, after a lost reply.
@@ -153,11 +177,13 @@ class Store(ABC):
         before, after = known, None if known is None else change(known, 0.0)
         if after is None:  # nothing to write is known yet: ask for the value and its age
             before, after = None, Cell(b"", 0)
-        while (found := await self.swap(key, before, after)) is not None:
+        while True:
+            found, values = await self.swap_and_read(key, before, after, others)
+            if found is None:
+                return Moved(after.value, values)
             before, after = found.value, change(*found)
             if after is None:
-                return before
-        return after.value
+                return Moved(before, values)
 
     async def aclose(self) -> None:  # noqa: B027 - a default
         """Close the store's own connections. A later call may open new ones."""

@@ -195,10 +195,13 @@ _DIGITS: Final = 16
 _SWAP: Final = f"""
 local now = string.format('%010d%06d', unpack(redis.call('TIME')))
 local stored = redis.call('GET', KEYS[1]) or now
-local value = string.sub(stored, {_DIGITS + 1})
-if redis.sha1hex(value) ~= ARGV[1] then return {{value, now - string.sub(stored, 1, {_DIGITS})}} end
-if ARGV[2] == '' then redis.call('DEL', KEYS[1])
+local value, found = string.sub(stored, {_DIGITS + 1}), false
+if redis.sha1hex(value) ~= ARGV[1] then found = {{value, now - string.sub(stored, 1, {_DIGITS})}}
+elseif ARGV[2] == '' then redis.call('DEL', KEYS[1])
 else redis.call('SET', KEYS[1], now .. ARGV[2], 'EXAT', ARGV[3]) end
+local others = {{}}
+for n = 2, #KEYS do others[n - 1] = redis.call('GET', KEYS[n]) end
+return {{found, others}}
 """
 
 Command = Callable[[Any], Awaitable[Any]]
@@ -251,15 +254,29 @@ class RedisStore(Store):
             # Not `client.mget`: its checks would take a tenth of the time of each request.
             return await client.execute_command("MGET", *names)
 
-        found = await self._run(read, "read") if names else []
-        return [b"" if stored is None else stored[_DIGITS:] for stored in found]
+        return _values(await self._run(read, "read") if names else [])
 
     async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`."""
+        found, _ = await self._swap([key], before, after)
+        return found
+
+    async def swap_and_read(
+        self, key: str, before: bytes | None, after: Cell, others: Sequence[str], /
+    ) -> tuple[Stored | None, Sequence[bytes]]:
+        """See `Store.swap_and_read`. A cluster has the keys in several places."""
+        if isinstance(self._reached.here().client, RedisCluster):
+            return await super().swap_and_read(key, before, after, others)
+        return await self._swap([key, *others], before, after)
+
+    async def _swap(
+        self, keys: Sequence[str], before: bytes | None, after: Cell
+    ) -> tuple[Stored | None, Sequence[bytes]]:
         expected = "" if before is None else hashlib.sha1(before, usedforsecurity=False).hexdigest()
-        arguments = (self._prefix + key, expected, after.value, after.expires_at)
-        found = await self._run(lambda client: client.eval(_SWAP, 1, *arguments), "write")
-        return None if found is None else Stored(found[0], found[1] / 1e6)
+        names = [self._prefix + key for key in keys]
+        arguments = (len(names), *names, expected, after.value, after.expires_at)
+        found, others = await self._run(lambda client: client.eval(_SWAP, *arguments), "write")
+        return None if found is None else Stored(found[0], found[1] / 1e6), _values(others)
 
     async def may_evict(self) -> bool:
         """Whether Redis deletes values that have not expired when its memory is full.
@@ -294,6 +311,11 @@ class RedisStore(Store):
     def _client(self) -> Client:
         given = self._given
         return client_of(given, self._max_connections) if isinstance(given, str) else given
+
+
+def _values(found: Sequence[bytes | None]) -> Sequence[bytes]:
+    """The values without their times."""
+    return [b"" if stored is None else stored[_DIGITS:] for stored in found]
 
 
 async def _send(here: _Reached, command: Command, seconds: float) -> Any:

@@ -1,6 +1,7 @@
 """What was found before a wait has ended, moved on or failed after it."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
@@ -9,7 +10,7 @@ from fastapi import FastAPI, Request
 from starlette.background import BackgroundTask
 from starlette.responses import RedirectResponse, Response
 
-from fastapi_oidc import OIDC, Clock, MemoryStore, SignedIn
+from fastapi_oidc import OIDC, Clock, MemoryStore, SignedIn, Store
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.flows.outcomes import TokenAnswer
@@ -41,7 +42,7 @@ from tests.oidc.flows.steps import (
 from tests.oidc.flows.test_lost_moments import AS_BOB, STEP_UP, world_of
 from tests.oidc.flows.test_silent_login import silent_callback
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
-from tests.oidc.world import LOGIN_URL, Time, make_world
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 
 @dataclass(slots=True)
@@ -344,3 +345,119 @@ async def test_a_sign_out_after_the_response_of_a_login_ends_it_everywhere(mode:
     await others_have_run()
     assert await user(copy_of(browser, here)) is None
     assert await user(copy_of(browser, there)) is None
+
+
+class Watched(Store):
+    """A process's connection to a store: `moment` follows each of its commands."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.commands: list[str] = []
+
+    async def moment(self, number: int) -> None:
+        """After the command with this number, of which the process has the reply."""
+
+    async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
+        found = await self.store.read(keys)
+        self.commands.append("read")
+        await self.moment(len(self.commands))
+        return found
+
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
+        found = await self.store.swap(key, before, after)
+        self.commands.append("swap")
+        await self.moment(len(self.commands))
+        return found
+
+
+REFRESHING = ["read", "swap", "swap", "swap", "read"]
+"""The commands of a refresh: judge, `take`, `record`, `finish` with the revocations."""
+
+
+def watched_processes(mode: str) -> tuple[World, Watched, World]:
+    """A process, its connection to the store, and another process."""
+    time = Time()
+    store = MemoryStore(clock=Clock(read=time))
+    link = Watched(store)
+    here = make_world(time=time, **stores_of(mode, link))
+    return here, link, another_process(here, **stores_of(mode, store))
+
+
+async def test_a_refresh_asks_for_revocations_with_its_last_command(mode: str) -> None:
+    here, link, _ = watched_processes(mode)
+    browser = await here.signed_in()
+    here.time.advance(AFTER_EXPIRY)
+    link.commands.clear()
+    assert await generation(browser) == 1
+    at_response = ["read"] if mode == "cookie" else []
+    assert link.commands == REFRESHING + at_response
+
+
+@pytest.mark.parametrize("how", ["sub", "sid", "session_id"])
+@pytest.mark.parametrize("after", range(len(REFRESHING) + 1))
+async def test_whoever_is_revoked_before_a_refresh_is_finished_gets_no_page(
+    mode: str, how: str, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after each command; the request that has all replies was there before."""
+    here, link, there = watched_processes(mode)
+    browser = await here.signed_in()
+    live = await here.oidc.runtime.party.sessions.find(dict(browser.cookies))
+    assert isinstance(live, Live)
+    named = {"session_id": live.id, "sub": live.session.sub, "sid": live.session.sid or ""}
+    here.time.advance(AFTER_EXPIRY)
+
+    async def moment(number: int) -> None:
+        if number == after:
+            await there.oidc.revoke(**{how: named[how]})
+
+    link.commands.clear()
+    monkeypatch.setattr(link, "moment", moment)
+    await moment(0)
+    # A session that has ended cannot be finished; revocations are read right after it.
+    last = 3 if how == "session_id" else 4
+    assert (await browser.get("/me")).status_code == (401 if after <= last else 200)
+    assert await user(browser) is None
+
+
+@pytest.mark.parametrize("lost", [2, 3, 4, 5])
+async def test_a_revocation_beside_a_lost_reply_of_a_refresh_lets_nobody_in(
+    mode: str, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, link, there = watched_processes(mode)
+    browser = await here.signed_in()
+    here.time.advance(SHORTLY_BEFORE_EXPIRY)
+
+    async def moment(number: int) -> None:
+        if number == lost:
+            await there.oidc.revoke(sub="alice")
+            raise ConnectionError("the reply is lost")
+
+    link.commands.clear()
+    monkeypatch.setattr(link, "moment", moment)
+    assert (await browser.get("/me")).status_code in (401, 503)
+    assert await user(browser) is None
+    assert await user(copy_of(browser, there)) is None
+
+
+async def test_a_revocation_after_the_refresh_of_another_process_lets_nobody_in(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, link, there = watched_processes(mode)
+    browser, held = await here.signed_in(), Held()
+    here.op.faults.put("token", held)
+    here.time.advance(AFTER_EXPIRY)
+    refreshing = begun(copy_of(browser, there).get("/me"))
+    await held.gate.until_reached()
+    waiting, was_told = begun(browser.get("/me")), asyncio.Event()
+
+    async def moment(_: int) -> None:
+        if refreshing.done() and not was_told.is_set():
+            was_told.set()
+            await there.oidc.revoke(sub="alice")
+
+    monkeypatch.setattr(link, "moment", moment)
+    await until(lambda: link.commands[-1] == "swap")
+    held.gate.opened.set()
+    assert (await refreshing).status_code == 200
+    assert (await waiting).status_code == 401
+    assert was_told.is_set()

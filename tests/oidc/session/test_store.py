@@ -137,8 +137,9 @@ async def stored(store: Store) -> bytes:
 
 async def test_who_knows_the_value_asks_once(moving: MovableClock, change: Appending) -> None:
     store = Watched(moving)
-    assert await store.move(KEY, change, known=b"") == b"x"
-    assert await store.move(KEY, change, known=b"x") == b"xx" == await stored(store)
+    assert (await store.move(KEY, change, known=b"")).value == b"x"
+    moved = await store.move(KEY, change, known=b"x")
+    assert moved.value == b"xx" == await stored(store)
     assert store.asked == [(b"", b"x"), (b"x", b"xx")]
     assert change.seen == [(b"", 0), (b"x", 0)]
 
@@ -150,7 +151,8 @@ async def test_who_does_not_know_it_asks_twice_and_hears_its_age(
     await store.move(KEY, lambda *_: Cell(b"a", LATER))
     moving.second += 7
     store.asked.clear()
-    assert await store.move(KEY, change) == b"ax" == await stored(store)
+    moved = await store.move(KEY, change)
+    assert moved.value == b"ax" == await stored(store)
     assert store.asked == [(None, b""), (b"a", b"ax")]
     assert change.seen == [(b"a", 7)]
 
@@ -163,7 +165,8 @@ async def test_a_value_that_is_to_stay_is_returned_as_it_is(
     moving.second += 7
     store.asked.clear()
     for known in (None, b"aaa"):  # which may be decided by its age, so it is asked for
-        assert await store.move(KEY, change, known=known) == b"aaa" == await stored(store)
+        moved = await store.move(KEY, change, known=known)
+        assert moved.value == b"aaa" == await stored(store)
     assert store.asked == [(None, b"")] * 2
     assert change.seen == [(b"aaa", 7), (b"aaa", 0), (b"aaa", 7)]
 

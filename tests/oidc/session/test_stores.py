@@ -91,6 +91,27 @@ async def test_several_values_are_read_together(store: Store, key: str) -> None:
     assert list(await store.read([])) == []
 
 
+async def test_other_values_are_read_together_with_a_swap(store: Store, key: str) -> None:
+    others = [f"{key}{number}" for number in (1, 2, 3)]
+    for other in others[::2]:
+        await store.swap(other, b"", Cell(other.encode(), LATER))
+    values = [others[0].encode(), b"", others[2].encode()]
+    for before, expected in ((None, b""), (b"", None), (b"", b"one")):
+        found, read = await store.swap_and_read(key, before, Cell(b"one", LATER), others)
+        assert (None if found is None else found.value) == expected
+        assert list(read) == values
+    found, read = await store.swap_and_read(key, b"one", Cell(b"two", LATER), [])
+    assert (found, list(read)) == (None, [])
+
+
+async def test_a_swap_is_read_by_its_own_command(store: Store, key: str) -> None:
+    """What is read is not older than the swap."""
+    _, (value,) = await store.swap_and_read(key, b"", Cell(b"one", LATER), [key])
+    assert value == b"one"
+    moved = await store.move(key, lambda *_: None, others=[key])
+    assert (moved.value, list(moved.others)) == (b"one", [b"one"])
+
+
 async def test_a_value_is_stored_where_there_is_none(store: Store, key: str) -> None:
     assert await store.swap(key, None, Cell(b"one", LATER)) == Stored(b"", 0.0)
     assert await store.swap(key, b"zero", Cell(b"one", LATER)) == Stored(b"", 0.0)
@@ -183,7 +204,9 @@ async def test_concurrent_movers_lose_nothing(store: Store, key: str) -> None:
     )
     value = await found(store, key)
     assert sorted(value) == sorted(b"".join(items))
-    assert sorted(results, key=len) == [value[: length + 1] for length in range(MOVERS)]
+    assert sorted((each.value for each in results), key=len) == [
+        value[: length + 1] for length in range(MOVERS)
+    ]
 
 
 def append_from(given: str | Store, key: str, item: bytes) -> None:
