@@ -1,8 +1,9 @@
 """Figures beside those of peers and their targets: `python -m tools.benchmarks [SECTION ...]`.
 
 `--keep` writes them into docs/benchmarks/figures.txt.
-`--before FOLDER` measures the libraries of another checkout, too. Real monitors are asked with
-FIRECRACKER_BIN. Exits with 1 when a target is missed.
+`--before FOLDER` measures another checkout, too, by its own tools and in its `.venv` if it has one;
+what it cannot measure is left out. Real monitors are asked with FIRECRACKER_BIN. Exits with 1 when
+a target is missed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,6 @@ from tools.benchmarks.figures import Figure, machine, of_targets, table
 
 REPOSITORY: Final = Path(__file__).parents[2]
 KEPT: Final = REPOSITORY / "docs" / "benchmarks" / "figures.txt"
-LIBRARIES: Final = ("fastapi_oidc", "generated_vmm")
 SECTIONS: Final = {
     "requests": "A signed-in request",
     "refreshes": "A request that refreshes",
@@ -45,8 +44,10 @@ def main() -> int:
     measured: list[Figure] = []
     print(every := f"Measured {machine()}.\n")
     for section in asked.sections or SECTIONS:
-        before = figures_of(section, asked.before) if asked.before else []
+        before = (figures_of(section, asked.before.resolve()) if asked.before else None) or []
         figures = figures_of(section, REPOSITORY)
+        if figures is None:
+            sys.exit(1)
         measured += figures
         print(shown := table(SECTIONS[section], figures, before))
         every += f"\n{shown}"
@@ -56,20 +57,20 @@ def main() -> int:
     return int(any(figure.is_missed for figure in measured))
 
 
-def figures_of(section: str, checkout: Path) -> list[Figure]:
-    """What a process measures that imports the libraries of `checkout` and these tools."""
+def figures_of(section: str, checkout: Path) -> list[Figure] | None:
+    """What the libraries and tools of `checkout` measure; None if they cannot."""
     print(f"{section}, {checkout}", file=sys.stderr)
-    with tempfile.TemporaryDirectory() as folder:
-        for name in LIBRARIES:
-            Path(folder, name).symlink_to(checkout.resolve() / name)
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "tools.benchmarks.section", section],
-            env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{REPOSITORY}"},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    own = checkout / ".venv" / "bin" / "python"
+    done = subprocess.run(
+        [own if own.exists() else sys.executable, "-P", "-m", "tools.benchmarks.section", section],
+        env=os.environ | {"PYTHONPATH": str(checkout)},
+        cwd=checkout,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     if done.returncode:
-        sys.exit(f"{section} failed with the libraries of {checkout}")
+        print(f"{checkout} cannot measure {section}", file=sys.stderr)
+        return None
     return [Figure.from_json(line) for line in done.stdout.splitlines()]
 
 

@@ -39,16 +39,16 @@ class Figure:
 
 def table(title: str, figures: Sequence[Figure], before: Sequence[Figure] = ()) -> str:
     """A Markdown table; `before` are the figures of another version, found by their names."""
-    earlier = {figure.what: figure for figure in before}
+    now, earlier = ({each.what: each for each in every} for every in (figures, before))
     head = [title, "Measured", *(["Before"] if before else []), "Target"]
     rows = [
         [
-            figure.what,
-            _readable(figure),
-            *([_readable(earlier.get(figure.what))] if before else []),
-            _target(figure),
+            name,
+            _readable(now.get(name)),
+            *([_readable(earlier.get(name))] if before else []),
+            _target(now.get(name)),
         ]
-        for figure in figures
+        for name in now | earlier
     ]
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -87,14 +87,16 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _readable(figure: Figure | None) -> str:
     if figure is None:
-        return ""
+        return "not measured"
     if isinstance(figure.value, int):
         return f"{figure.value:,} {figure.unit}".rstrip()
     digits = 2 if abs(figure.value) < 10 else 1 if abs(figure.value) < 100 else 0
     return f"{figure.value:,.{digits}f} {figure.unit}".rstrip()
 
 
-def _target(figure: Figure) -> str:
+def _target(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
     return f"{_limit(figure)}: **missed**" if figure.is_missed else _limit(figure)
 
 

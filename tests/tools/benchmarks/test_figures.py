@@ -1,10 +1,12 @@
 """A table shows a figure, what it was before and its target; a missed target is named."""
 
 import math
+from pathlib import Path
 
 import pytest
 
 from tools.benchmarks import memory
+from tools.benchmarks.__main__ import figures_of
 from tools.benchmarks.figures import Figure, of_targets, table
 from tools.benchmarks.rounds import Cost, costs
 
@@ -19,7 +21,7 @@ def cells(line: str) -> list[str]:
 
 def test_a_table_shows_values_targets_and_what_was_measured_before() -> None:
     before = [Figure("a request", 150, "µs")]
-    for earlier, column in ((before, ["150 µs", "", ""]), ([], None)):
+    for earlier, column in ((before, ["150 µs", "not measured", "not measured"]), ([], None)):
         shown = table("Requests", [SHOWN, MET, MISSED], earlier)
         head, _, *rows = map(cells, shown.splitlines())
         assert head == ["Requests", "Measured", *(["Before"] if column else []), "Target"]
@@ -29,6 +31,25 @@ def test_a_table_shows_values_targets_and_what_was_measured_before() -> None:
             ["ours / theirs", "1.00", "at most 1"],
             ["ours / others", "1.01", "at most 1: **missed**"],
         ]
+
+
+def test_what_is_no_longer_measured_is_shown() -> None:
+    shown = table("Requests", [MET], [MET, SHOWN]).splitlines()[-1]
+    assert cells(shown) == ["a request", "not measured", "123 µs", ""]
+
+
+def test_another_checkout_is_measured_by_its_own_tools(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = tmp_path / "tools" / "benchmarks" / "section.py"
+    section.parent.mkdir(parents=True)
+    for package in (section.parent, section.parent.parent):
+        (package / "__init__.py").touch()
+    section.write_text(f"print({MISSED.to_json()!r})")
+    assert figures_of("requests", tmp_path) == [MISSED]
+    section.write_text("raise SystemExit(1)")
+    assert figures_of("requests", tmp_path) is None
+    assert f"{tmp_path} cannot measure requests" in capsys.readouterr().err
 
 
 def test_a_missed_target_is_named_with_its_reason() -> None:
