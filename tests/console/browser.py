@@ -140,6 +140,7 @@ class Browser(ExitStack):
         while text not in self.text:
             if time.monotonic() > deadline:
                 raise AssertionError(f"no {text!r} on {self.url}: {self.text[:1000]}")
+            time.sleep(0.02)
             self.open(path)
 
     def ask(self, path: str) -> int:

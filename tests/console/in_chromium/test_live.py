@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect
 
 from examples.console.hosted import HostedMonitor
+from tests.browser.element import HIDE
 from tests.chromium import violations
 from tests.console.in_chromium.pages import Visit, alice_at, press, set_up, unfold
 from tests.console.running import RunningConsole, hosting_console
@@ -88,15 +89,16 @@ def test_a_line_that_is_typed_for_a_guest_reaches_it_and_is_kept_nowhere(desk: P
 
 
 def test_a_hidden_page_asks_for_nothing(desk: Page) -> None:
+    desk.clock.install()
     desk.goto("/machines/demo/console")
     desk.fill("#line", "h")
     desk.keyboard.press("Enter")
     expect(desk.locator(SCREEN)).to_contain_text("guest hears h")
-    desk.evaluate("Object.defineProperty(document, 'hidden', { value: true })")
-    desk.wait_for_timeout(1500)  # what was asked before is answered
+    desk.evaluate(HIDE, True)
     asked: list[str] = []
     desk.on("request", lambda request: asked.append(request.url))
-    desk.wait_for_timeout(2500)
+    desk.clock.run_for(20_000)
+    desk.wait_for_timeout(300)
     assert [url for url in asked if "/machines/" in url] == []
 
 

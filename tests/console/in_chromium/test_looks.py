@@ -12,9 +12,8 @@ from tests.console.in_chromium.pages import Scheme, alice_at, press, visiting
 from tests.console.running import RunningConsole, hosting_console
 
 # In one call: what the page replaces meanwhile has no style any more.
-STROKES: Final = (
-    "[...document.querySelectorAll('.line')].map(line => getComputedStyle(line).stroke)"
-)
+STROKES: Final = """[getComputedStyle(document.querySelector('.use')).backgroundColor,
+  ...[...document.querySelectorAll('.line')].map(line => getComputedStyle(line).stroke)]"""
 SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 
 
@@ -51,8 +50,7 @@ def test_charts_are_alive_and_their_lines_can_be_seen(page: Page) -> None:
     expect(chart).not_to_have_attribute("aria-label", first or "")
     for colours in in_each_scheme(page):
         assert violations(page) == [], colours
-        ground = page.locator(".use").evaluate("card => getComputedStyle(card).backgroundColor")
-        strokes = page.evaluate(STROKES)
+        ground, *strokes = page.evaluate(STROKES)
         assert re.match(r"rgb\(", ground)
         assert len(strokes) == 8
         for stroke in strokes:
