@@ -143,10 +143,10 @@ class Browser(ExitStack):
             time.sleep(0.02)
             self.open(path)
 
-    def ask(self, path: str) -> int:
-        """The status of what a page's script asks for; the page stays."""
+    def ask(self, path: str, /, **params: str | int) -> httpx.Response:
+        """What a page's script asks for; the page stays."""
         url = urljoin(self._home, path)
-        return self._client.get(url, headers={"Accept": "application/json"}).status_code
+        return self._client.get(url, params=params, headers={"Accept": "application/json"})
 
     def home(self) -> None:
         self._show(self._client.get(self._home))

@@ -28,7 +28,7 @@ def phone(desk: Browser, console: RunningConsole) -> Iterator[Browser]:
 
 def is_signed_in(browser: Browser) -> bool:
     """Whether the console knows the browser, which may be known at the provider all the same."""
-    return browser.ask("/machines/demo/state") == 200
+    return browser.ask("/machines/demo/state").status_code == 200
 
 
 def test_the_menu_lists_this_persons_sessions_alone(

@@ -51,11 +51,13 @@ def program(house: RunningConsole) -> Iterator[Program]:
         assert provider is not None
         provider.edits.put("access_token", lambda usual: {**usual, "roles": list(roles)})
         form = {"grant_type": "client_credentials", "scope": scope}
-        answer = httpx.post(f"{provider.issuer}/token", data=form, auth=("program", SECRET))
+        answer = httpx.post(
+            f"{provider.issuer}/token", data=form, auth=("program", SECRET), timeout=60
+        )
         assert answer.status_code == 200, answer.text
         token = answer.json()["access_token"]
         headers = {"Authorization": f"Bearer {token}"}
-        made.append(httpx.Client(base_url=f"{house.url}/api/v1", headers=headers, timeout=30))
+        made.append(httpx.Client(base_url=f"{house.url}/api/v1", headers=headers, timeout=60))
         return made[-1]
 
     yield client
@@ -117,7 +119,7 @@ def test_tokens_need_their_scope_and_strangers_learn_nothing(
         refused = reader.post(f"/machines/{name}/pause")
         assert refused.status_code == 403
         assert "insufficient_scope" in refused.headers["www-authenticate"]
-        stranger = httpx.post(f"{house.url}/api/v1/machines/{name}/pause")
+        stranger = httpx.post(f"{house.url}/api/v1/machines/{name}/pause", timeout=60)
         assert stranger.status_code == 401
     told = {"person": "program", "text": "Tried to call POST /api/v1/machines/demo/pause."}
     [found] = reader.get("/events", params=told).json()
@@ -187,7 +189,7 @@ def test_a_body_that_is_no_object_is_refused(program: Program, body: str) -> Non
 
 
 def test_the_description_has_every_change_with_its_inputs(house: RunningConsole) -> None:
-    document = httpx.get(f"{house.url}/api/v1/openapi.json").json()
+    document = httpx.get(f"{house.url}/api/v1/openapi.json", timeout=60).json()
     for change in CHANGES.values():
         operation = document["paths"][f"/api/v1/machines/{{machine}}/{change.name}"]["post"]
         assert operation["security"]

@@ -144,21 +144,21 @@ def test_nobody_gets_in_without_the_key(address: str, path: str, key: str | None
     cookies = {COOKIE: key} if key and key.isascii() else {}
     for method in ("GET", "POST"):
         params = {} if key is None else {"key": key}
-        response = httpx.request(method, url, params=params, cookies=cookies)
+        response = httpx.request(method, url, params=params, cookies=cookies, timeout=SECONDS)
         assert response.status_code == 403
         assert NEEDED in response.text
         assert "set-cookie" not in response.headers
 
 
 def test_the_key_leaves_the_address_bar_and_no_script_reads_it(address: str) -> None:
-    response = httpx.get(address)
+    response = httpx.get(address, timeout=SECONDS)
     assert (response.status_code, response.headers["location"]) == (303, "/")
     assert "httponly" in response.headers["set-cookie"].lower()
 
 
 def test_the_provider_needs_no_key_to_say_that_somebody_signed_out(address: str) -> None:
     url = httpx.URL(address).join("/auth/backchannel-logout")
-    assert httpx.post(url, data={"logout_token": "x"}).status_code == 400
+    assert httpx.post(url, data={"logout_token": "x"}, timeout=SECONDS).status_code == 400
 
 
 @pytest.mark.parametrize(

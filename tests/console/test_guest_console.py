@@ -37,11 +37,9 @@ def test_a_viewer_reads_and_is_offered_no_way_to_type(alice: Browser, bob: Brows
     assert not bob.has_button("Send")
 
 
-def streamed(browser: Browser, host: RunningConsole, position: str = "") -> httpx.Response:
+def streamed(browser: Browser, position: str = "") -> httpx.Response:
     """What the page's terminal is sent now."""
-    url = f"{host.url}/machines/demo/console/stream"
-    asked: dict[str, str | int] = {"position": position, "seconds": 0}
-    answer = httpx.get(url, params=asked, cookies=browser.cookies, timeout=20)
+    answer = browser.ask("/machines/demo/console/stream", position=position, seconds=0)
     assert answer.status_code == 200
     assert answer.headers["Cache-Control"] == "no-store"
     return answer
@@ -52,20 +50,20 @@ def position_after(answer: httpx.Response) -> str:
     return f"{name}.{int(start) + len(answer.content)}"
 
 
-def test_a_terminal_gets_what_came_since_its_position(alice: Browser, host: RunningConsole) -> None:
-    first = streamed(alice, host)
+def test_a_terminal_gets_what_came_since_its_position(alice: Browser) -> None:
+    first = streamed(alice)
     assert first.headers["Stream-Reset"] == "1"
     assert b"\x1b[1;32m" in first.content
     position, got = position_after(first), b""
-    assert streamed(alice, host, position + "9" * 5000).headers["stream-reset"] == "1"
+    assert streamed(alice, position + "9" * 5000).headers["stream-reset"] == "1"
     alice.click("Send", {"line": "y"})
     alice.open_until("guest hears y")
     while b"guest hears y" not in got:
-        more = streamed(alice, host, position)
+        more = streamed(alice, position)
         assert more.headers["Stream-Reset"] == "0"
         position, got = position_after(more), got + more.content
     assert b"Journal Service" not in got
-    again = streamed(alice, host, "of-another-console.7")
+    again = streamed(alice, "of-another-console.7")
     assert again.headers["Stream-Reset"] == "1"
     assert again.content.startswith(first.content[:100])
 
@@ -74,26 +72,26 @@ def test_a_stream_waits_for_output_and_ends_with_its_time(
     alice: Browser, host: RunningConsole
 ) -> None:
     url = f"{host.url}/machines/demo/console/stream"
-    asked = {"position": position_after(streamed(alice, host)), "seconds": "15"}
-    with httpx.stream("GET", url, params=asked, cookies=alice.cookies, timeout=20) as answer:
+    asked = {"position": position_after(streamed(alice)), "seconds": "15"}
+    with httpx.stream("GET", url, params=asked, cookies=alice.cookies, timeout=60) as answer:
         alice.click("Send", {"line": "m"})
         got = b""
         for part in answer.iter_bytes():
             got += part
             if b"guest hears m" in got:
                 break
-    assert httpx.get(url, params={"seconds": 16}, cookies=alice.cookies).status_code == 422
+    assert alice.ask("/machines/demo/console/stream", seconds=16).status_code == 422
 
 
-def test_keys_go_to_the_guest_as_they_are(alice: Browser, host: RunningConsole) -> None:
+def test_keys_go_to_the_guest_as_they_are(alice: Browser) -> None:
     alice.click("Send", {"text": "q\tw"})
     assert alice.path == "/machines/demo/console"
     alice.open_until("guest hears w")
-    answer = httpx.get(f"{host.url}/machines/demo/console/log", cookies=alice.cookies, timeout=20)
+    answer = alice.ask("/machines/demo/console/log")
     assert "attachment" in answer.headers["content-disposition"]
     assert "guest hears q" in answer.text
     assert "\x1b[1;32m" in answer.text
-    plain = httpx.get(f"{host.url}/machines/demo/console/text", cookies=alice.cookies, timeout=20)
+    plain = alice.ask("/machines/demo/console/text")
     assert "\x1b" not in plain.text
     assert "Started Journal Service" in plain.text
 
@@ -131,9 +129,8 @@ def test_what_a_page_of_an_earlier_start_sends_is_not_typed(alice: Browser) -> N
     assert "guest hears J" not in alice.text
 
 
-def test_the_size_of_the_screen_is_chosen(alice: Browser, host: RunningConsole) -> None:
+def test_the_size_of_the_screen_is_chosen(alice: Browser) -> None:
     for size in ("132x43", "9999x9999"):
         alice.click("Set", {"size": size})
-        url = f"{host.url}/machines/demo/console/screen"
-        screen = httpx.get(url, cookies=alice.cookies, timeout=20).text
+        screen = alice.ask("/machines/demo/console/screen").text
         assert screen.count("<div>") == 43

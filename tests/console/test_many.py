@@ -7,9 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import urljoin
 
-import httpx
 import pytest
 
 from examples.console.changes import CHANGES
@@ -100,8 +98,7 @@ def test_each_has_its_state_and_its_page(browser: Browser) -> None:
     assert browser.path == "/"
     for told in ("web Not started", "gone No answer", "silent No answer"):
         assert told in browser.text
-    answer = httpx.get(urljoin(browser.url, "/states"), cookies=browser.cookies, timeout=60)
-    assert answer.json()["order"] == ["web", "gone", "silent"]
+    assert browser.ask("/states").json()["order"] == ["web", "gone", "silent"]
     browser.open(browser.page.links["web"], sees=f"Firecracker {API_VERSION}")
     browser.open("/machines/silent", sees="The monitor took too long to respond.")
 
@@ -170,12 +167,6 @@ def long(host: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> Iterator[Long
     made.remove()
 
 
-def polled(browser: Browser, host: RunningConsole, at: str) -> httpx.Response:
-    headers = {"Accept": "application/json"}
-    url = f"{host.url}/states"
-    return httpx.get(url, params={"at": at}, headers=headers, cookies=browser.cookies, timeout=60)
-
-
 @pytest.mark.parametrize("person", [ALICE, BOB])
 def test_a_viewer_of_200_machines_gets_only_what_has_changed(
     host: RunningConsole, long: Long, person: str
@@ -183,12 +174,12 @@ def test_a_viewer_of_200_machines_gets_only_what_has_changed(
     with signed_in(host, person) as browser:
         browser.open_until(f"machine-{MACHINES - 1} Running", "/")
         assert browser.has_button("Stop machine-7") == (person == ALICE)
-        first = polled(browser, host, "").json()
+        first = browser.ask("/states", at="").json()
         assert len(first["rows"]) >= MACHINES
         at = first["at"]
         for state in ("Paused", "Running") * 5:
             long.change(state)
-            answer = polled(browser, host, at)
+            answer = browser.ask("/states", at=at)
             assert len(answer.content) <= MOST_BYTES
             found = answer.json()
             at = found["at"]
@@ -196,5 +187,5 @@ def test_a_viewer_of_200_machines_gets_only_what_has_changed(
             assert list(found["rows"]) == ["machine-7"]
             assert len(found["figures"]) >= MACHINES
             assert len(found["order"]) >= MACHINES
-        nothing = polled(browser, host, at).json()
+        nothing = browser.ask("/states", at=at).json()
         assert nothing["rows"] == nothing["figures"] == {}

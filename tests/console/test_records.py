@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -131,8 +130,7 @@ def test_events_are_searched_in_the_page(host: RunningConsole) -> None:
         for odd in ("begin=yesterday", "end=9999-12-31", f"before={1 << 63}"):
             alice.open(f"/events?{odd}")
             assert alice.status == 422
-        url = f"{host.url}/events/export?form=jsonl&machine=demo"
-        lines = httpx.get(url, cookies=alice.cookies).text.splitlines()
+        lines = alice.ask("/events/export", form="jsonl", machine="demo").text.splitlines()
         assert {json.loads(line)["machine"] for line in lines} == {"demo"}
 
 
@@ -142,9 +140,8 @@ def test_an_export_has_all_events(host: RunningConsole) -> None:
         records.add_event(Event(NOW, ALICE_A, f"counted {number}", machine="many"))
     records.settle()
     with signed_in(host, ALICE) as alice:
-        url = f"{host.url}/events/export?machine=many&form="
         for form, head in (("csv", 1), ("jsonl", 0)):
-            lines = httpx.get(url + form, cookies=alice.cookies).text.splitlines()
+            lines = alice.ask("/events/export", machine="many", form=form).text.splitlines()
             assert len(lines) == EXPORTED_EVENTS + 5 + head
             assert f"counted {EXPORTED_EVENTS + 4}" in lines[head]
             assert "counted 0" in lines[-1]

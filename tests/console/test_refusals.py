@@ -139,7 +139,7 @@ PATHS = ("/account/end-session", "/images/delete", "/machines/demo/stop", "/nowh
 def client(host: RunningConsole, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
     with signed_in(host, ALICE) as alice:
         cookies = alice.cookies if request.param else None
-        with httpx.Client(base_url=host.url, cookies=cookies, timeout=20) as client:
+        with httpx.Client(base_url=host.url, cookies=cookies, timeout=60) as client:
             yield client
 
 
@@ -184,13 +184,13 @@ def test_what_a_user_gets_is_that_users_alone_and_a_form_of_another_site_is_refu
     host: RunningConsole, admin: Browser
 ) -> None:
     headers = {"origin": host.url, **NAVIGATION}
-    with httpx.Client(base_url=host.url, cookies=admin.cookies, headers=headers) as client:
+    with httpx.Client(
+        base_url=host.url, cookies=admin.cookies, headers=headers, timeout=60
+    ) as client:
         for method, path in own_routes(host, host.parts.apis):
             sent = {"csrf_token": "no"} if method == "POST" else None
             asked_for = addressed(path, "demo")
-            response = client.request(
-                method, asked_for, params={"seconds": "0"}, data=sent, timeout=20
-            )
+            response = client.request(method, asked_for, params={"seconds": "0"}, data=sent)
             hold(response)
             assert response.headers["vary"] == "Cookie", path
             assert "set-cookie" not in response.headers, path
@@ -201,7 +201,7 @@ def test_what_a_user_gets_is_that_users_alone_and_a_form_of_another_site_is_refu
 
 
 def test_what_strangers_get(host: RunningConsole) -> None:
-    with httpx.Client(base_url=host.url, headers=NAVIGATION, timeout=20) as stranger:
+    with httpx.Client(base_url=host.url, headers=NAVIGATION, timeout=60) as stranger:
         for method, path in own_routes(host, host.parts.apis):
             hold(stranger.request(method, addressed(path, "demo")))
         hold(stranger.get("/signed-out"))

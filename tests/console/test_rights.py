@@ -178,7 +178,7 @@ def bob(host: RunningConsole) -> Iterator[Browser]:
 def test_a_stranger_cannot_tell_a_machine_from_none(
     host: RunningConsole, bob: Browser, headers: dict[str, str]
 ) -> None:
-    with httpx.Client(base_url=host.url, headers=headers, timeout=20) as stranger:
+    with httpx.Client(base_url=host.url, headers=headers, timeout=60) as stranger:
         for method, path in own_routes(host):
             found = [
                 answered(stranger, method, addressed(path, name), name)

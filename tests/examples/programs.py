@@ -7,8 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Final
+
+import httpx
 
 from tests.forked import Forked
+
+PATIENCE: Final = 60
+"""Seconds for a response, and for a program that is told to end."""
 
 
 @contextmanager
@@ -26,7 +32,7 @@ def started(module: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.communicate(timeout=20)
+            process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -44,3 +50,8 @@ def lines_of(process: subprocess.Popen[str], count: int) -> list[str]:
     """The next `count` lines that the program prints."""
     assert process.stdout is not None
     return [process.stdout.readline() for _ in range(count)]
+
+
+def new_browser(**options: Any) -> httpx.Client:
+    """One that waits for a busy computer."""
+    return httpx.Client(timeout=PATIENCE, **options)

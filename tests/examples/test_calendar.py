@@ -9,7 +9,7 @@ from examples.calendar.application import application
 from examples.calendar.calendar import calendar_api
 from examples.local import settings
 from fastapi_oidc.testing import sign_in, sign_in_sync
-from tests.examples.programs import lines_of, started
+from tests.examples.programs import lines_of, new_browser, started
 
 BASE_URL, CALENDAR = "https://app.test", "https://calendar.test"
 
@@ -45,7 +45,7 @@ async def test_the_calendar_refuses_a_token_that_is_not_for_it() -> None:
 
 
 def test_one_command_starts_it() -> None:
-    with started("examples.calendar") as process, httpx.Client() as browser:
+    with started("examples.calendar") as process, new_browser() as browser:
         [line] = lines_of(process, 1)
         page = sign_in_sync(browser, line.split()[1], user="bob")
         assert "Lunch with Alice" in page.text

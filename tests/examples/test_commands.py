@@ -9,7 +9,7 @@ from html import unescape
 import httpx
 
 from fastapi_oidc.testing import sign_in_sync
-from tests.examples.programs import lines_of, started
+from tests.examples.programs import PATIENCE, lines_of, new_browser, started
 
 PAGE = {"Accept": "text/html"}
 
@@ -23,7 +23,7 @@ def example(name: str) -> Iterator[list[str]]:
 
 
 def test_the_vault_asks_for_a_second_factor_and_a_form_is_posted() -> None:
-    with example("step_up") as [home, vault], httpx.Client(headers=PAGE) as browser:
+    with example("step_up") as [home, vault], new_browser(headers=PAGE) as browser:
         form = sign_in_sync(browser, home, user="alice")
         assert sign_in_sync(browser, vault, user="alice").json() == "Opened with otp"
         token = re.findall(r'name="csrf_token" value="([^"]*)"', form.text)
@@ -35,7 +35,7 @@ def test_people_of_both_providers_sign_in() -> None:
     people = {"Our staff": ("alice", "Alice"), "Partners": ("carol", "Carol")}
     with example("several_providers") as [home]:
         for label, (user, name) in people.items():
-            with httpx.Client(headers=PAGE) as browser:
+            with new_browser(headers=PAGE) as browser:
                 page = browser.get(home, follow_redirects=True)
                 links = re.findall(r'<a href="([^"]*)">([^<]*)</a>', page.text)
                 [path] = [unescape(href) for href, text in links if text == label]
@@ -44,18 +44,18 @@ def test_people_of_both_providers_sign_in() -> None:
 
 
 def test_one_browser_is_signed_in_at_two_tenants() -> None:
-    with example("tenants") as [acme, globex], httpx.Client(headers=PAGE) as browser:
+    with example("tenants") as [acme, globex], new_browser(headers=PAGE) as browser:
         assert sign_in_sync(browser, acme, user="alice").json() == "Alice at acme"
         assert sign_in_sync(browser, globex, user="carol").json() == "Carol at globex"
         assert browser.get(acme).json() == "Alice at acme"
 
 
 def test_a_sign_out_at_the_provider_ends_the_session_by_a_frame() -> None:
-    with example("front_channel") as [home, end_session], httpx.Client(headers=PAGE) as browser:
+    with example("front_channel") as [home, end_session], new_browser(headers=PAGE) as browser:
         assert sign_in_sync(browser, home, user="alice").json() == "Hello Alice"
         page = sign_in_sync(browser, end_session, user="alice")
         [frame] = re.findall(r'<iframe src="([^"]*)"', page.text)
-        assert httpx.get(unescape(frame)).status_code == 200
+        assert httpx.get(unescape(frame), timeout=PATIENCE).status_code == 200
         assert browser.get(home).status_code == 302
 
 
@@ -63,7 +63,7 @@ def test_a_sign_out_at_the_provider_ends_the_session_by_a_frame() -> None:
 
 
 def test_the_program_s_advice_works() -> None:
-    with started("examples.api") as process, httpx.Client() as program:
+    with started("examples.api") as process, new_browser() as program:
         told = "".join(lines_of(process, 4))
         [origin] = re.findall(r"open (http://\S+)/machines", told)
         [user] = re.findall(r"-u (\S+)", told)
@@ -76,7 +76,7 @@ def test_the_program_s_advice_works() -> None:
         assert (added.status_code, added.json()) == (201, "one, added by program for program")
         refused = program.get(f"{origin}/machines", headers=headers)
         assert (refused.status_code, refused.json()["code"]) == (403, "access_token.scope")
-        with httpx.Client() as person:
+        with new_browser() as person:
             page = sign_in_sync(person, f"{origin}/machines", user="alice")
             assert page.json() == ["one, added by program for program"]
         assert program.get(f"{origin}/docs").status_code == 200
@@ -86,7 +86,7 @@ def test_the_program_s_advice_works() -> None:
 
 
 def test_the_token_alone_opens_nothing() -> None:
-    with started("examples.dpop") as process, httpx.Client() as browser:
+    with started("examples.dpop") as process, new_browser() as browser:
         [told] = lines_of(process, 1)
         [url] = re.findall(r"http://\S+/", told)
         assert sign_in_sync(browser, url, user="alice").json() == {
@@ -99,7 +99,7 @@ def test_the_token_alone_opens_nothing() -> None:
 
 
 def test_an_agent_calls_a_tool_and_steps_up_for_another_one() -> None:
-    with started("examples.mcp") as process, httpx.Client() as browser:
+    with started("examples.mcp") as process, new_browser() as browser:
         for told in ("['buy milk']", "['buy milk', 'bake bread']"):
             [asked] = lines_of(process, 1)
             match = re.fullmatch(r"The agent asks you to sign in: (http://\S+)\n", asked)

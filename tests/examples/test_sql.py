@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from fastapi_oidc.testing import sign_in_sync
-from tests.examples.programs import lines_of, reserved_port, started
+from tests.examples.programs import lines_of, new_browser, reserved_port, started
 
 
 def address(process: subprocess.Popen[str]) -> str:
@@ -28,9 +28,9 @@ def test_a_user_sees_and_ends_a_session_in_another_browser(tmp_path: Path) -> No
     database = f"sqlite+aiosqlite:///{tmp_path / 'sessions.db'}"
     with (
         started("examples.sql", DATABASE=database, PROVIDER_PORT="0") as process,
-        httpx.Client() as laptop,
-        httpx.Client() as phone,
-        httpx.Client() as other,
+        new_browser() as laptop,
+        new_browser() as phone,
+        new_browser() as other,
     ):
         url = address(process)
         sign_in_sync(phone, url, user="alice")
@@ -47,7 +47,7 @@ def test_a_user_sees_and_ends_a_session_in_another_browser(tmp_path: Path) -> No
 
 
 def test_sessions_survive_a_restart(tmp_path: Path) -> None:
-    with reserved_port() as port, reserved_port() as provider, httpx.Client() as browser:
+    with reserved_port() as port, reserved_port() as provider, new_browser() as browser:
         environment = {
             "DATABASE": f"sqlite+aiosqlite:///{tmp_path / 'sessions.db'}",
             "COOKIE_SECRET": secrets.token_urlsafe(32),

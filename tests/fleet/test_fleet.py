@@ -96,7 +96,9 @@ async def test_nginx_reloads_and_the_provider_goes_away_without_a_session_lost(
     assert carried_out("start provider", fleet.parts) == f"provider: at {fleet.op.issuer}"
     await browser.aclose()  # what nginx closes when it reloads is no longer in use
     carried_out("reload nginx", fleet.parts)
-    async with httpx.AsyncClient(verify=fleet.trust, cookies=browser.cookies) as again:
+    async with httpx.AsyncClient(
+        verify=fleet.trust, cookies=browser.cookies, timeout=PATIENCE
+    ) as again:
         assert (await again.get(f"{fleet.url}/whoami")).json()["sub"] == "alice"
 
 

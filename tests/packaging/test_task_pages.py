@@ -34,6 +34,7 @@ from fastapi_oidc.testing import (
     sign_in_sync,
 )
 from fastapi_oidc.web.login_query import LoginQuery
+from tests.examples.programs import new_browser
 from tests.oidc.world import BASE_URL, application, client_at
 from tests.packaging.built import REPOSITORY
 from tests.packaging.pages import blocks, environment, run, text_of
@@ -230,13 +231,13 @@ def test_it_names_the_two_commands() -> None:
 
 def test_the_first_page_leads_to_the_login_and_to_the_sign_out(reader: Reader) -> None:
     for host in ("127.0.0.1", "localhost"):
-        with httpx.Client() as browser:
+        with new_browser() as browser:
             page = sign_in_sync(browser, f"http://{host}:{reader.port}/me", user="alice")
         assert str(page.url) == f"{reader.address}/me"
         assert page.json()["name"] == "Alice Example"
 
     headers = {"accept": "text/html", "origin": reader.address}
-    with httpx.Client(base_url=reader.address, headers=headers, follow_redirects=True) as browser:
+    with new_browser(base_url=reader.address, headers=headers, follow_redirects=True) as browser:
         home = browser.get("/")
         [link] = re.findall(r'<a href="(.*?)">', home.text)
         [(method, action)] = re.findall(r'<form method="(.*?)" action="(.*?)">', home.text)

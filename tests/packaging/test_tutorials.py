@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from fastapi_oidc.testing import sign_in_sync
+from tests.examples.programs import new_browser
 from tests.packaging.tutorial import Reader
 
 
@@ -18,7 +19,7 @@ def reader(tmp_path: Path) -> Reader:
 
 @pytest.fixture
 def browser(reader: Reader) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=reader.address, headers={"accept": "text/html"}) as client:
+    with new_browser(base_url=reader.address, headers={"accept": "text/html"}) as client:
         yield client
 
 
@@ -36,7 +37,7 @@ def test_a_page_greets_who_signed_in_and_signs_out(reader: Reader, browser: http
 
 def test_an_api_beside_pages(reader: Reader, browser: httpx.Client) -> None:
     reader.write_files("api-and-pages")
-    with reader.two_terminals(), httpx.Client(base_url=reader.address) as script:
+    with reader.two_terminals(), new_browser(base_url=reader.address) as script:
         assert script.get("/api/notes").status_code == 401
         page = sign_in_sync(browser, "/", user="bob").text
         token = {"x-csrf-token": re.findall(r"'X-CSRF-Token': '(.*?)'", page)[0]}
