@@ -1,6 +1,6 @@
 """`python -m examples.step_up`: a transfer needs a recent sign-in, the vault a second factor."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, FastAPI, Form
 from fastapi.responses import HTMLResponse
@@ -12,9 +12,9 @@ from fastapi_oidc.testing import DevProvider, DevUser
 RECENT_SECONDS = 300
 
 
-def create_app(settings: OIDCSettings, **options: Any) -> FastAPI:
-    """The application at `settings.base_url`; `options` are those of `OIDC`, for tests."""
-    oidc = OIDC(settings, **options)
+def create_app(settings: OIDCSettings) -> FastAPI:
+    """The application at `settings.base_url`."""
+    oidc = OIDC(settings)
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.include_router(oidc.router, prefix="/auth")

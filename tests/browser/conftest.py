@@ -21,25 +21,19 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture
-def complaints() -> list[str]:
-    """Errors in the console, uncaught exceptions and CSP violations of every page of the test."""
-    return []
-
-
-@pytest.fixture
 def tolerated() -> list[str]:
     """Patterns of complaints that the test causes on purpose, whenever they come."""
     return []
 
 
 @pytest.fixture
-def context(
-    chromium: Browser, complaints: list[str], tolerated: list[str], site: object
-) -> Iterator[BrowserContext]:
+def context(chromium: Browser, tolerated: list[str], site: object) -> Iterator[BrowserContext]:
     """An empty profile, closed before `site` ends.
 
-    What its pages complain about fails the test, unless it is tolerated.
+    What its pages complain about fails the test, unless it is tolerated: errors in the console,
+    uncaught exceptions and violations of their policy.
     """
+    complaints: list[str] = []
     context = chromium.new_context()
     context.add_init_script(RECORD_EVENTS)
     context.on("weberror", lambda error: complaints.append(str(error.error)))
