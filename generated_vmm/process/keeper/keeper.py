@@ -107,6 +107,7 @@ class Keeper:
 
         Raises OSError, and LookupError, TypeError or ValueError for what is no question.
         """
+        self.owner.wait(0)  # it may have ended while others were looked at, before the visitor came
         is_alone = self.owner.pid is None
         with visitor:
             if is_alone and self.owner.goal is not Goal.UP:

@@ -242,6 +242,19 @@ def given_to_attach(kind: str) -> Iterator[list[int]]:
         yield [connection, pidfd]
 
 
+def descriptors_of_keeper(pid: int, folder: Path) -> set[str]:
+    """What the keeper of a monitor has open, once it has closed all that came from visitors."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
+        visitor.settimeout(PATIENCE)
+        visitor.connect(str(folder / "keeper.socket"))
+        messages.send(visitor, {"word": "ask"})
+        answer, end = messages.receive(visitor), messages.receive(visitor)
+        assert answer is not None
+        assert (answer[0]["owner"], end) == (None, None)
+        open_now = Path(f"/proc/{keeper_of(pid)}/fd")
+        return {f"{each.name} {each.readlink()}" for each in open_now.iterdir()}
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -254,8 +267,7 @@ def test_a_visitor_without_a_connection_and_a_pidfd_does_not_become_the_owner(
 ) -> None:
     first = start(directory=folder, detached=True)
     do(first.detach())
-    keeper = keeper_of(first.pid)
-    before = len(os.listdir(f"/proc/{keeper}/fd"))
+    before = descriptors_of_keeper(first.pid, folder)
     with (
         given_to_attach(kind) as given,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor,
@@ -265,7 +277,7 @@ def test_a_visitor_without_a_connection_and_a_pidfd_does_not_become_the_owner(
         visitor.settimeout(PATIENCE)
         assert visitor.recv(100) == b""
         assert str(look(str(folder))).startswith("detached")
-    assert len(os.listdir(f"/proc/{keeper}/fd")) <= before
+    assert descriptors_of_keeper(first.pid, folder) == before
     assert do(attach(folder).client.get_instance_info()).state == "Not started"
 
 
@@ -348,6 +360,20 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
     monkeypatch.setattr(keeper.folder, "undo", lambda *, keeps_folder: [str(keeps_folder)])
     assert keeper.undo() == ["True"]
     assert keeper.record.ended == -signal.SIGKILL
+
+
+def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor() -> None:
+    """The owner ends, and a visitor comes, between two looks of the keeper."""
+    (ours, theirs), (guest, asked) = messages.pair(), messages.pair()
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper.owner.goal = Goal.UP
+    ours.close()
+    messages.send(guest, {"word": "ask"})
+    keeper._answer(asked)
+    answer = messages.receive(guest)
+    guest.close()
+    assert answer is not None
+    assert answer[0]["owner"] is None
 
 
 def test_a_keeper_that_is_about_to_end_is_nobodys() -> None:
