@@ -7,29 +7,15 @@ from fastapi import Depends, FastAPI, Request, WebSocket
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.testclient import TestClient
 
-from fastapi_oidc import OIDC, OIDCMiddleware, require_auth
+from fastapi_oidc import OIDC
 from fastapi_oidc.testing import sign_in, sign_in_sync
 from tests.oidc.flows.fallible_stores import fallible_world
-from tests.oidc.mistakes.desk import Desk, an_application, an_instance
+from tests.oidc.mistakes.desk import Desk
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import BASE_URL, make_world, signed_in_world
 
 SCRIPT = {"origin": "https://pages.test", "sec-fetch-mode": "cors", "sec-fetch-site": "cross-site"}
-
-
-async def an_instance_without_its_middleware(desk: Desk) -> str:
-    partners = an_instance(settings={"name": "partners"})
-    app = an_application(an_instance())
-    app.get("/partners", dependencies=[Depends(partners.require_auth)])(lambda: None)
-    return f"{(await begin(app, '/partners')).text}\n{desk.log}"
-
-
-async def which_of_two(desk: Desk) -> str:
-    app = an_application(an_instance())
-    app.add_middleware(OIDCMiddleware, oidc=an_instance(settings={"name": "partners"}))
-    app.get("/mine", dependencies=[Depends(require_auth)])(lambda: None)
-    return f"{(await begin(app, '/mine')).text}\n{desk.log}"
 
 
 async def no_token_in_a_form(desk: Desk) -> str:

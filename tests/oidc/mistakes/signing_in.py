@@ -43,11 +43,6 @@ async def another_host(desk: Desk) -> str:
     return desk.log
 
 
-async def a_slash_too_many(desk: Desk) -> str:
-    world = make_world(settings={"issuer": "https://op.test/"})
-    return await login(desk, world)
-
-
 async def no_way_to_the_provider(desk: Desk) -> str:
     def refused(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("Name or service not known", request=request)
@@ -57,16 +52,6 @@ async def no_way_to_the_provider(desk: Desk) -> str:
 
 async def a_wrong_secret(desk: Desk) -> str:
     return await login(desk, make_world(settings={"client_secret": secrets.token_urlsafe(32)}))
-
-
-async def a_client_for_dpop(desk: Desk) -> str:
-    world = make_world()
-    world.op.edits.put("token_response", lambda message: message | {"token_type": "DPoP"})
-    return await login(desk, world)
-
-
-async def another_algorithm(desk: Desk) -> str:
-    return await login(desk, make_world(client={"id_token_signed_response_alg": "ES256"}))
 
 
 async def clocks_that_differ(desk: Desk) -> str:

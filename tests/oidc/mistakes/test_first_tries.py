@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 from fastapi import Depends, FastAPI, Request, Response, WebSocket
 from pydantic import BaseModel
@@ -24,6 +25,7 @@ from fastapi_oidc import (
     SessionStore,
     StandaloneAPI,
     StandardIdentity,
+    require_auth,
 )
 from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.testing import (
@@ -54,6 +56,9 @@ def unchecked(function: Any) -> Any:
 
 
 async def tools(scope: Any, receive: Any, send: Any) -> None: ...
+
+
+async def settled(event: object) -> None: ...
 
 
 def needing_settings(settings: OIDCSettings = Depends(OIDCSettings)) -> None: ...
@@ -89,6 +94,10 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"session_lifetime": 86_400_000}, "session_lifetime: .* equal to 34560000, in seconds"),
     ({"session_lifetime": 8}, "session_lifetime: .* equal to 60, in seconds"),
     ({"cookie_domain": ".example.com"}, "cookie_domain: .* hosts share no cookie"),
+    ({"cookie_secret": "short"}, "a cookie secret needs at least 32 random bytes"),
+    ({"issuer": "https://op.test/.well-known/openid-configuration"}, "is the address of the meta"),
+    ({"base_url": "https://app.test/app"}, "base_url: is scheme and host"),
+    ({"base_url": None}, "redirect URIs are never made from request headers"),
 ]
 
 
@@ -135,6 +144,14 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: f"Bearer {w.oidc.auth(a_session())}", "is not the text of a token"),
     (lambda w: w.oidc.auth(a_session())(object()), "clients of httpx and httpx2, and no others"),
     (lambda w: w.oidc.require_role("admin", "editor"), "for several: .* not tuple"),
+    (lambda w: w.oidc.require("admin"), "takes a function of the identity, not str"),
+    (
+        lambda w: OIDCMiddleware(w.app.router, w.oidc, exclude="/a"),
+        "exclude is a list of path pref",
+    ),
+    (lambda _: unchecked(OIDC)(settings(), session_store="mysql://db"), "session_store is a text"),
+    (lambda _: unchecked(OIDC)(settings(), resolve_identity=lambda c: c), "annotate what resolve_"),
+    (lambda _: unchecked(OIDC)(settings(), on_event=settled), "on_event is not async"),
     (lambda _: unchecked(OIDC)(issuer="https://op.test"), r"go into OIDCSettings: OIDC\("),
     (lambda _: unchecked(OIDC)(), r"needs the settings of a registration: OIDC\("),
     (lambda _: unchecked(OIDC)([settings()]), "several are a dict: .*, not list"),
@@ -144,6 +161,10 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (
         lambda _: unchecked(OIDC)(settings(), transport=DevProvider(users=[], clients=[]).app),
         "ASGITransport",
+    ),
+    (
+        lambda _: unchecked(OIDC)(settings(), transport=httpx2.ASGITransport(FastAPI())),
+        "give an async transport of httpx",
     ),
 ]
 
@@ -165,6 +186,34 @@ async def test_a_token_without_a_scheme(caplog: pytest.LogCaptureFixture) -> Non
     assert answer.json()["code"] == "access_token.request"
     assert "has no scheme: Authorization: Bearer TOKEN" in caplog.text
     assert "eyJh" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("another instance", "middleware_missing"), ("the module", "instance_ambiguous")],
+)
+async def test_a_guard_of_an_instance_that_serves_no_request(kind: str, code: str) -> None:
+    world, partners = make_world(), make_world(settings={"name": "partners"}).oidc
+    if kind == "the module":
+        world.app.add_middleware(OIDCMiddleware, oidc=partners)
+    guard = require_auth if kind == "the module" else partners.require_auth
+    world.app.get("/partners", dependencies=[Depends(guard)])(lambda: None)
+    answer = await begin(world.app, "/partners")
+    assert (answer.status_code, answer.json()["code"]) == (500, f"configuration.{code}")
+
+
+async def test_routes_without_their_middleware(caplog: pytest.LogCaptureFixture) -> None:
+    app = FastAPI()
+    app.include_router(make_world().oidc.router, prefix="/auth")
+    await start(app)
+    assert "are mounted, its middleware is not" in caplog.text
+
+
+async def test_an_application_in_another_one(caplog: pytest.LogCaptureFixture) -> None:
+    outer = FastAPI()
+    outer.mount("/shop", make_world().app)
+    await begin(outer, "/shop/")
+    assert "so its lifespan does not run" in caplog.text
 
 
 async def test_a_database_without_tables(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -399,6 +448,13 @@ async def test_a_sign_in_that_signs_nobody_in(caplog: pytest.LogCaptureFixture) 
     assert message.startswith("DevProvider refused a request: ")
 
 
+async def test_a_client_that_is_registered_for_dpop() -> None:
+    world = make_world()
+    world.op.edits.put("token_response", lambda message: message | {"token_type": "DPoP"})
+    page = await sign_in(world.browser(), "/auth/login", user="alice")
+    assert page.json()["code"] == "token.type"
+
+
 async def test_a_sign_in_with_the_other_kind_of_client() -> None:
     world = make_world()
     client = world.op.test_client(world.app, base_url="https://app.test")
@@ -576,14 +632,6 @@ async def test_a_standalone_api_without_its_middleware(caplog: pytest.LogCapture
     app.get("/m", dependencies=[Depends(api.require())])(lambda: None)
     with pytest.raises(ConfigurationError, match=r"add_middleware\(OIDCMiddleware, oidc=api\)$"):
         await begin(app, "/m")
-
-
-async def test_a_sign_out_as_json_is_no_sign_in() -> None:
-    _, browser = await signed_in_world()
-    headers = {"accept": "text/html"}
-    answer = await browser.post("/auth/logout", json={"local": True}, headers=headers)
-    assert answer.status_code == 400
-    assert "The logout request was refused" in answer.text
 
 
 def needing_a_database(

@@ -1,7 +1,6 @@
 """Each mistake of docs/troubleshooting.md is made, and what its maker reads has the page's words.
 
 So a symptom is found on the page by what was seen, and the page lists no symptom that nobody sees.
-`told.md` has the mistakes whose errors say what to do.
 """
 
 import re
@@ -11,40 +10,13 @@ from typing import Final
 
 import pytest
 
-from tests.oidc.mistakes import at_the_start, requests, signing_in
+from tests.oidc.mistakes import requests, signing_in
 from tests.oidc.mistakes.desk import Desk, Mistake
 
-PAGES: Final = (
-    Path(__file__).with_name("told.md"),
-    Path(__file__).parents[3] / "docs" / "troubleshooting.md",
-)
-TEXT: Final = "".join(page.read_text() for page in PAGES)
+TEXT: Final = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text()
 QUOTED: Final = re.compile(r'"([^"`]+)"|`([^`]+)`')
 
 MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
-    "The application does not start": (
-        at_the_start.nothing_set,
-        at_the_start.a_short_secret,
-        at_the_start.the_address_of_the_metadata,
-        at_the_start.a_base_url_with_a_path,
-        at_the_start.no_base_url,
-        at_the_start.a_store_of_another_database,
-        at_the_start.a_transport_of_httpx2,
-        at_the_start.no_annotation,
-        at_the_start.an_async_listener,
-        at_the_start.the_name_of_a_role,
-        at_the_start.a_prefix_that_is_no_list,
-    ),
-    "The log warns at the start": (at_the_start.no_middleware, at_the_start.a_mounted_application),
-    "The log names the cause of a refused login": (
-        signing_in.a_slash_too_many,
-        signing_in.a_client_for_dpop,
-        signing_in.another_algorithm,
-    ),
-    "The log names the line that is missing": (
-        requests.an_instance_without_its_middleware,
-        requests.which_of_two,
-    ),
     "Nobody can sign in": (
         signing_in.a_redirect_uri_that_is_not_registered,
         signing_in.another_browser,

@@ -41,11 +41,6 @@ def test_the_unchanged_token_is_accepted() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["azp", "nbf", "at_hash", "sid", "acr", "name"])
-def test_an_optional_claim_may_be_absent(name: str) -> None:
-    accept_id_token(changed(VALID, {name: ABSENT}), EXPECTED, AT)
-
-
 @pytest.mark.parametrize("name", NULLABLE)
 def test_an_optional_claim_of_null_is_absent(name: str) -> None:
     expected = replace(EXPECTED, max_age=None)

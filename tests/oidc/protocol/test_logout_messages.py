@@ -161,23 +161,20 @@ def test_one_wrong_claim_is_named(change: Changes, code: Code) -> None:
         accept(change)
 
 
-@pytest.mark.parametrize("name", ["iss", "aud", "jti", "events", "nonce"])
-@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+ALLOWED: list[tuple[str, JSON]] = [("sub", None), ("sid", None), ("iat", 1.5), ("exp", 1.5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (name, value)
+        for name in ("iss", "aud", "jti", "events", "nonce", "sub", "sid", "iat", "exp")
+        for value in ODD_VALUES
+        if (name, value) not in ALLOWED
+    ],
+    ids=repr,
+)
 def test_an_odd_value_is_refused_in_every_claim(name: str, value: JSON) -> None:
-    with pytest.raises(ProtocolViolation):
-        accept({name: value})
-
-
-@pytest.mark.parametrize("name", ["sub", "sid"])
-@pytest.mark.parametrize("value", [value for value in ODD_VALUES if value is not None], ids=repr)
-def test_an_odd_value_is_refused_in_what_names_the_session(name: str, value: JSON) -> None:
-    with pytest.raises(ProtocolViolation):
-        accept({name: value})
-
-
-@pytest.mark.parametrize("name", ["iat", "exp"])
-@pytest.mark.parametrize("value", [value for value in ODD_VALUES if value != 1.5], ids=repr)
-def test_an_odd_time_is_refused(name: str, value: JSON) -> None:
     with pytest.raises(ProtocolViolation):
         accept({name: value})
 
@@ -215,15 +212,9 @@ def test_the_parameters_of_a_logout() -> None:
         "post_logout_redirect_uri": "https://app.test/?a=b",
         "state": "state-1",
     }
-
-
-def test_a_hint_of_the_user_is_sent_by_its_name() -> None:
-    request = EndSessionRequest(CLIENT_ID, logout_hint="alice@example.com")
-    assert request.parameters()["logout_hint"] == "alice@example.com"
-
-
-def test_without_a_session_the_client_is_named_all_the_same() -> None:
     assert EndSessionRequest(CLIENT_ID).parameters() == {"client_id": CLIENT_ID}
+    with_hint = EndSessionRequest(CLIENT_ID, logout_hint="alice@example.com").parameters()
+    assert with_hint["logout_hint"] == "alice@example.com"
 
 
 def test_the_query_of_the_endpoint_is_retained() -> None:

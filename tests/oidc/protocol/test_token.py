@@ -131,18 +131,12 @@ def test_an_object_is_asked_for(document: object) -> None:
         TokenResponse.parse(document)
 
 
-def test_an_empty_refresh_token_is_none() -> None:
-    assert TokenResponse.parse(changed(ANSWER, {"refresh_token": ""})).refresh_token is None
-
-
-def test_a_scope_may_be_a_list_of_words() -> None:
+def test_a_scope_may_be_a_list_of_words_and_what_is_empty_is_none() -> None:
     answer = changed(ANSWER, {"scope": ["openid", "profile"]})
     assert TokenResponse.parse(answer).scope == ("openid", "profile")
-
-
-def test_an_empty_scope_or_session_state_is_allowed() -> None:
-    tokens = TokenResponse.parse(changed(ANSWER, {"scope": "", "session_state": ""}))
-    assert (tokens.scope, tokens.session_state) == ((), None)
+    empty: Changes = {"scope": "", "session_state": "", "refresh_token": ""}
+    tokens = TokenResponse.parse(changed(ANSWER, empty))
+    assert (tokens.scope, tokens.session_state, tokens.refresh_token) == ((), None, None)
 
 
 def test_a_code_exchange_brings_an_id_token() -> None:

@@ -1,5 +1,6 @@
 """Access tokens for APIs: their form, their audience, and the grants that give them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -108,105 +109,87 @@ class TestClientCredentials:
         [issued] = rp.provider.record.of(TokensIssued)
         assert (issued.grant_type, issued.sub) == ("client_credentials", "app")
 
-    async def test_a_resource_gives_its_scope(self, rp: BareClient) -> None:
+    async def test_without_a_scope_it_has_that_of_the_resource_and_is_no_user(
+        self, rp: BareClient
+    ) -> None:
         answer = await rp.post("/token", {**self.FORM, "resource": MACHINES})
         assert answer.json()["scope"] == "machines:read machines:write"
-
-    async def test_without_either_it_has_no_scope(self, rp: BareClient) -> None:
         answer = await rp.post("/token", self.FORM)
         assert answer.json()["scope"] == ""
-
-    @pytest.mark.parametrize(
-        ("change", "error"),
-        [
-            ({"scope": "openid"}, "invalid_scope"),
-            ({"scope": "events:read", "resource": MACHINES}, "invalid_scope"),
-            ({"resource": "https://unknown.test"}, "invalid_target"),
-        ],
-    )
-    async def test_what_is_refused(
-        self, rp: BareClient, change: dict[str, str], error: str
-    ) -> None:
-        assert (await rp.post("/token", {**self.FORM, **change})).json()["error"] == error
-
-    async def test_it_is_no_user_at_userinfo(self, rp: BareClient) -> None:
-        answer = await rp.post("/token", self.FORM)
         refused = await rp.userinfo(answer.json()["access_token"])
         assert refused.json()["error"] == "insufficient_scope"
 
 
-class TestExchange:
-    def form(self, subject_token: str, **changes: str) -> dict[str, str]:
-        valid = {
-            "grant_type": EXCHANGE,
-            "subject_token": subject_token,
-            "subject_token_type": ACCESS_TOKEN,
-            "audience": CALENDAR,
-        }
-        return {**valid, **changes}
-
-    async def test_less_scope_at_the_same_api(self, rp: BareClient) -> None:
-        token = (await rp.tokens())["access_token"]
-        answer = await rp.post("/token", self.form(token, audience="", scope="openid"))
-        _, claims = jwt_parts(answer.json()["access_token"])
-        assert (claims["aud"], claims["scope"]) == (rp.provider.issuer, "openid")
-
-    async def test_the_api_exchanges_what_it_receives(self, rp: BareClient) -> None:
-        token = (await rp.tokens(resource=MACHINES))["access_token"]
-        rp.authorization = basic("api", SECRET)
-        answer = await rp.post("/token", self.form(token))
-        assert answer.json()["scope"] == "events:read"
-        other = (await rp.post("/token", self.form((await rp_tokens(rp))["access_token"]))).json()
-        assert other["error"] == "invalid_request"
-
-    @pytest.mark.parametrize(
-        ("change", "error"),
-        [
-            ({"subject_token": "unknown"}, "invalid_request"),
-            ({"subject_token": ""}, "invalid_request"),
-            ({"subject_token_type": JWT}, "invalid_request"),
-            ({"subject_token_type": ""}, "invalid_request"),
-            ({"requested_token_type": "urn:ietf:params:oauth:token-type:saml2"}, "invalid_request"),
-            ({"actor_token": "another"}, "invalid_request"),
-            ({"audience": "https://unknown.test"}, "invalid_target"),
-            ({"scope": "machines:read"}, "invalid_scope"),
-            ({"audience": "", "scope": "openid phone"}, "invalid_scope"),
-        ],
-    )
-    async def test_what_is_refused(
-        self, rp: BareClient, change: dict[str, str], error: str
-    ) -> None:
-        token = (await rp.tokens())["access_token"]
-        answer = await rp.post("/token", self.form(token) | change)
-        assert (answer.status_code, answer.json()["error"]) == (400, error)
+def exchange(subject_token: str, **changes: str) -> dict[str, str]:
+    valid = {
+        "grant_type": EXCHANGE,
+        "subject_token": subject_token,
+        "subject_token_type": ACCESS_TOKEN,
+        "audience": CALENDAR,
+    }
+    return {**valid, **changes}
 
 
-class TestOnBehalfOf:
-    def form(self, assertion: str, **changes: str) -> dict[str, str]:
-        valid = {
-            "grant_type": ON_BEHALF_OF,
-            "assertion": assertion,
-            "requested_token_use": "on_behalf_of",
-            "scope": "events:read",
-        }
-        return {**valid, **changes}
+async def test_an_exchange_gives_less_scope_at_the_same_api(rp: BareClient) -> None:
+    token = (await rp.tokens())["access_token"]
+    answer = await rp.post("/token", exchange(token, audience="", scope="openid"))
+    _, claims = jwt_parts(answer.json()["access_token"])
+    assert (claims["aud"], claims["scope"]) == (rp.provider.issuer, "openid")
 
-    @pytest.mark.parametrize(
-        ("change", "error"),
-        [
-            ({"assertion": "unknown"}, "invalid_grant"),
-            ({"requested_token_use": ""}, "invalid_request"),
-            ({"requested_token_use": "other"}, "invalid_request"),
-            ({"scope": ""}, "invalid_request"),
-            ({"scope": "unknown"}, "invalid_scope"),
-        ],
-    )
-    async def test_what_is_refused(
-        self, rp: BareClient, change: dict[str, str], error: str
-    ) -> None:
-        token = (await rp.tokens())["access_token"]
-        answer = await rp.post("/token", self.form(token) | change)
-        assert answer.json()["error"] == error
+
+async def test_the_api_exchanges_what_it_receives(rp: BareClient) -> None:
+    mine, others = (await rp.tokens(resource=MACHINES)), await rp.tokens()
+    rp.authorization = basic("api", SECRET)
+    answer = await rp.post("/token", exchange(mine["access_token"]))
+    assert answer.json()["scope"] == "events:read"
+    refused = await rp.post("/token", exchange(others["access_token"]))
+    assert refused.json()["error"] == "invalid_request"
+
+
+def on_behalf_of(assertion: str) -> dict[str, str]:
+    return {
+        "grant_type": ON_BEHALF_OF,
+        "assertion": assertion,
+        "requested_token_use": "on_behalf_of",
+        "scope": "events:read",
+    }
+
+
+def for_itself(_token: str) -> dict[str, str]:
+    return TestClientCredentials.FORM
+
+
+SAML = "urn:ietf:params:oauth:token-type:saml2"
+
+
+@pytest.mark.parametrize(
+    ("form", "change", "error"),
+    [
+        (for_itself, {"scope": "openid"}, "invalid_scope"),
+        (for_itself, {"scope": "events:read", "resource": MACHINES}, "invalid_scope"),
+        (for_itself, {"resource": "https://unknown.test"}, "invalid_target"),
+        (exchange, {"subject_token": "unknown"}, "invalid_request"),
+        (exchange, {"subject_token": ""}, "invalid_request"),
+        (exchange, {"subject_token_type": JWT}, "invalid_request"),
+        (exchange, {"subject_token_type": ""}, "invalid_request"),
+        (exchange, {"requested_token_type": SAML}, "invalid_request"),
+        (exchange, {"actor_token": "another"}, "invalid_request"),
+        (exchange, {"audience": "https://unknown.test"}, "invalid_target"),
+        (exchange, {"scope": "machines:read"}, "invalid_scope"),
+        (exchange, {"audience": "", "scope": "openid phone"}, "invalid_scope"),
+        (on_behalf_of, {"assertion": "unknown"}, "invalid_grant"),
+        (on_behalf_of, {"requested_token_use": ""}, "invalid_request"),
+        (on_behalf_of, {"requested_token_use": "other"}, "invalid_request"),
+        (on_behalf_of, {"scope": ""}, "invalid_request"),
+        (on_behalf_of, {"scope": "unknown"}, "invalid_scope"),
+    ],
+)
+async def test_what_is_refused(
+    rp: BareClient, form: Callable[[str], dict[str, str]], change: dict[str, str], error: str
+) -> None:
+    token = (await rp.tokens())["access_token"]
+    answer = await rp.post("/token", form(token) | change)
+    assert (answer.status_code, answer.json()["error"]) == (400, error)
 
 
 @pytest.mark.parametrize("grant_type", ["client_credentials", EXCHANGE, ON_BEHALF_OF])
@@ -246,14 +229,6 @@ async def test_the_metadata_announces_it(rp: BareClient) -> None:
     assert {"client_credentials", EXCHANGE} < set(metadata["grant_types_supported"])
     assert "ES256" in metadata["dpop_signing_alg_values_supported"]
     assert "none" not in metadata["introspection_endpoint_auth_methods_supported"]
-
-
-async def rp_tokens(rp: BareClient) -> dict[str, str]:
-    """Tokens of the first client, whoever the acting one is."""
-    acting, rp.authorization = rp.authorization, basic("app", SECRET)
-    tokens = await rp.tokens()
-    rp.authorization = acting
-    return tokens
 
 
 class TestWithoutOpenID:

@@ -12,21 +12,6 @@ from tests.oidc.real_op.serving import free_socket, serving
 from tests.oidc.world import BASE_URL, LOGIN_URL, World, application, make_world, settings_of
 
 
-@pytest.mark.parametrize("mode", ["query", "form_post"])
-@pytest.mark.parametrize("user", ["alice", "bob"])
-async def test_it_chooses_the_user_on_the_page(user: str, mode: str) -> None:
-    async with make_world(settings={"response_mode": mode}).browser() as browser:
-        page = await sign_in(browser, LOGIN_URL, user=user)
-        assert (page.status_code, page.json()["sub"]) == (200, user)
-
-
-async def test_a_browser_reaches_app_and_provider_without_a_socket() -> None:
-    provider = DevProvider(users=[DevUser("alice")], clients=[])
-    async with provider.browser(FastAPI(), base_url="https://app.test") as browser:
-        assert (await browser.get("/openapi.json")).json()["openapi"]
-        assert (await browser.get(f"{provider.issuer}/jwks")).json()["keys"]
-
-
 @pytest.mark.parametrize("url", [LOGIN_URL, "/me"])
 def test_it_works_over_the_network_without_await(url: str) -> None:
     client = DevClient(client_id="app", any_local_uri=True)

@@ -83,7 +83,9 @@ async def test_a_sign_out_whose_body_is_json_is_told_with_its_path_and_the_remed
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     _, browser = await signed_in_world()
-    answer = await browser.post("/auth/logout", json={"local": 1})
+    headers = {"accept": "text/html"}
+    answer = await browser.post("/auth/logout", json={"local": 1}, headers=headers)
     assert answer.status_code == 400
+    assert "The logout request was refused" in answer.text
     assert "the body of POST '/auth/logout' is not a URL-encoded form" in caplog.text
     assert "new URLSearchParams({local: 1})" in caplog.text

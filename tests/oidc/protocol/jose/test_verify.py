@@ -71,27 +71,14 @@ def test_a_signature_of_every_algorithm_is_verified(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", SIGNERS)
-@pytest.mark.parametrize("position", [0, -1])
-def test_one_flipped_bit_breaks_a_signature(algorithm: str, position: int) -> None:
-    def damaged(message: bytes) -> bytes:
-        signature = bytearray(SIGNERS[algorithm](message))
-        signature[position] ^= 1
-        return bytes(signature)
-
-    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
-        verify(compact({"alg": algorithm}, CLAIMS, damaged), algorithm)
-
-
-@pytest.mark.parametrize("algorithm", SIGNERS)
-@pytest.mark.parametrize("signature", [b"", b"\x00", bytes(64), bytes(256), bytes(1000)], ids=len)
-def test_a_signature_that_is_none_is_refused(algorithm: str, signature: bytes) -> None:
-    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
-        verify(compact({"alg": algorithm}, CLAIMS, lambda _message: signature), algorithm)
-
-
-@pytest.mark.parametrize("algorithm", SIGNERS)
-def test_changed_claims_are_refused(algorithm: str) -> None:
-    header, _, signature = compact({"alg": algorithm}, CLAIMS, SIGNERS[algorithm]).split(".")
+def test_any_other_signature_is_refused(algorithm: str) -> None:
+    token = compact({"alg": algorithm}, CLAIMS, SIGNERS[algorithm])
+    header, _, signature = token.split(".")
+    right = SIGNERS[algorithm](token.rpartition(".")[0].encode())
+    damaged = (bytes([right[0] ^ 1]) + right[1:], right[:-1] + bytes([right[-1] ^ 1]))
+    for other in (*damaged, b"", b"\x00", bytes(64), bytes(256), bytes(1000)):
+        with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+            verify(compact({"alg": algorithm}, CLAIMS, lambda _, other=other: other), algorithm)
     with refused(Code.JWS_SIGNATURE, ProtocolViolation):
         verify(f"{header}.{segment({'sub': 'mallory'})}.{signature}", algorithm)
 
