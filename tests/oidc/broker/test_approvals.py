@@ -231,16 +231,6 @@ async def test_a_decision_is_about_what_was_shown_and_for_one_call() -> None:
         again.cancel()
 
 
-@pytest.mark.parametrize("path", ["/Events", "/events/", "/events;v=1"])
-async def test_another_spelling_of_the_path_waits_too(path: str) -> None:
-    limits = Limits(approval_seconds=0.1)
-    allow = ["POST /*", "POST /*/"]
-    async with rigged(approve=["POST /events"], allow=allow, limits=limits) as rig:
-        assert await rig.guest.asks(path, "Content-Length: 0", method="POST") == "403"
-        assert rig.trail[0].code == "broker.not_approved"
-        assert not rig.api.received
-
-
 async def test_what_waits_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     async with waiting(limits=Limits(approved_bytes=1000)) as (rig, *_):
         swap = store_of(rig).swap

@@ -21,7 +21,7 @@ async def test_each_call_is_one_event() -> None:
         assert (event.route, event.method, event.path) == (NAME, "POST", "/events")
         assert (event.status, event.sent, event.received) == (200, 3, 5)
         assert event.at == rig.world.time.now
-        assert 0 < event.seconds < 20
+        assert event.seconds > 0
         assert (event.access_id, event.code) == (rig.access.id, None)
 
 

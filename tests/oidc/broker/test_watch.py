@@ -75,13 +75,11 @@ def test_a_short_outage_cuts_nothing(run: Run) -> None:
     assert run(length_of_call(store, 30)) == 30
 
 
-def test_a_long_outage_cuts_a_call_within_the_bound(run: Run) -> None:
-    length = run(length_of_call(Store(DOWN, at=10.5), 100))
-    assert 10.5 < length <= 10.5 + UNSURE_SECONDS + POLL_SECONDS
-
-
-def test_an_error_of_another_kind_does_not_end_the_watch(run: Run) -> None:
-    length = run(length_of_call(Store(RuntimeError(), at=10.5), 100))
+@pytest.mark.parametrize("error", [DOWN, RuntimeError()])
+def test_a_long_outage_or_another_error_cuts_a_call_within_the_bound(
+    run: Run, error: Exception
+) -> None:
+    length = run(length_of_call(Store(error, at=10.5), 100))
     assert 10.5 < length <= 10.5 + UNSURE_SECONDS + POLL_SECONDS
 
 

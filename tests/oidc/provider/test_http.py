@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -41,16 +40,12 @@ async def test_a_redirect_is_refused_and_not_followed(status: int) -> None:
     assert seen == [URL]
 
 
-async def test_an_answer_of_exactly_the_limit_is_read() -> None:
-    response = httpx.Response(200, content=b"x" * 1000)
-    answer = await client_for(answering(response)).get(URL, accept="*/*")
+async def test_an_answer_of_exactly_the_limit_is_read_and_one_byte_more_is_refused() -> None:
+    longest, longer = (httpx.Response(200, content=b"x" * size) for size in (1000, 1001))
+    answer = await client_for(answering(longest)).get(URL, accept="*/*")
     assert len(answer.body) == 1000
-
-
-async def test_one_byte_over_the_limit_is_refused() -> None:
-    response = httpx.Response(200, content=b"x" * 1001)
     with refused(Code.PROVIDER_ANSWER_TOO_LARGE, ProviderError):
-        await client_for(answering(response)).get(URL, accept="*/*")
+        await client_for(answering(longer)).get(URL, accept="*/*")
 
 
 async def test_reading_stops_at_the_limit() -> None:
@@ -133,7 +128,7 @@ async def drips_for_ever(writer: asyncio.StreamWriter) -> None:
 
 
 async def says_nothing(writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(30)
+    await asyncio.Event().wait()
 
 
 async def hangs_up(writer: asyncio.StreamWriter) -> None:
@@ -143,11 +138,8 @@ async def hangs_up(writer: asyncio.StreamWriter) -> None:
 @pytest.mark.parametrize("script", [drips_for_ever, says_nothing])
 async def test_the_limit_is_over_the_whole_exchange(script: Script) -> None:
     async with listening(script) as server, client(timeout=0.5) as http:
-        began = time.monotonic()
-        with pytest.raises(ProviderError) as caught:
+        with refused(Code.PROVIDER_TIMEOUT, ProviderError):
             await http.get(server.url, accept="*/*")
-        assert time.monotonic() - began < 5
-    assert caught.value.code == Code.PROVIDER_TIMEOUT
 
 
 async def test_a_get_survives_one_hang_up() -> None:
@@ -215,9 +207,10 @@ async def speaks_no_http(writer: asyncio.StreamWriter) -> None:
 
 
 async def test_nobody_listening_refuses_the_connection() -> None:
-    async with listening(hangs_up) as server:
-        url = server.url
-    assert await explanation_of(url) == "the connection was refused"
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert await explanation_of(url) == "the connection was refused"
 
 
 async def ends_too_early(writer: asyncio.StreamWriter) -> None:

@@ -134,16 +134,13 @@ def test_the_proxy_on_the_way_is_known_without_its_password(
     assert HTTPOptions(proxy="http://us:secret@own.test:1").proxy_for(url) == "own.test:1"
 
 
-async def test_a_proxy_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        address = f"127.0.0.1:{closed.getsockname()[1]}"
-    http = HTTPClient(Connections(HTTPOptions(proxy=f"http://{address}", trust_env=False)))
-    with pytest.raises(ProviderError) as caught:
-        await http.get("https://op.test/x", accept="*/*")
-    await http.aclose()
-    assert caught.value.message == (
-        f"the connection was refused (url=https://op.test/x, proxy={address})"
-    )
+async def test_a_proxy_that_does_not_answer_is_named() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        options = HTTPOptions(proxy=f"http://{address}", trust_env=False)
+        error = await failure_of("https://op.test/x", options)
+    assert error.message == f"the connection was refused (url=https://op.test/x, proxy={address})"
 
 
 @pytest.mark.parametrize("name", ["ca_file", "client_certificate_file"])

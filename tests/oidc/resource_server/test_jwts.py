@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from fastapi import FastAPI
 from pydantic import JsonValue
 
 from fastapi_oidc import Code, ConfigurationError
@@ -138,4 +139,6 @@ def test_a_scope_is_one_word() -> None:
         with pytest.raises(ConfigurationError, match="is not a scope"):
             api.require(scope)
         with pytest.raises(ConfigurationError, match="is not a scope"):
-            api.protected(lambda *_: None, scope)  # type: ignore[arg-type]
+            api.protected(FastAPI(), scope)
+        with pytest.raises(ConfigurationError, match="is not a scope"):
+            api.protected(FastAPI(), tools={"add": scope})

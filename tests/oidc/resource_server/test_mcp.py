@@ -1,7 +1,6 @@
 """MCP servers: scopes by tool, decided before the server runs; the owner of a stateful session."""
 
 import json
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,13 +10,12 @@ import pytest
 from fastapi import FastAPI
 
 from examples.mcp.application import create_app
-from fastapi_oidc import Clock, Code, ConfigurationError
-from fastapi_oidc.testing import DevProvider, DevResource
+from fastapi_oidc import Clock, Code
+from fastapi_oidc.testing import DevProvider, DevResource, DevUser
 from fastapi_oidc.web.api_tools import MAX_CALL_BYTES, called_tools
 from tests.oidc.world import BASE_URL, Time, client_at, make_world, settings_of
 
 URL = f"{BASE_URL}/mcp"
-SECRET = secrets.token_urlsafe(32)
 HEADERS = {"Accept": "application/json, text/event-stream"}
 CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
 READ = {**CALL, "params": {"name": "my_notes", "arguments": {}}}
@@ -39,13 +37,10 @@ class Notes:
 
     def __init__(self, *, stateless: bool) -> None:
         clock = Clock(read=Time())
-        app, *programs = (
-            client_at(client_id=name, client_secret=SECRET, access_token_format="jwt", audience=URL)
-            for name in ("app", "alice", "bob")
-        )
+        app = client_at()
         self.op = DevProvider(
-            users=[],
-            clients=[app, *programs],
+            users=[DevUser("alice"), DevUser("bob")],
+            clients=[app],
             resources=[DevResource(URL, ["notes:read", "notes:write"])],
             clock=clock,
         )
@@ -67,13 +62,8 @@ class Notes:
                 },
             )
 
-    async def token(self, program: str = "alice", scope: str = "notes:read") -> str:
-        async with self.op.browser(self.app, base_url=BASE_URL) as browser:
-            form = {"grant_type": "client_credentials", "scope": scope}
-            answer = await browser.post(
-                f"{self.op.issuer}/token", data=form, auth=(program, SECRET)
-            )
-        return str(answer.json()["access_token"])
+    def token(self, user: str = "alice", scope: str = "notes:read") -> str:
+        return self.op.access_token(user, audience=URL, scope=scope)
 
 
 @asynccontextmanager
@@ -98,7 +88,7 @@ async def test_a_tool_needs_its_scope_before_the_server_runs(body: object, name:
     """What the header `Mcp-Name` says decides nothing: the server reads the body."""
     notes = Notes(stateless=True)
     async with running(notes.app):
-        answer = await notes.post(await notes.token(), body, **{"Mcp-Name": name})
+        answer = await notes.post(notes.token(), body, **{"Mcp-Name": name})
         assert (answer.status_code, answer.json()["code"]) == (403, Code.ACCESS_TOKEN_SCOPE)
         challenge = answer.headers["www-authenticate"]
         assert 'error="insufficient_scope"' in challenge
@@ -108,8 +98,8 @@ async def test_a_tool_needs_its_scope_before_the_server_runs(body: object, name:
 async def test_a_sufficient_token_reaches_the_tool() -> None:
     notes = Notes(stateless=True)
     async with running(notes.app):
-        allowed = await notes.token(scope="notes:read notes:write")
-        for token, body in ((await notes.token(), READ), (allowed, WRITE), (allowed, READ)):
+        allowed = notes.token(scope="notes:read notes:write")
+        for token, body in ((notes.token(), READ), (allowed, WRITE), (allowed, READ)):
             answer = await notes.post(token, body, **{"MCP-Protocol-Version": "2025-06-18"})
             assert answer.status_code == 200, answer.text
             assert '"isError":true' not in answer.text
@@ -125,7 +115,7 @@ async def test_the_metadata_are_mounted_too() -> None:
 async def test_a_stateful_session_belongs_to_the_user_who_began_it() -> None:
     notes = Notes(stateless=False)
     async with running(notes.app):
-        alice, bob = await notes.token("alice"), await notes.token("bob")
+        alice, bob = notes.token("alice"), notes.token("bob")
         begun = await notes.post(alice, BEGIN)
         session = {"Mcp-Session-Id": begun.headers["mcp-session-id"]}
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -140,8 +130,8 @@ async def test_a_tool_that_is_not_listed_needs_the_scopes_of_all_and_is_logged(
     notes = Notes(stateless=True)
     body = {**CALL, "params": {"name": name, "arguments": {}}}
     async with running(notes.app):
-        allowed = await notes.token(scope="notes:read notes:write")
-        for token, status in ((await notes.token(), 403), (allowed, 200)):
+        allowed = notes.token(scope="notes:read notes:write")
+        for token, status in ((notes.token(), 403), (allowed, 200)):
             assert (await notes.post(token, body)).status_code == status
     logged = [each for each in caplog.messages if f"The tool {name[:100]!r} was called" in each]
     assert len(logged) == 1
@@ -155,7 +145,7 @@ async def test_one_request_logs_one_tool_that_is_not_listed(
     notes = Notes(stateless=True)
     body = [{**CALL, "params": {"name": f"unknown {number}"}} for number in range(50)]
     async with running(notes.app):
-        assert (await notes.post(await notes.token(), body)).status_code == 403
+        assert (await notes.post(notes.token(), body)).status_code == 403
     assert len([each for each in caplog.messages if "was called" in each]) == 1
 
 
@@ -172,13 +162,6 @@ def test_called_tools_are_read_strictly() -> None:
     ]
     for body, tools in calls:
         assert called_tools(body) == tools
-
-
-def test_the_scope_of_a_tool_is_one_word() -> None:
-    from tests.oidc.resource_server.api_world import make_api_world
-
-    with pytest.raises(ConfigurationError, match="is not a scope"):
-        make_api_world().api.protected(lambda *_: None, tools={"add": "a b"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-import httpx
 import pytest
 from fastapi import Depends, FastAPI
 
@@ -16,7 +15,7 @@ from fastapi_oidc import (
     StandardIdentity,
 )
 from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.testing import DevProvider, DevResource
+from fastapi_oidc.testing import DevProvider, DevResource, DevUser
 from fastapi_oidc.web.api import API
 from tests.oidc.resource_server.api_world import (
     AUDIENCE,
@@ -26,51 +25,36 @@ from tests.oidc.resource_server.api_world import (
     make_api_world,
 )
 from tests.oidc.web.asking import begin
-from tests.oidc.world import client_at, make_world
+from tests.oidc.web.several_providers import Hosts
+from tests.oidc.world import make_world
 
 SECOND = "https://second.test"
 
 
-class Hosts(httpx.AsyncBaseTransport):
-    """The applications of several hosts; `transports` is filled later."""
-
-    def __init__(self) -> None:
-        self.transports: dict[str, httpx.AsyncBaseTransport] = {}
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return await self.transports[request.url.host].handle_async_request(request)
-
-
-def two_providers(**options: Any) -> tuple[APIWorld, DevProvider, str]:
-    hosts = Hosts()
-    options.setdefault("resolve_identity", resolve_identity)
-    world = make_api_world(issuers=[SECOND], world={"transport": hosts}, **options)
-    program = client_at(client_id="program", access_token_format="jwt", audience=AUDIENCE)
+def two_providers() -> tuple[APIWorld, DevProvider]:
+    ops: dict[str, DevProvider] = {}
+    world = make_api_world(
+        issuers=[SECOND], resolve_identity=resolve_identity, world={"transport": Hosts(ops)}
+    )
     second = DevProvider(
         issuer=SECOND,
-        users=[],
-        clients=[program],
+        users=[DevUser("alice")],
+        clients=[],
         resources=[DevResource(AUDIENCE, ["machines:read"])],
         clock=Clock(read=world.world.time),
     )
-    hosts.transports = {
-        "op.test": httpx.ASGITransport(world.world.op.app),
-        "second.test": httpx.ASGITransport(second.app),
-    }
-    return world, second, program.client_secret or ""
+    ops |= {"op": world.world.op, "second": second}
+    return world, second
 
 
-async def token_of(second: DevProvider, secret: str) -> str:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(second.app)) as program:
-        form = {"grant_type": "client_credentials", "scope": "machines:read"}
-        answer = await program.post(f"{SECOND}/token", data=form, auth=("program", secret))
-    return str(answer.json()["access_token"])
+def token_of(second: DevProvider) -> str:
+    return second.access_token("alice", audience=AUDIENCE, scope="machines:read")
 
 
 async def test_no_issuer_signs_for_another() -> None:
-    world, second, secret = two_providers()
+    world, second = two_providers()
     second.edits.put("access_token", lambda claims: claims | {"iss": "https://op.test"})
-    answer = await world.get(await token_of(second, secret))
+    answer = await world.get(token_of(second))
     assert (answer.status_code, answer.json()["code"]) == (401, Code.JWS_KEY_MISSING)
     world.world.op.edits.put("access_token", lambda claims: claims | {"iss": SECOND})
     assert (await world.get(await world.token())).json()["code"] == Code.JWS_KEY_MISSING
@@ -82,10 +66,10 @@ async def resolve_identity(context: IdentityContext) -> StandardIdentity:
 
 
 async def test_users_of_two_issuers_are_two_users() -> None:
-    world, second, secret = two_providers()
-    tokens = [await world.token(), await token_of(second, secret)]
+    world, second = two_providers()
+    tokens = [await world.token(), token_of(second)]
     users = [(await world.get(token, "/either")).json()["sub"] for token in tokens]
-    assert users == ["https://op.test program", f"{SECOND} program"]
+    assert users == ["https://op.test program", f"{SECOND} alice"]
 
 
 async def test_several_issuers_need_a_function_for_their_users() -> None:

@@ -4,7 +4,6 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import Depends, FastAPI, WebSocket
-from starlette.websockets import WebSocketDisconnect
 
 from fastapi_oidc import OIDC
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in, sign_in_sync
@@ -77,19 +76,6 @@ def test_a_websocket_by_its_path_has_the_session(url: str) -> None:
         sign_in_sync(browser, LOGIN_URL, user="alice")
         with browser.websocket_connect(url) as socket:
             assert socket.receive_text() == "alice"
-
-
-def test_a_refused_websocket_is_logged_with_its_url(caplog: pytest.LogCaptureFixture) -> None:
-    world = make_world(mount=with_websocket)
-    with (
-        world.op.test_client(world.app, base_url=BASE_URL) as browser,
-        pytest.raises(WebSocketDisconnect),
-        browser.websocket_connect("ws://testserver/ws?token=secret"),
-    ):
-        pass
-    assert "code='session.required'" in caplog.text
-    assert "websocket=ws://testserver/ws)" in caplog.text
-    assert "secret" not in caplog.text
 
 
 async def test_a_client_with_await_that_does_not_reach_the_provider_is_named() -> None:

@@ -131,13 +131,6 @@ async def test_a_handler_behind_a_guard_is_refused_when_the_application_starts(g
         await start(guarded_handlers(oidc, chosen))
 
 
-async def test_without_a_lifespan_it_is_refused_at_every_request() -> None:
-    app = guarded_handlers(make_world().oidc, require_auth)
-    for _ in range(2):
-        with pytest.raises(ConfigurationError, match=r"oidc\.login_handler\(\)"):
-            await begin(app, "/account/in")
-
-
 async def test_a_handler_beside_a_guard_is_open() -> None:
     oidc = make_world().oidc
     app = FastAPI(dependencies=[Depends(oidc.require_auth)])

@@ -82,19 +82,14 @@ async def test_so_can_a_refusal_before_the_application_is_asked(order: Order) ->
 @pytest.mark.parametrize("order", ORDERS)
 async def test_so_can_an_http_exception_of_load_request_data(order: Order) -> None:
     def load_request_data(_context: object) -> None:
-        raise HTTPException(418)
+        raise HTTPException(418, "suspended", {"X-Reason": "suspended"})
 
     world = world_of(order, load_request_data=load_request_data)
     async with world.browser() as browser:
         await sign_in(browser, LOGIN_URL, user="alice")
         refused = await browser.get("/me", headers=ORIGIN)
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (418, PAGES)
-
-
-async def test_without_cors_a_refusal_has_none_of_its_headers() -> None:
-    refused = await get(make_world(), "/me")
-    assert refused.status_code == 401
-    assert not [name for name in refused.headers if name.startswith("access-control")]
+    assert (refused.json(), refused.headers["x-reason"]) == ({"detail": "suspended"}, "suspended")
 
 
 @pytest.mark.parametrize(

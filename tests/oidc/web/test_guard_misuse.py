@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, Request, WebSocket
 from starlette.responses import Response
-from starlette.testclient import TestClient
-from starlette.websockets import WebSocketDisconnect
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware
 from fastapi_oidc.broker import Broker, Route
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_websockets import opened
-from tests.oidc.world import BASE_URL, make_world, signed_in_world
+from tests.oidc.world import make_world, signed_in_world
 
 Make = Callable[[OIDC[Any, Any]], Any]
 
@@ -72,16 +70,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     def in_a_thread(request: Request, name: str) -> str:
         return "secret" if CALLS[name](oidc, request) else "closed"
 
-    @app.websocket("/ws")
-    async def ws(socket: WebSocket) -> None:
-        CALLS["require_auth"](oidc, socket)
-        await socket.accept()
-
-    @app.get("/tasks")
-    async def tasks(request: Request) -> str:
-        session, _ = await asyncio.gather(oidc.require_auth(request), oidc.get_locals(request))
-        return str(session.sub)
-
 
 @pytest.mark.parametrize("how", ["async", "sync"])
 @pytest.mark.parametrize("name", CALLS)
@@ -94,10 +82,23 @@ async def test_a_guard_without_await_sends_nothing(how: str, name: str) -> None:
     assert f"{name} was called without await" in str(world.events[-1])
 
 
-async def test_a_websocket_whose_guard_has_no_await_is_refused() -> None:
-    client = TestClient(make_world(mount=mount).app, base_url=BASE_URL)
-    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/ws"):
-        raise AssertionError("it was accepted")
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_a_websocket_whose_guard_has_no_await_is_refused_and_told_of(
+    is_open: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world(mount=mount)
+
+    @world.app.websocket("/ws")
+    async def ws(socket: WebSocket) -> None:
+        if is_open:
+            await socket.accept()
+        CALLS["require_auth"](world.oidc, socket)
+        if not is_open:
+            await socket.accept()
+
+    sent = [message["type"] for message in await opened(world, {})]
+    assert ("websocket.accept" in sent) == is_open
+    assert "ws: require_auth was called without await" in caplog.text
 
 
 async def test_a_check_of_an_open_websocket_needs_await_too() -> None:
@@ -159,7 +160,8 @@ async def test_calls_whose_coroutine_is_used_are_no_mistakes() -> None:
 
     @world.app.get("/used")
     async def used(request: Request) -> str:
-        (session,) = await asyncio.gather(world.oidc.require_auth(request))
+        guard = world.oidc.require_auth
+        session, _ = await asyncio.gather(guard(request), world.oidc.get_locals(request))
         later = asyncio.create_task(world.oidc.sessions_of("alice"))
         later.add_done_callback(lambda done: done.exception())
         if not await world.oidc.get_session(request):
@@ -170,48 +172,24 @@ async def test_calls_whose_coroutine_is_used_are_no_mistakes() -> None:
     assert (await (await world.signed_in()).get("/used")).json() == "alice"
 
 
-@pytest.mark.parametrize("name", ["revoke", "sessions_of", "grant", "user_info"])
+@pytest.mark.parametrize(
+    "name", ["oidc.revoke", "oidc.sessions_of", "oidc.grant", "oidc.user_info", "broker.withdraw"]
+)
 async def test_what_needs_no_request_needs_await_too(name: str) -> None:
-    world = make_world()
+    world = make_world(session_store="memory")
+    route = Route(url="https://api.test", own_token=True, allow=["GET /"])
+    owners = {"oidc": world.oidc, "broker": Broker(world.oidc, {"api.internal": route})}
+    owner, _, method = name.partition(".")
 
     @world.app.get("/done")
     async def done() -> str:
-        made = getattr(world.oidc, name)
-        _ = made(sub="alice") if name == "revoke" else made(None)
+        made = getattr(owners[owner], method)
+        _ = made(sub="alice") if method == "revoke" else made(None)
         return "done"
 
     answer = await world.browser().get("/done")
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
-    assert f"done: oidc.{name} was called without await" in str(world.events[-1])
-
-
-async def test_a_call_without_await_in_an_open_websocket_is_an_error_in_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world = make_world()
-
-    @world.app.websocket("/ws")
-    async def ws(socket: WebSocket) -> None:
-        await socket.accept()
-        CALLS["require_auth"](world.oidc, socket)
-
-    await opened(world, {})
-    assert "ws: require_auth was called without await" in caplog.text
-
-
-async def test_an_access_that_is_withdrawn_without_await_is_told() -> None:
-    world = make_world(session_store="memory")
-    route = Route(url="https://api.test", own_token=True, allow=["GET /"])
-    broker = Broker(world.oidc, {"api.internal": route})
-
-    @world.app.get("/done")
-    async def done() -> str:
-        made = broker.withdraw
-        _ = made(Any)  # type: ignore[arg-type]
-        return "done"
-
-    assert (await world.browser().get("/done")).status_code == 500
-    assert "done: broker.withdraw was called without await" in str(world.events[-1])
+    assert f"done: {name} was called without await" in str(world.events[-1])
 
 
 def mount_logins(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
@@ -262,17 +240,6 @@ async def test_the_response_of_a_login_may_be_sent_or_read() -> None:
     assert (await browser.get("/read")).json().startswith("https://op.")
 
 
-async def test_guards_that_are_awaited_together_are_not_refused() -> None:
-    browser = await make_world(mount=mount).signed_in()
-    assert (await browser.get("/tasks")).json() == "alice"
-
-
-@pytest.mark.parametrize("guard", ["require_auth", "get_session"])
-def test_a_guard_of_something_else_than_a_request_says_so_without_await(guard: str) -> None:
-    with pytest.raises(TypeError, match="takes a request or websocket, not str"):
-        getattr(make_world().oidc, guard)("alice")
-
-
 @pytest.mark.parametrize(
     ("guard", "how"),
     [
@@ -281,9 +248,12 @@ def test_a_guard_of_something_else_than_a_request_says_so_without_await(guard: s
         ("logout", r"Write `await oidc\.logout\(request\)`"),
     ],
 )
-def test_a_request_by_keyword_says_how_to_write_it(guard: str, how: str) -> None:
+def test_a_guard_of_no_request_or_by_keyword_says_so_without_await(guard: str, how: str) -> None:
+    method = getattr(make_world().oidc, guard)
+    with pytest.raises(TypeError, match="takes a request or websocket, not str"):
+        method("alice")
     with pytest.raises(TypeError, match=r"not request=Request\. .*" + how):
-        getattr(make_world().oidc, guard)(request=Request({"type": "http"}))
+        method(request=Request({"type": "http"}))
 
 
 @pytest.mark.parametrize("factory", ["require", "require_recent", "require_acr"])
@@ -321,18 +291,6 @@ async def test_a_guard_that_a_dependency_returns_sends_nothing(name: str) -> Non
     answer = await world.browser().get("/secret")
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
     assert f"{name} was read in this request and not called" in str(world.events[-1])
-
-
-async def test_a_guard_that_is_read_before_its_call_is_not_refused() -> None:
-    world = make_world()
-
-    @world.app.get("/read")
-    async def read(request: Request) -> str:
-        guard = world.oidc.require_auth
-        return (await guard(request)).sub
-
-    browser = await world.signed_in()
-    assert (await browser.get("/read")).json() == "alice"
 
 
 @pytest.mark.parametrize(

@@ -222,14 +222,6 @@ def suspended(_context: RequestDataContext[Any]) -> None:
     raise HTTPException(403, "suspended", {"X-Reason": "suspended"})
 
 
-async def test_load_request_data_may_raise_http_errors() -> None:
-    world = make_world(load_request_data=suspended)
-    answer = await world.browser().get("/auth/login?return_to=/me&login_hint=alice")
-    assert answer.url.path == "/me"
-    assert (answer.status_code, answer.json()) == (403, {"detail": "suspended"})
-    assert answer.headers["x-reason"] == "suspended"
-
-
 async def test_load_request_data_may_refuse_a_websocket() -> None:
     world = make_world(mount=mount, load_request_data=suspended)
     browser = world.browser()

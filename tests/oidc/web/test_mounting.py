@@ -19,11 +19,6 @@ def redirect_uri(answer: httpx.Response) -> str:
     return parse_qs(urlsplit(answer.headers["location"]).query)["redirect_uri"][0]
 
 
-async def test_the_redirect_uri_never_comes_from_headers() -> None:
-    answer = await begin(make_world().app, "/auth/login")
-    assert redirect_uri(answer) == f"{BASE_URL}/auth/callback"
-
-
 @pytest.mark.parametrize(
     ("host", "location"),
     [
@@ -116,7 +111,7 @@ async def test_a_page_without_a_login_route_is_refused_in_one_line(
     ]
 
 
-async def test_a_root_path_is_in_front() -> None:
+async def test_a_root_path_is_in_front_and_headers_name_no_redirect_uri() -> None:
     answer = await begin(make_world().app, "/proxied/auth/login", root_path="/proxied")
     assert redirect_uri(answer) == f"{BASE_URL}/proxied/auth/callback"
 

@@ -97,15 +97,6 @@ async def test_a_page_leads_to_the_choice_and_back(name: str) -> None:
         assert (await browser.get("/")).json() == USERS[name]
 
 
-async def test_the_login_page_has_no_script_and_names_each_provider() -> None:
-    async with world_of().browser() as browser:
-        page = await browser.get("/auth/login?return_to=/page")
-    assert page.text.count("<a href") == 2
-    assert "<script" not in page.text
-    assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src")
-    assert page.headers["cache-control"] == "no-store"
-
-
 @pytest.mark.parametrize(
     "options", [{"back_channel_logout_store": "memory"}, {"session_store": "memory"}]
 )

@@ -3,7 +3,8 @@
 import functools
 import inspect
 import linecache
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,10 @@ from unittest.mock import AsyncMock
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse, PlainTextResponse
-from starlette.routing import BaseRoute, Match, Mount, NoMatchFound
+from starlette.routing import BaseRoute, Match, Mount, NoMatchFound, Route
 from starlette.types import Scope
 
 from fastapi_oidc import OIDC, OIDCMiddleware, require_auth, require_csrf
@@ -177,6 +179,44 @@ def a_route_of_its_own_kind(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     app.router.routes.insert(0, ByTenant())
 
 
+def an_endpoint_that_defines_guarded_routes(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.post("/pages")
+    async def pages() -> None:
+        app.include_router(APIRouter(dependencies=[Depends(require_auth)]))
+
+
+def a_callback_for_each_method(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.router.routes.clear()
+    app.add_route("/auth/login", oidc.login_handler(), methods=["GET"])
+    for method in ("GET", "POST"):
+        app.add_route("/auth/callback", oidc.callback_handler(), methods=[method])
+
+
+def a_callback_before_the_router(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.router.routes.clear()
+    app.add_route("/auth/callback", oidc.callback_handler(), methods=["GET"])
+    app.include_router(oidc.router, prefix="/auth")
+    app.add_route("/callback", oidc.callback_handler(), methods=["GET"])
+
+
+def routes_of_the_lifespan(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.include_router(oidc.router, prefix="/auth")
+        yield
+
+    app.router.routes.clear()
+    app.router.lifespan_context = lifespan
+
+
+def protected_applications_at_an_api(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    api, routes = oidc.api("https://app.test/mcp"), [Route("/mcp", PlainTextResponse("notes"))]
+    api.mount(app, "/mcp", Starlette(routes=routes))
+    app.mount("/also", api.protected(Starlette()))
+    app.mount("/inner", Starlette(routes=[Route("/mcp", api.protected(Starlette()))]))
+    app.mount("", Starlette(routes=routes, middleware=[Middleware(OIDCMiddleware, oidc=oidc)]))
+
+
 @pytest.mark.parametrize(
     "mount",
     [
@@ -184,7 +224,9 @@ def a_route_of_its_own_kind(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         *(a_class_whose_objects_are_called_later, a_decorator_that_uses_the_result),
         *(a_response_of_a_function_inside, a_coroutine_that_the_endpoint_awaits),
         *(a_request_of_a_context_variable, the_name_of_a_guard, a_method_of_its_own_class),
-        a_route_of_its_own_kind,
+        *(a_route_of_its_own_kind, an_endpoint_that_defines_guarded_routes),
+        *(a_callback_for_each_method, a_callback_before_the_router, routes_of_the_lifespan),
+        protected_applications_at_an_api,
     ],
 )
 async def test_what_is_no_mistake_starts_in_silence(
@@ -196,10 +238,24 @@ async def test_what_is_no_mistake_starts_in_silence(
     assert caplog.messages == []
 
 
-async def test_a_starlette_application_starts_in_silence(caplog: pytest.LogCaptureFixture) -> None:
-    oidc = make_world().oidc
+def of_starlette(oidc: OIDC[Any, Any], _app: FastAPI) -> Starlette:
     app = Starlette(routes=[Mount("/auth", oidc.router)])
     app.add_middleware(OIDCMiddleware, oidc=oidc)
+    return app
+
+
+def around_another(_oidc: OIDC[Any, Any], app: FastAPI) -> FastAPI:
+    outer = FastAPI()
+    outer.mount("/shop", app)
+    return outer
+
+
+@pytest.mark.parametrize("make", [of_starlette, around_another])
+async def test_another_application_starts_in_silence(
+    make: Callable[[OIDC[Any, Any], FastAPI], Starlette], caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    app = make(world.oidc, world.app)
     assert await start(app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     assert caplog.messages == []
 
@@ -244,16 +300,6 @@ async def test_a_request_may_define_what_has_guards(define: Mounting) -> None:
     world.oidc.api(BASE_URL)
     world.app.get("/defined")(lambda: define(world.app, world.oidc))
     assert (await browser.get("/defined")).status_code == 200
-
-
-async def test_an_endpoint_may_define_what_has_guards() -> None:
-    world = make_world()
-
-    @world.app.post("/pages")
-    async def pages() -> None:
-        world.app.include_router(APIRouter(dependencies=[Depends(require_auth)]))
-
-    assert (await begin(world.app, "/pages")) is not None
 
 
 async def test_a_package_named_like_fastapi_is_looked_at(caplog: pytest.LogCaptureFixture) -> None:

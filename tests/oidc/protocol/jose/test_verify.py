@@ -73,12 +73,12 @@ def test_a_signature_of_every_algorithm_is_verified(algorithm: str) -> None:
 @pytest.mark.parametrize("algorithm", SIGNERS)
 def test_any_other_signature_is_refused(algorithm: str) -> None:
     token = compact({"alg": algorithm}, CLAIMS, SIGNERS[algorithm])
-    header, _, signature = token.split(".")
+    header, claims, signature = token.split(".")
     right = SIGNERS[algorithm](token.rpartition(".")[0].encode())
     damaged = (bytes([right[0] ^ 1]) + right[1:], right[:-1] + bytes([right[-1] ^ 1]))
     for other in (*damaged, b"", b"\x00", bytes(64), bytes(256), bytes(1000)):
         with refused(Code.JWS_SIGNATURE, ProtocolViolation):
-            verify(compact({"alg": algorithm}, CLAIMS, lambda _, other=other: other), algorithm)
+            verify(f"{header}.{claims}.{base64url(other)}", algorithm)
     with refused(Code.JWS_SIGNATURE, ProtocolViolation):
         verify(f"{header}.{segment({'sub': 'mallory'})}.{signature}", algorithm)
 
