@@ -52,12 +52,12 @@ class Interrupted(Exception):
     """What the caller's handler of SIGUSR1 raises."""
 
 
-def interrupt(*_: object) -> None:
-    raise Interrupted
-
-
 def signal_caller(number: signal.Signals) -> Event:
-    return lambda stage, *_: os.kill(stage.moment.caller, number)
+    def send(stage: Stage, *_: object) -> None:
+        with contextlib.suppress(ProcessLookupError):  # others are still at work after its end
+            os.kill(stage.moment.caller, number)
+
+    return send
 
 
 def signal_nursery(number: signal.Signals) -> Event:

@@ -80,7 +80,7 @@ def descriptors() -> set[str]:
 
 def left(before: set[str]) -> list[str]:
     """Descriptors of monitors that are still open. Threads may need a moment to end."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while True:
         found = sorted(
             name for name in descriptors() - before if "socket:" not in name and "pidfd" not in name

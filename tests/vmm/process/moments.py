@@ -31,7 +31,6 @@ from tests.vmm.process.events import (
     RIVAL,
     Interrupted,
     Stage,
-    interrupt,
 )
 from tests.vmm.process.kernel import descriptors, left, name_of, user_of
 
@@ -44,6 +43,7 @@ class Play:
 
     def __init__(self, folder: Path, event: str, *, in_tasks: bool) -> None:
         self.folder, self._event, self._in_tasks = folder, event, in_tasks
+        self._is_over = False
         self._made: list[Monitor] = []
 
     def unjailed(self, **options: Any) -> Any:
@@ -70,12 +70,18 @@ class Play:
         """Plays a scenario; afterwards, when nothing happens any more, what failed is ended."""
         try:
             await SCENARIOS[scenario](self)
+            self._is_over = True
         except (asyncio.CancelledError, Interrupted, MonitorError, OSError) as failure:
             for monitor in self._made:
                 with contextlib.suppress(Interrupted):
                     await done(monitor.kill())
             return repr(failure)
         return ""
+
+    def interrupt(self, *_: object) -> None:
+        """A handler. The last moments are the nursery's, when the caller may be done."""
+        if not self._is_over:
+            raise Interrupted
 
 
 async def done(result: Any) -> Any:
@@ -136,9 +142,9 @@ def carry_out(scenario: str, event: str, number: int, folder: str, place: str) -
     """Plays a scenario for threads, or for tasks if one is to be cancelled."""
     before = descriptors()
     moment = Moment(number, event, os.getpid(), Path(place))
-    signal.signal(signal.SIGUSR1, interrupt)
     stage = Stage(Path(folder), moment)
     play = Play(Path(folder), event, in_tasks=event == CANCELLED)
+    signal.signal(signal.SIGUSR1, play.interrupt)
     if event == AT_A_LINE:
         with Line(moment, Interrupted):
             error = in_this_thread(play.carry_out(scenario))
@@ -154,8 +160,14 @@ def carry_out(scenario: str, event: str, number: int, folder: str, place: str) -
 
 
 async def in_a_task(played: Coroutine[Any, Any, str]) -> str:
-    task = asyncio.create_task(played)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, task.cancel)
+    """Not by a handler of the loop: with the loop it ends, and the next signal ends the process."""
+    loop, task = asyncio.get_running_loop(), asyncio.create_task(played)
+
+    def cancel(*_: object) -> None:
+        if not task.done():
+            loop.call_soon_threadsafe(task.cancel)
+
+    signal.signal(signal.SIGUSR2, cancel)
     return await task
 
 
