@@ -228,6 +228,11 @@ def keeper_of(pid: int) -> int:
     return int(status.partition("PPid:")[2].split()[0])
 
 
+def state_of(pid: int) -> str:
+    """One letter, such as T for a stopped process and S for one that waits (proc_pid_stat(5))."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def _command(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()

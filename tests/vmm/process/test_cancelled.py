@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.owner import Owner
 from tests.vmm.process.conftest import PATIENCE
+from tests.vmm.process.kernel import descriptors
 
 Interrupt = Callable[[str, Callable[..., object]], None]
 
@@ -193,21 +195,25 @@ def test_a_descriptor_has_an_owner_when_a_handler_raises_after_its_system_call(
     os.mkfifo(path)
     before = signal.signal(signal.SIGUSR1, fail)
     request.addfinalizer(lambda: signal.signal(signal.SIGUSR1, before))
+    request.addfinalizer(partial(sys.setswitchinterval, sys.getswitchinterval()))
+    sys.setswitchinterval(PATIENCE)  # a thread lets the other go on where it waits, nowhere else
     libc, writers = ctypes.PyDLL(None), list[int]()
 
     def open_and_interrupt() -> None:
         """The main thread's call succeeds, and has its result once this thread lets it go on."""
-        writers.append(libc.open(os.fsencode(path), os.O_WRONLY))
+        while (number := libc.open(os.fsencode(path), os.O_WRONLY | os.O_NONBLOCK)) < 0:
+            os.sched_yield()  # the main thread has not called yet
+        writers.append(number)
         libc.pthread_kill(ctypes.c_ulong(main), signal.SIGUSR1)
 
-    thread = threading.Timer(0.05, open_and_interrupt)
-    open_before = len(os.listdir("/proc/self/fd"))
+    thread = threading.Thread(target=open_and_interrupt)
+    open_before = descriptors()
     thread.start()
     with pytest.raises(Interrupted):
         Descriptor(os.open, path, os.O_RDONLY)
     thread.join()
     os.close(writers[0])
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert descriptors() <= open_before
 
 
 async def test_a_wait_that_is_cancelled_again_and_again_waits_no_longer_than_its_time() -> None:

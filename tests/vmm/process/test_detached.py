@@ -41,6 +41,7 @@ from tests.vmm.process.conftest import (
     both_halves,
     keeper_of,
 )
+from tests.vmm.process.kernel import descriptors
 
 ORDER = Order(
     Record("/vm", None, {}, jailed=False),
@@ -425,12 +426,12 @@ def test_one_whose_outlets_were_changed_is_taken_up(
             path.write_text("a line\n")
         elif change == "link":
             path.symlink_to(folder)
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     second = attach(folder / "vm")
     assert second.pid == first.pid
     assert list(second.log) == []
     do(second.stop())
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert descriptors() <= before
 
 
 def test_one_that_was_started_with_relative_paths_is_found_from_elsewhere(

@@ -13,7 +13,7 @@ import pytest
 from generated_vmm import VmmTimeoutError
 from generated_vmm.process import Metrics, Monitor, async_log, async_metrics, log, metrics
 from generated_vmm.process._sync import streams
-from tests.vmm.process.conftest import PATIENCE, Do, Make
+from tests.vmm.process.conftest import PATIENCE, Do, Make, state_of
 
 # mypy: disable-error-code="func-returns-value"
 
@@ -96,15 +96,10 @@ def test_followers_end_with_the_monitor(binary: list[str]) -> None:
     assert seen
 
 
-def _state_of(pid: int) -> str:
-    """One letter, such as T for a stopped process (proc_pid_stat(5))."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
 def test_input_that_no_guest_takes_has_its_time(start: Make, do: Do) -> None:
     monitor = start()
     os.kill(monitor.pid, signal.SIGSTOP)
-    while _state_of(monitor.pid) != "T":
+    while state_of(monitor.pid) != "T":
         os.sched_yield()
     with pytest.raises(VmmTimeoutError, match="did not take all of 200000 bytes"):
         do(monitor.serial.write(bytes(200_000), timeout=0.05))
