@@ -18,6 +18,7 @@ from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.plain_words import as_sentence
 from examples.console.records import Event, Person, moment
+from examples.console.sampling import ended
 from examples.console.words import ENDED, TIMES
 from fastapi_oidc import OIDC, EventName, OIDCSession, SessionError
 from fastapi_oidc.broker import Access, AccessEvent, Broker, Refused
@@ -83,9 +84,7 @@ class Accesses:
         async with self._turn:  # of two at the same time, the store's last one is served
             name = f"{machine.name} ({machine.key})"
             access = await self.broker.give(session, to=name, routes=routes, until=until)
-            if (before := self._kept.get(machine.key)) is not None:
-                before.cancel()
-                await asyncio.wait([before])  # a socket has one owner at a time
+            await ended(self._kept.get(machine.key))  # a socket has one owner at a time
             given = Given(access=access, by=session.identity.name)
             self._host.records.keep_access(machine.key, given.model_dump_json())
             self._keep(machine, given)

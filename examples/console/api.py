@@ -28,6 +28,7 @@ from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE
 from examples.console.past import PAGE_EVENTS, ASearch, among
 from examples.console.records import Event
+from examples.console.routes import viewed
 from examples.console.snapshots import Snapshot, snapshots_in
 from fastapi_oidc import API, Caller
 
@@ -99,9 +100,9 @@ def routes(api: API[User], monitors: Monitors) -> APIRouter:
     @router.get("/snapshots", tags=["snapshots"])
     async def list_snapshots(caller: Reader) -> list[Snapshot]:
         """The snapshots of machines that the caller may view, the newest first."""
-        found = (
-            await asyncio.to_thread(snapshots_in, monitors) if isinstance(monitors, Host) else []
-        )
+        if not isinstance(monitors, Host):
+            return []
+        found = await asyncio.to_thread(snapshots_in, monitors)
         return [one for one in found if caller.identity.may("view", one.machine_name)]
 
     @router.delete("/snapshots/{snapshot}", tags=["snapshots"], status_code=204)
@@ -219,14 +220,6 @@ def answer(failure: Failure | None) -> Response:
         return Response(status_code=204, headers=NO_STORE)
     refusal = Refusal(refused=failure.at_button.sentence, fields=failure.at_fields)
     return JSONResponse(refusal.model_dump(), failure.status, headers=NO_STORE)
-
-
-def viewed(monitors: Monitors, machine: str, user: User) -> Monitor:
-    """The machine of that name; 404 if there is none that the user may view."""
-    monitor = monitors.get(machine)
-    if monitor is None or not user.may("view", machine):
-        raise HTTPException(404, "There is no such machine.")
-    return monitor
 
 
 def summary_of(monitor: Monitor, state: str) -> MachineSummary:

@@ -37,10 +37,10 @@ class BodyLimit:
         if is_form and scope["method"] == "POST" and UPLOADS.fullmatch(scope["path"]):
             return await self._app(scope, receive, send)  # read as a stream, with its own limit
         if is_form:
-            page = message_page(415, "The console takes no files.", "", "/", "All machines")
+            page = message_page(415, "The console takes no files.")
             return await page(scope, receive, send)
         if not length.isdecimal() or int(length) > LONGEST_BODY:
-            return await message_page(413, TOO_LONG, "", "/", "All machines")(scope, receive, send)
+            return await message_page(413, TOO_LONG)(scope, receive, send)
 
         async def receive_within_limit() -> Message:
             nonlocal received

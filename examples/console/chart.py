@@ -68,6 +68,12 @@ def chart(history: History, kind: Kind, most: float = 0) -> Chart | None:
     return Chart(kind.title, lines, marks)
 
 
+def charts(history: History, most: Mapping[Kind, float]) -> list[Chart]:
+    """The charts of kinds with recent values, each with its maximum."""
+    drawn = (chart(history, kind, value) for kind, value in most.items())
+    return [one for one in drawn if one is not None]
+
+
 def _latest(history: History, key: str, unit: Unit) -> str:
     value = history.latest(key)
     return "" if value is None else unit.told(value)

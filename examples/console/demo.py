@@ -176,7 +176,7 @@ def samples(folder: Path) -> dict[str, str]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kernel.write_bytes(b"\x7fELF" + bytes(60))
     disk.write_bytes(bytes(1024 * 1024))
-    return {**_suggestions(str(kernel), str(disk))}
+    return _suggestions(str(kernel), str(disk))
 
 
 def _suggestions(kernel: str, disk: str) -> dict[str, str]:

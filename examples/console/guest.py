@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from pathlib import PurePosixPath
 from typing import Annotated, Final
-from urllib.parse import quote
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -19,7 +18,7 @@ from examples.console.events import recorded
 from examples.console.guest_console import LONGEST_INPUT, AHosted, Seconds
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
-from examples.console.pages import NO_STORE
+from examples.console.pages import NO_STORE, attachment
 from examples.console.plain_words import as_sentence
 from examples.console.streams import STREAM_SECONDS, number_in
 from examples.console.uploads import Upload, parts_of
@@ -108,13 +107,8 @@ async def read(request: Request, monitor: AGuest, session: Signed, path: str = "
     if refusal := await recorded(monitor.events, f"read {path} of the guest", act):
         file.close()
         return await guest_page(request, monitor, session, refusal=refusal)
-    name = quote(PurePosixPath(path).name)
-    disposition = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
-    return StreamingResponse(
-        parts_of(file),
-        media_type="application/octet-stream",
-        headers={**NO_STORE, **disposition},
-    )
+    headers = attachment(PurePosixPath(path).name)
+    return StreamingResponse(parts_of(file), media_type="application/octet-stream", headers=headers)
 
 
 @router.post("/machines/{machine}/guest/file")

@@ -19,7 +19,7 @@ from examples.console.events import person
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
-from examples.console.pages import NO_STORE, page
+from examples.console.pages import NO_STORE, attachment, page
 from examples.console.routes import AMonitor
 from examples.console.streams import STREAM_SECONDS
 from examples.console.terminal import SIZES, plain_text
@@ -74,9 +74,8 @@ async def stream(
 @reading.get("/machines/{machine}/console/log")
 async def log(monitor: AHosted) -> Response:
     """All stored output, as a file."""
-    disposition = {"Content-Disposition": f'attachment; filename="{monitor.name}.log"'}
-    written = monitor.scrollback.read()
-    return Response(written, media_type="text/plain", headers={**NO_STORE, **disposition})
+    written, headers = monitor.scrollback.read(), attachment(f"{monitor.name}.log")
+    return Response(written, media_type="text/plain", headers=headers)
 
 
 @reading.get("/machines/{machine}/console/text")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from generated_vmm.machines import (
     TapDevice,
 )
 
-AtFirst: TypeAlias = Callable[["Host"], Awaitable[None]]
+AtFirst: TypeAlias = Callable[["Host"], Coroutine[object, object, None]]
 RECONCILE_SECONDS: Final = 1.0
 """Seconds between two looks for machines that have ended or should be started."""
 
@@ -101,7 +101,7 @@ class Host(Monitors):
         await self._reconcile()
         self._work = [asyncio.create_task(self._look_after(), name="reconcile")]
         if is_empty and self.at_first is not None:
-            self._work.append(asyncio.ensure_future(_done(self.at_first(self))))
+            self._work.append(asyncio.create_task(self.at_first(self), name="first machines"))
         await super().open()
 
     async def _look_after(self) -> None:
@@ -219,7 +219,3 @@ class Host(Monitors):
         await asyncio.gather(*(machine.close() for machine in self.hosted))
         await self.machines.close()
         self.records.close()
-
-
-async def _done(work: Awaitable[None]) -> None:
-    await work

@@ -7,7 +7,7 @@ from typing import Final
 
 import psutil
 
-from examples.console.chart import Chart, Kind, chart
+from examples.console.chart import Chart, Kind, charts
 from examples.console.history import History
 from examples.console.scale import BYTES, PERCENT
 
@@ -41,5 +41,4 @@ class HostUse:
 
     def charts(self) -> list[Chart]:
         """The host's use in the last minutes."""
-        drawn = (chart(self.history, kind, most) for kind, most in self._totals.items())
-        return [one for one in drawn if one is not None]
+        return charts(self.history, self._totals)

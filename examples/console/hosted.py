@@ -21,6 +21,7 @@ from examples.console.machine import (
     Machine,
 )
 from examples.console.monitors import Known, Monitor
+from examples.console.sampling import ended
 from examples.console.scrollback import Scrollback
 from examples.console.streams import KEPT_BYTES, Feed
 from examples.console.terminal import BEHIND_BYTES, SIZES, exit_in_words, plain_lines, screen_of
@@ -293,7 +294,5 @@ class HostedMonitor(Monitor):
     async def close(self) -> None:
         """Stop following the guest's output."""
         self.feed.end()
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.wait([self._following])
+        await ended(self._following)
         await super().close()

@@ -9,14 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from examples.console.chart import Chart, chart
+from examples.console.chart import Chart, charts
 from examples.console.events import EventLog
 from examples.console.figures import KINDS, MEMORY, PROCESSOR, of_balloon
 from examples.console.history import History
 from examples.console.host_use import HostUse
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.records import Records
-from examples.console.sampling import Sampler
+from examples.console.sampling import Sampler, ended
 from generated_vmm import AsyncVmmClient, VmmError
 from generated_vmm.machines import Definition, Operation
 from generated_vmm.transport import AsyncUnixChannel, Connect
@@ -187,9 +187,7 @@ class Monitor:
 
     def charts(self) -> list[Chart]:
         """The machine's use in the last minutes, as far as it is known."""
-        memory = self._seen.memory_mib
-        drawn = (chart(self.history, kind, memory if kind is MEMORY else 0) for kind in KINDS)
-        return [one for one in drawn if one is not None]
+        return charts(self.history, {**dict.fromkeys(KINDS, 0), MEMORY: self._seen.memory_mib})
 
     @property
     def figures(self) -> str:
@@ -264,6 +262,4 @@ class Monitors:
 
     async def _end_work(self) -> None:
         await self._sampler.stop()
-        if self._tidying is not None:
-            self._tidying.cancel()
-            await asyncio.wait([self._tidying])
+        await ended(self._tidying)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -40,6 +41,13 @@ TEMPLATES.globals |= {
 }
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
+
+
+def attachment(name: str) -> dict[str, str]:
+    """The headers of a file to download, which is not cached."""
+    return {**NO_STORE, "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
+
+
 CONFIRMED: Final = "confirmed"
 """The input of a form that was asked about, and confirmed."""
 

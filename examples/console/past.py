@@ -17,7 +17,7 @@ from fastapi.responses import Response, StreamingResponse
 from examples.console.account import Signed, for_all
 from examples.console.identity import User
 from examples.console.monitors import Monitors
-from examples.console.pages import NO_STORE, page
+from examples.console.pages import attachment, page
 from examples.console.records import Event, Records, Search
 from examples.console.routes import monitors_of
 from examples.console.view import account, visit_of
@@ -105,8 +105,7 @@ async def export(
     monitors = monitors_of(request)
     content = _exported(monitors.records, among(search, monitors, session.identity), form)
     kind = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
-    disposition = {"Content-Disposition": f'attachment; filename="events.{form}"'}
-    return StreamingResponse(content, media_type=kind, headers={**NO_STORE, **disposition})
+    return StreamingResponse(content, media_type=kind, headers=attachment(f"events.{form}"))
 
 
 async def _exported(records: Records, search: Search, form: str) -> AsyncIterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
 
@@ -44,10 +45,10 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
         if error.code is Code.SESSION_REQUIRED:
             return await session_over(request)
         if session is None or "change" not in request.path_params:
-            return message_page(error.status, error.public_text, "", "/", "All machines")
+            return message_page(error.status, error.public_text)
         monitor = _monitor(request, session.identity)
         if monitor is None:
-            return message_page(404, "There is no such machine.", "", "/", "All machines")
+            return message_page(404, "There is no such machine.")
         visit = await visit_of(
             request,
             session,
@@ -62,7 +63,7 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
         if request.url.path.startswith("/api/"):
             return JSONResponse({"refused": str(error.detail)}, error.status_code, headers=NO_STORE)
         heading = "There is no such page." if error.detail == "Not Found" else str(error.detail)
-        return message_page(error.status_code, heading, "", "/", "All machines")
+        return message_page(error.status_code, heading)
 
     app.add_exception_handler(OIDCError, oidc_error)
     app.add_exception_handler(HTTPException, http_error)
@@ -97,15 +98,14 @@ def _monitor(request: Request, user: User) -> Monitor | None:
 
 async def session_over(request: Request) -> HTMLResponse:
     """The page if the session ended before the button was pressed; it shows the input again."""
-    back = urlencode({"return_to": _page_of(request)})
-    values = {
-        "heading": "Your session has ended",
-        "text": "Nothing was changed. Sign in again to continue where you were.",
-        "way_on": f"/auth/login?{back}",
-        "way_on_label": "Sign in",
-        "typed": await _typed(request),
-    }
-    return page("message.html", {"user": None, **values}, status=401)
+    return message_page(
+        401,
+        "Your session has ended",
+        "Nothing was changed. Sign in again to continue where you were.",
+        f"/auth/login?{urlencode({'return_to': _page_of(request)})}",
+        "Sign in",
+        await _typed(request),
+    )
 
 
 def _page_of(request: Request) -> str:
@@ -132,13 +132,14 @@ async def _typed(request: Request) -> Mapping[str, str]:
     }
 
 
-def message_page(status: int, heading: str, text: str, way_on: str, label: str) -> HTMLResponse:
-    """A page with one message and one link."""
-    values = {
-        "heading": heading,
-        "text": text,
-        "way_on": way_on,
-        "way_on_label": label,
-        "typed": {},
-    }
-    return page("message.html", {"user": None, **values}, status=status)
+def message_page(
+    status: int,
+    heading: str,
+    text: str = "",
+    way_on: str = "/",
+    label: str = "All machines",
+    typed: Mapping[str, str] = MappingProxyType({}),
+) -> HTMLResponse:
+    """A page with one message and one link, and what was `typed`."""
+    values = {"heading": heading, "text": text, "way_on": way_on, "way_on_label": label}
+    return page("message.html", {"user": None, "typed": typed, **values}, status=status)

@@ -18,7 +18,7 @@ from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
-from examples.console.pages import CONFIRMED, NO_STORE, page, question
+from examples.console.pages import CONFIRMED, NO_STORE, attachment, page, question
 from examples.console.plain_words import as_sentence
 from examples.console.shown import LISTED, Attempt
 from examples.console.view import TABS, account, machine_page, visit_of
@@ -32,12 +32,17 @@ def monitors_of(request: Request) -> Monitors:
     return monitors
 
 
-def monitor_of(request: Request, machine: str, session: Signed) -> Monitor:
-    """The monitor that the path names, for a signed-in user; 404 if there is none."""
-    monitor = monitors_of(request).get(machine)
-    if monitor is None or not session.identity.may("view", machine):
+def viewed(monitors: Monitors, machine: str, user: User) -> Monitor:
+    """The machine of that name; 404 if there is none that the user may view."""
+    monitor = monitors.get(machine)
+    if monitor is None or not user.may("view", machine):
         raise HTTPException(404, "There is no such machine.")
     return monitor
+
+
+def monitor_of(request: Request, machine: str, session: Signed) -> Monitor:
+    """The monitor that the path names, for a signed-in user; 404 if there is none."""
+    return viewed(monitors_of(request), machine, session.identity)
 
 
 def change_of(change: str) -> Change:
@@ -213,8 +218,8 @@ async def config_file(monitor: AMonitor) -> Response:
         content = to_config_file((await monitor.look()).configuration)
     except ValueError as error:
         raise HTTPException(409, as_sentence(error)) from error
-    disposition = {"Content-Disposition": f'attachment; filename="{monitor.name}.json"'}
-    return Response(content, media_type="application/json", headers={**NO_STORE, **disposition})
+    headers = attachment(f"{monitor.name}.json")
+    return Response(content, media_type="application/json", headers=headers)
 
 
 async def permitted(machine: str, change: AChange, session: Signed) -> None:

@@ -13,6 +13,13 @@ AT_ONCE: Final = 16
 """How many machines are sampled at the same time."""
 
 
+async def ended(task: asyncio.Task[None] | None) -> None:
+    """Cancels a task, and waits until it has ended."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])
+
+
 class Sampled(Protocol):
     """An object with figures."""
 
@@ -39,9 +46,7 @@ class Sampler:
 
     async def stop(self) -> None:
         """End, also in the middle of a round."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await ended(self._task)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

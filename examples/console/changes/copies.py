@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field as ModelField
 
 from examples.console.changes.change import Change, Panel, Parsed
-from examples.console.changes.create import KEEP_IDENTITY, NAME, TAPS, Copy
+from examples.console.changes.create import NAME, OF_COPIES, Copy
 from examples.console.events import person
-from examples.console.fields import Field, rare
+from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import STARTED
@@ -50,12 +50,7 @@ CLONE = Section(
     key="clone",
     title="Clone",
     model=Copy,
-    fields=(
-        NAME,
-        Field("run", "Run it at once", kind="flag", initial="true"),
-        *TAPS,
-        *rare(KEEP_IDENTITY),
-    ),
+    fields=(NAME, *OF_COPIES),
 )
 SNAPSHOTS = Panel(
     key="create",

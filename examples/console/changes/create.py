@@ -86,21 +86,19 @@ class FromSnapshot(Copy):
     snapshot: str = ModelField(min_length=1)
 
 
-KEEP_IDENTITY = Field("keep_identity", "Keep the guest's identity", kind="flag")
 TAPS = (Field("taps", "Tap devices", kind="pairs"),) if is_known(NetworkOverride) else ()
+OF_COPIES = (
+    Field("run", "Run it at once", kind="flag", initial="true"),
+    *TAPS,
+    *rare(Field("keep_identity", "Keep the guest's identity", kind="flag")),
+)
 
 
 RESTORED = Section(
     key="new",
     title="Name",
     model=FromSnapshot,
-    fields=(
-        NAME,
-        Field("snapshot", "Snapshot"),
-        Field("run", "Run it at once", kind="flag", initial="true"),
-        *TAPS,
-        *rare(KEEP_IDENTITY),
-    ),
+    fields=(NAME, Field("snapshot", "Snapshot"), *OF_COPIES),
 )
 NETWORK = Section(
     key="new_network",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pydantic import Field as ModelField
 
 from examples.console.changes.change import ANY_TIME, STOPPED, Change, Item, Panel, Parsed, edit
+from examples.console.changes.setup import INPUT_AND_OUTPUT
 from examples.console.events import person
 from examples.console.fields import Field, as_item, rare
 from examples.console.forms import Section, without
@@ -26,10 +27,7 @@ DRIVE = Section(
         Field("drive_id", "Name"),
         Field("path_on_host", "Disk image", places=("disks",)),
         Field("is_read_only", "Read only", kind="flag"),
-        *rare(
-            Field("cache_type", "Cache", "choice", choices=("", "Unsafe", "Writeback")),
-            Field("io_engine", "I/O engine", "choice", choices=("", "Sync", "Async")),
-        ),
+        *INPUT_AND_OUTPUT,
     ),
     fixed={"is_root_device": False},
 )

@@ -27,6 +27,10 @@ BOOT_SOURCE = Section(
         Field("initrd_path", "Initial RAM disk", places=("kernels", "disks")),
     ),
 )
+INPUT_AND_OUTPUT = rare(
+    Field("cache_type", "Cache", "choice", choices=("", "Unsafe", "Writeback")),
+    Field("io_engine", "I/O engine", "choice", choices=("", "Sync", "Async")),
+)
 ROOT = Section(
     key="root_drive",
     title="Root drive",
@@ -36,11 +40,8 @@ ROOT = Section(
     fields=(
         Field("path_on_host", "Disk image", places=("disks",)),
         Field("is_read_only", "Read only", kind="flag"),
-        *rare(
-            Field("partuuid", "Partition"),
-            Field("cache_type", "Cache", "choice", choices=("", "Unsafe", "Writeback")),
-            Field("io_engine", "I/O engine", "choice", choices=("", "Sync", "Async")),
-        ),
+        *rare(Field("partuuid", "Partition")),
+        *INPUT_AND_OUTPUT,
     ),
     current=_root_drive,
     fixed={"drive_id": ROOT_DRIVE, "is_root_device": True},
