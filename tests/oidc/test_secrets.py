@@ -57,14 +57,6 @@ async def test_known_secrets_are_in_no_output(caplog: pytest.LogCaptureFixture) 
     assert len(caplog.records) >= len(world.events) > 5
 
 
-async def test_a_log_line_cannot_be_forged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, logger="fastapi_oidc")
-    world = make_world()
-    async with world.browser() as browser:
-        await browser.get("/auth/callback?state=a%0ab%0aINFO forged")
-    assert all("\n" not in record.getMessage() for record in caplog.records)
-
-
 async def test_a_listener_that_raises_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     def on_event(_event: Event) -> None:
         raise RuntimeError("listener")

@@ -210,6 +210,26 @@ def test_another_process_goes_on_when_one_dies_or_stands_still_at_a_step_of_a_re
 
 
 @pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("process", [0, 1])
+@pytest.mark.parametrize("step", ["take", "token", "record", "provider", "finish"])
+def test_a_sign_out_at_any_step_of_a_refresh_wins(step: str, process: int, name: str) -> None:
+    """What the step has done is there, and the reply that says so comes after the sign-out."""
+
+    def story(world: MachineWorld, alice: Browser) -> None:
+        old = world.copy(alice)
+        world.wait(30)
+        world.fail(0, step, Fault.LATE_REPLY)
+        world.begin("me", old, 0)
+        assert not world.processes[0].faults[step], "the refresh has come to this step"
+        world.begin("logout", alice, process)
+        world.open_gate()
+        world.wait(80)
+        assert [world.asked("me", old, each) for each in (0, 1)] == [401, 401]
+
+    play_story(MODES[name], story)
+
+
+@pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends"])
 def test_a_response_that_the_store_could_not_take_is_written_as_soon_as_it_can(
     ends: bool, name: str

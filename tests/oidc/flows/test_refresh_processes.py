@@ -3,14 +3,11 @@
 A process that dies is one whose request to the provider or to the records never continues."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
-from fastapi_oidc import Clock, MemoryStore
-from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.store import Cell, Stored
+from fastapi_oidc import MemoryStore
 from fastapi_oidc.testing import OAuthError, ServerError, TokenRevoked
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -24,11 +21,7 @@ from tests.oidc.flows.steps import (
     stores_of,
     with_connection,
 )
-from tests.oidc.interleaving import Gate, Held, another_process, begun
-from tests.oidc.session.conftest import opened_values
-from tests.oidc.session.conftest import postgres_url as postgres_url
-from tests.oidc.session.conftest import sql_url as sql_url
-from tests.oidc.session.conftest import sqlite_url as sqlite_url
+from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 
 
@@ -119,10 +112,7 @@ async def test_a_row_that_is_lost_after_a_refresh_loses_no_tokens_of_a_cookie() 
     assert refreshes(world) == presented(world) == 1
 
 
-SHARED = pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
-
-
-@SHARED
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
 @pytest.mark.parametrize("first", [False, True], ids=["before", "after"])
 async def test_sign_out_while_the_provider_responds_wins(
     processes: tuple[World, World], elsewhere: bool, first: bool
@@ -146,75 +136,3 @@ async def test_sign_out_while_the_provider_responds_wins(
         here.time.advance(seconds)
         for world in processes:
             assert await generation(copy_of(browser, world)) is None
-
-
-class LateReply(MemoryStore):
-    """Its reply to the write `late_at` comes when the gate is opened."""
-
-    gate, late_at = Gate(), 0
-
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
-        found = await super().swap(key, before, after)
-        if before is not None and found is None:
-            self.late_at -= 1
-            if self.late_at == 0:
-                await self.gate.passed()
-        return found
-
-
-@SHARED
-@pytest.mark.parametrize("write", [1, 2, 3], ids=["taken", "response", "next session"])
-async def test_sign_out_while_a_step_of_a_refresh_is_stored_wins(
-    mode: str, elsewhere: bool, write: int
-) -> None:
-    """It is stored, and the reply that says so comes after the sign-out."""
-    time = Time()
-    store = LateReply(clock=Clock(read=time))
-    store.gate = Gate()
-    shared = stores_of(mode, store)
-    here = make_world(time=time, **shared)
-    there = another_process(here, **shared)
-    browser = await here.signed_in()
-    copies = [copy_of(browser, world) for world in (here, there)]
-    time.advance(AFTER_EXPIRY)
-    store.late_at = write
-    refreshing = begun(copies[0].get("/me"))
-    await store.gate.until_reached()
-    await copy_of(browser, there if elsewhere else here).post("/auth/logout", data=LOCAL)
-    store.gate.opened.set()
-    assert "set-cookie" not in (await refreshing).headers
-    assert [await generation(copy) for copy in copies] == [None, None]
-
-
-def shared(mode: str, url: str) -> dict[str, Any]:
-    """The options of one process: a store and connections of its own, in the same database."""
-    return stores_of(mode, SQLStore(url))
-
-
-@pytest.fixture
-async def processes_of_a_database(mode: str, sql_url: str) -> AsyncIterator[tuple[World, World]]:
-    async with opened_values(sql_url):
-        time = Time()
-        here = make_world(time=time, **shared(mode, sql_url))
-        there = another_process(here, **shared(mode, sql_url))
-        yield here, there
-        for world in (here, there):
-            await world.oidc.aclose()
-
-
-async def test_processes_refresh_end_and_revoke_sessions_of_a_database(
-    processes_of_a_database: tuple[World, World],
-) -> None:
-    here, there = processes_of_a_database
-    browser = await here.signed_in()
-    tabs = [copy_of(browser, world) for world in (here, there)] * 5
-    for number in (1, 2):
-        here.time.advance(AFTER_EXPIRY)
-        assert set(await asyncio.gather(*map(generation, tabs))) == {number}
-        assert refreshes(here) == number
-    await browser.post("/auth/logout", data=LOCAL)
-    assert {await generation(tab) for tab in tabs} == {None}
-    browser = await here.signed_in()
-    await there.oidc.revoke(sub="alice")
-    assert await generation(browser) is None
-    assert await generation(copy_of(await there.signed_in(), here)) == 0

@@ -12,19 +12,11 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from starlette.types import Message
 
 from fastapi_oidc import OIDCSession, PersistContext
 from fastapi_oidc.settings import revealed
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
-from tests.oidc.property.app_requests import (
-    Answered,
-    Sent,
-    answer,
-    cookie_headers,
-    requests,
-    targets,
-)
+from tests.oidc.property.app_requests import Answered, Sent, answer, requests
 from tests.oidc.world import World, make_world
 
 DOWN = {502, 503, 504}
@@ -156,29 +148,3 @@ def test_every_request_has_an_answer(request: tuple[Target, Sent], log: Lines) -
 def test_an_outage_is_named_as_one(request: tuple[Target, Sent], log: Lines, outage: None) -> None:
     status = check(*request, log).status
     assert status < 500 or status in DOWN
-
-
-async def websocket_messages(target: Target, path: str, cookie: bytes) -> list[str]:
-    headers = [(b"host", b"app.test"), (b"cookie", cookie)]
-    scope = {"type": "websocket", "path": path, "query_string": b"", "headers": headers}
-    sent: list[str] = []
-
-    async def receive() -> Message:
-        return {"type": "websocket.connect"}
-
-    async def send(message: Message) -> None:
-        sent.append(message["type"])
-
-    async with asyncio.timeout(5):
-        await target.world.app(scope, receive, send)
-    return sent
-
-
-@settings(max_examples=50)
-@given(data=st.data())
-def test_every_websocket_to_nowhere_is_refused(data: st.DataObject, log: Lines) -> None:
-    _, path = data.draw(targets())
-    cookie = data.draw(cookie_headers(STANDING.cookies))
-    sent = asyncio.run(websocket_messages(STANDING, path, cookie))
-    assert sent == ["websocket.close"]
-    log.lines.clear()

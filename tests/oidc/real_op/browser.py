@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
-from urllib.parse import urljoin
+from dataclasses import dataclass
 
 import httpx
 
+from fastapi_oidc.testing.headless import _first_form
 from tests.oidc.real_op.relying_party import RelyingParty
 
 ASKS_TO_GO_ON = ({"xsrf"}, {"state", "code"}, {"state", "error"})
@@ -66,11 +65,13 @@ class Browser:
     def _following(self, answer: httpx.Response) -> httpx.Request | None:
         if answer.next_request is not None:
             return answer.next_request
+        if "<form" not in answer.text:
+            return None
         form = _first_form(answer)
         if not any(names <= form.fields.keys() for names in ASKS_TO_GO_ON):
             return None
         fields = form.fields | ({"logout": "yes"} if "xsrf" in form.fields else {})
-        return self.http.build_request("POST", urljoin(str(answer.url), form.action), data=fields)
+        return self.http.build_request("POST", form.action, data=fields)
 
 
 @contextmanager
@@ -78,29 +79,3 @@ def new_browser() -> Iterator[Browser]:
     """A browser that knows nothing yet."""
     with httpx.Client(timeout=20, headers={"Accept": "text/html"}) as http:
         yield Browser(http)
-
-
-@dataclass
-class _Form:
-    action: str = ""
-    fields: dict[str, str] = field(default_factory=dict)
-
-
-class _FormReader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.form = _Form()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = {name: value or "" for name, value in attrs}
-        if tag == "form" and not self.form.action:
-            self.form.action = values.get("action", "")
-        elif tag == "input":
-            self.form.fields[values.get("name", "")] = values.get("value", "")
-
-
-def _first_form(page: httpx.Response) -> _Form:
-    reader = _FormReader()
-    if page.headers.get("content-type", "").startswith("text/html"):
-        reader.feed(page.text)
-    return reader.form

@@ -134,47 +134,38 @@ UNREACHED = [
 
 
 @pytest.mark.usefixtures("driven")
-@pytest.mark.parametrize("error", UNREACHED, ids=repr)
-async def test_what_is_waited_for_in_vain_opens_it(
-    redis: Redis, error: Exception, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [*UNREACHED, ValueError("of ours")], ids=repr)
+@pytest.mark.parametrize(
+    ("long", "is_opened"), [(0, True), (60, False)], ids=["after a wait", "at once"]
+)
+async def test_what_is_waited_for_in_vain_opens_it_and_what_fails_at_once_does_not(
+    redis: Redis, error: Exception, long: int, is_opened: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{STORE}.LONG_FAILURE", 0)
+    monkeypatch.setattr(f"{STORE}.LONG_FAILURE", long)
     store = RedisStore(redis, timeout=USUAL)
     for _ in range(2):
         with pytest.raises(type(error)):
             await ask(store, failing(error))
-    await assert_open(store)
-
-
-@pytest.mark.parametrize("error", [*UNREACHED, ValueError("of ours")], ids=repr)
-async def test_what_fails_at_once_costs_nobody_a_wait_and_opens_nothing(
-    redis: Redis, error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(f"{STORE}.LONG_FAILURE", 60)
-    store = RedisStore(redis, timeout=USUAL)
-    for _ in range(3):
-        with pytest.raises(type(error)):
-            await ask(store, failing(error))
-    await assert_closed(store)
+    await (assert_open if is_opened and error in UNREACHED else assert_closed)(store)
 
 
 @pytest.mark.usefixtures("driven")
 @pytest.mark.parametrize(
-    "reply", [ResponseError("NOREPLICAS"), ReadOnlyError("READONLY"), NoPermissionError("NOPERM")]
+    ("reply", "is_answer"),
+    [
+        (ResponseError("NOREPLICAS"), True),
+        (ReadOnlyError("READONLY"), True),
+        (NoPermissionError("NOPERM"), True),
+        (ClusterDownError("of a node that knows of no whole cluster"), False),
+    ],
 )
-async def test_an_error_reply_is_an_answer(redis: Redis, reply: ResponseError) -> None:
+async def test_an_error_reply_is_an_answer(
+    redis: Redis, reply: ResponseError, is_answer: bool
+) -> None:
     store = await opened(redis)
     with pytest.raises(type(reply)):
         await ask(store, failing(reply))
-    await assert_closed(store)
-
-
-@pytest.mark.usefixtures("driven")
-async def test_a_node_that_knows_of_no_whole_cluster_is_no_answer_of_it(redis: Redis) -> None:
-    store = await opened(redis)
-    with pytest.raises(ClusterDownError):
-        await ask(store, failing(ClusterDownError("the cluster is down")))
-    await assert_open(store)
+    await (assert_closed if is_answer else assert_open)(store)
 
 
 LIMIT, SHORT = 5.0, 0.2

@@ -182,12 +182,6 @@ def refused(value: str) -> Code:
     return caught.value.code
 
 
-def test_a_small_session_is_kept_as_it_is() -> None:
-    value = Cookie().sealed(a_session())
-    assert SEALER.open(value, name=NAMES.session) == SessionCodec(User).encode(a_session())
-    assert Cookie().open(value).session == a_session()
-
-
 def test_each_reader_of_a_cookie_has_claims_and_an_identity_of_its_own() -> None:
     cookie, session = Cookie(UserModel), a_session(claims={"groups": [{"names": ["reader"]}]})
     session = session.model_copy(update={"identity": UserModel(sub="alice", roles=["reader"])})
@@ -217,7 +211,9 @@ def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
 def test_a_session_is_shortened_as_it_must_be(session: OIDCSession[Any], beginning: bytes) -> None:
     cookie = Cookie(type(session.identity))
     value = cookie.sealed(session)
-    assert SEALER.open(value, name=NAMES.session).startswith(beginning)
+    plaintext = SEALER.open(value, name=NAMES.session)
+    assert plaintext.startswith(beginning)
+    assert (plaintext == cookie.codec.encode(session)) is (beginning == b"{")
     assert cookie.open(value).session == session
 
 
@@ -227,15 +223,6 @@ def test_the_largest_keycloak_session_of_the_field_fits_with_room_to_spare() -> 
     assert len(NAMES.session) + len(sealed(b"d" + deflated(encoded))) > 4096
     value = Cookie(StandardIdentity).sealed(session)
     assert len(NAMES.session) + len(value) < 2600
-
-
-def test_name_and_value_count_against_the_limit() -> None:
-    session = a_session_with(secrets.token_hex(200))
-    size = len(NAMES.session) + len(Cookie().sealed(session))
-    exactly = Cookie(max_cookie_size=size).sealed(session)
-    deflated = Cookie(max_cookie_size=size - 1).sealed(session)
-    assert len(NAMES.session) + len(exactly) == size
-    assert len(deflated) < len(exactly)
 
 
 def test_a_session_that_does_not_fit_says_why_and_what_to_do() -> None:
@@ -253,8 +240,9 @@ def test_a_session_that_does_not_fit_says_why_and_what_to_do() -> None:
     assert f"needs {error.size} bytes and may have 3800" in str(error)
 
 
-def test_the_limit_is_exact() -> None:
-    session = a_session_with(secrets.token_hex(3000))
+@pytest.mark.parametrize("length", [200, 3000])
+def test_name_and_value_count_against_an_exact_limit(length: int) -> None:
+    session = a_session_with(secrets.token_hex(length))
     with pytest.raises(CookieTooLarge) as caught:
         Cookie(max_cookie_size=200).sealed(session)
     size = caught.value.size
@@ -284,19 +272,15 @@ def test_a_deflate_stream_that_grows_beyond_the_bound_is_refused() -> None:
     assert refused(sealed(b"d" + deflated(bytes(20_000_000)))) is malformed
 
 
-@pytest.mark.parametrize("length", [-1, -2, -20])
-def test_a_deflate_stream_that_is_cut_off_is_refused(length: int) -> None:
-    stream = deflated(SessionCodec(User).encode(a_session()) + b" " * 1000)
-    assert refused(sealed(b"d" + stream[:length])) is Code.SESSION_MALFORMED
-
-
-def test_a_deflate_stream_with_something_behind_it_is_refused() -> None:
-    stream = deflated(SessionCodec(User).encode(a_session()))
-    assert refused(sealed(b"d" + stream + b"rest")) is Code.SESSION_MALFORMED
+STREAM = b"d" + deflated(SessionCodec(User).encode(a_session()) + b" " * 1000)
 
 
 @pytest.mark.parametrize(
-    "plaintext", [b"", b"d", b"x{}", b"{}", b"dnot deflate", b"j", b"jnot deflate"]
+    "plaintext",
+    [
+        *(b"", b"d", b"x{}", b"{}", b"dnot deflate", b"j", b"jnot deflate"),
+        *(STREAM[:-1], STREAM[:-2], STREAM[:-20], STREAM + b"rest"),
+    ],
 )
 def test_a_malformed_plaintext_is_refused(plaintext: bytes) -> None:
     assert refused(sealed(plaintext)) is Code.SESSION_MALFORMED
@@ -336,10 +320,3 @@ def test_a_reference_of_another_form_is_refused(rest: bytes) -> None:
     with pytest.raises(SessionError) as caught:
         a_cookie().open(sealed)
     assert caught.value.code is Code.SESSION_MALFORMED
-
-
-def test_a_reference_that_was_not_sealed_here_is_refused() -> None:
-    planted = a_cookie("session").seal(a_session(), b"", 0, bytes(32))
-    with pytest.raises(SessionError) as caught:
-        a_cookie().open(planted)
-    assert caught.value.code is Code.SESSION_SEAL_BROKEN
